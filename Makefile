@@ -1,0 +1,53 @@
+# `make` alone lists what there is.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_FLAGS ?=
+# Two workers by default: each brings up a control plane of its own for the integration tests.
+PYTEST_WORKERS ?= 2
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: venv
+venv: $(VENV)/.current ## .venv/ with the pinned dependencies and this project's programs
+
+$(VENV)/.current: pyproject.toml constraints.txt scripts/make-venv
+	@scripts/make-venv $(VENV)
+	@touch $@
+
+.PHONY: test
+test: venv ## all tests; those that need a control plane run when KUBEBUILDER_ASSETS names one
+	$(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q tests $(PYTEST_FLAGS)
+	@if [ -n "$(KUBEBUILDER_ASSETS)" ]; then echo "make test: passed, on the control plane of KUBEBUILDER_ASSETS too."; \
+	else echo "make test: passed; the integration tests were skipped, as KUBEBUILDER_ASSETS is not set."; fi
+
+.PHONY: lint
+lint: venv ## style, types, layers, and that generated files are current
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m controllers.generate --check
+
+.PHONY: fmt
+fmt: venv ## format the sources and apply the lint fixes that are safe
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: generate
+generate: venv ## config/crd/ and config/rbac/ from the models and the markers
+	$(BIN)/python -m controllers.generate
+
+.PHONY: bench
+bench: venv ## what the manager costs next to a bare loop; needs KUBEBUILDER_ASSETS, and an idle machine
+	$(BIN)/python -m benchmarks.drive converge
+	$(BIN)/python -m benchmarks.drive pods
+
+.PHONY: clean
+clean: ## remove the environment and every cache
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

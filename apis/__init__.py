@@ -1,0 +1,1 @@
+"""What users write: one pydantic model per kind, in `apis/<group>/<version>/<kind>.py`."""

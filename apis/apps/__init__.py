@@ -1,0 +1,1 @@
+"""Kinds of the group apps, as far as controllers read them."""

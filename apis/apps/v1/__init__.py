@@ -1,0 +1,1 @@
+"""Kinds of apps/v1, as far as controllers read them."""

@@ -1,0 +1,1 @@
+"""Kinds of the group cache.example.com."""

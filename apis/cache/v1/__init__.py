@@ -1,0 +1,1 @@
+"""Kinds of cache.example.com/v1."""

@@ -1,0 +1,62 @@
+"""Memcached: a set of memcached servers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from apis.meta import ApiModel, Column, Condition, Int32, Int64, Resource, Scale, cel, crd, list_map
+
+__all__ = ["Memcached", "MemcachedSpec", "MemcachedStatus"]
+
+
+class MemcachedSpec(ApiModel):
+    """The memcached servers that are wanted."""
+
+    size: Annotated[Int32, Field(ge=0)]
+    """How many memcached servers to run, 0 for none."""
+    image: str | None = None
+    """Container image of the servers. By default the image that the manager was started with."""
+
+
+class MemcachedStatus(ApiModel):
+    """The memcached servers as they were last seen."""
+
+    nodes: list[str] = Field(default_factory=list)
+    """Names of the pods that serve this Memcached and are not terminating, sorted."""
+    replicas: Int32 | None = None
+    """How many servers there are, ready or not."""
+    ready_replicas: Int32 | None = None
+    """How many servers are ready to take connections."""
+    selector: str | None = None
+    """Label selector of the servers' pods, for autoscalers."""
+    observed_generation: Int64 | None = None
+    """The metadata.generation that this status was made for."""
+    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
+    """What is known about the servers:
+    Available: as many servers as wanted are ready;
+    Progressing: servers are being started, replaced or removed;
+    Degraded: something keeps the servers from becoming what is wanted."""
+
+
+@crd(
+    columns=(
+        Column("Size", "integer", ".spec.size", "How many servers are wanted"),
+        Column("Ready", "integer", ".status.readyReplicas", "How many servers are ready"),
+    ),
+    scale=Scale(".spec.size", ".status.replicas", ".status.selector"),
+    short_names=("mc",),
+)
+class Memcached(Resource, group="cache.example.com", version="v1", plural="memcacheds"):
+    """A set of memcached servers, run as a Deployment of the same name."""
+
+    # The name becomes the value of a label, by which the servers' pods are found.
+    model_config = ConfigDict(
+        json_schema_extra=cel("size(self.metadata.name) <= 63", "metadata.name must be at most 63 characters")
+    )
+
+    spec: MemcachedSpec
+    """The servers that are wanted."""
+    status: MemcachedStatus = Field(default_factory=MemcachedStatus)
+    """The servers as they were last seen. Written by the controller."""

@@ -1,0 +1,1 @@
+"""Kinds of the core group, as far as controllers read them."""

@@ -1,0 +1,102 @@
+"""What a custom resource definition needs beyond the schema of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from apis.meta.resource import Resource
+
+__all__ = ["Column", "CrdOptions", "Scale", "crd", "crd_options"]
+
+R = TypeVar("R", bound=Resource)
+
+_ATTRIBUTE = "crd_options"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of `kubectl get`, after the name and before the age.
+
+    `json_path` is relative to the object (`.spec.size`). A `priority` above 0 shows the column with
+    `-o wide` only. `format` refines the type, as in an OpenAPI schema.
+    """
+
+    name: str
+    type: Literal["string", "integer", "number", "boolean", "date"]
+    json_path: str
+    description: str = ""
+    priority: int = 0
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The scale subresource, for `kubectl scale` and autoscalers: where the object holds the counts.
+
+    `selector_path` points to a label selector in its string form; autoscalers need it, kubectl does not.
+    """
+
+    spec_path: str
+    status_path: str
+    selector_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrdOptions:
+    """How the server serves a kind.
+
+    `status`: writes to `.status` only through the status subresource (default: yes). `served`: the version
+    answers requests (default: yes). `storage`: the version objects are stored in; exactly one version of
+    a kind has it (default: yes). `age`: end the columns with the object's age (default: yes).
+    """
+
+    columns: tuple[Column, ...] = ()
+    scale: Scale | None = None
+    status: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    storage: bool = True
+    served: bool = True
+    age: bool = True
+    deprecated: str | None = None
+    """A warning to everyone who uses the version; None when it is not deprecated."""
+
+
+def crd(
+    *,
+    columns: tuple[Column, ...] = (),
+    scale: Scale | None = None,
+    status: bool = True,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    storage: bool = True,
+    served: bool = True,
+    age: bool = True,
+    deprecated: str | None = None,
+) -> Callable[[type[R]], type[R]]:
+    """Say how the server serves the kind; the arguments are those of `CrdOptions`."""
+    options = CrdOptions(
+        columns=columns,
+        scale=scale,
+        status=status,
+        short_names=short_names,
+        categories=categories,
+        storage=storage,
+        served=served,
+        age=age,
+        deprecated=deprecated,
+    )
+
+    def decorate(kind: type[R]) -> type[R]:
+        setattr(kind, _ATTRIBUTE, options)
+        return kind
+
+    return decorate
+
+
+def crd_options(kind: type[Resource]) -> CrdOptions:
+    """Return what `@crd` said about that very kind, or the defaults."""
+    options = kind.__dict__.get(_ATTRIBUTE)
+    return options if isinstance(options, CrdOptions) else CrdOptions()

@@ -1,0 +1,33 @@
+"""The base of every model that travels to or from an API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+__all__ = ["ApiModel"]
+
+
+class ApiModel(BaseModel):
+    """A model with the API's field names on the wire (`readyReplicas`), Python's in code (`ready_replicas`).
+
+    Fields it does not know are kept: an object written by a newer version of the kind survives a read, a
+    change and a write by this one.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+        extra="allow",
+        use_attribute_docstrings=True,
+    )
+
+    def to_wire(self, *, only: set[str] | None = None) -> dict[str, Any]:
+        """Return the JSON form: the API's names, plain JSON values, and no field that is None.
+
+        Empty lists, empty strings, zero and false are values, and stay. With `only`, just these fields.
+        """
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, include=only)

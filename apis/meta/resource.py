@@ -1,0 +1,92 @@
+"""The base of every kind."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self, Unpack
+
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from apis.meta.kind import GroupVersionKind
+from apis.meta.model import ApiModel
+from apis.meta.object_key import ObjectKey
+from apis.meta.object_meta import ObjectMeta
+
+__all__ = ["Resource"]
+
+
+class Resource(ApiModel):
+    """An object of the API.
+
+    A kind names itself by class keywords:
+
+        class Memcached(Resource, group="cache.example.com", version="v1", plural="memcacheds"): ...
+
+    `kind` defaults to the class name, `namespaced` to True. `apiVersion` and `kind` of each object are
+    filled in, also where the server leaves them out, as in the items of a list.
+    """
+
+    gvk: ClassVar[GroupVersionKind]
+    plural: ClassVar[str]
+    namespaced: ClassVar[bool]
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
+
+    _origin: bytes | None = PrivateAttr(default=None)
+
+    def __init_subclass__(
+        cls,
+        *,
+        group: str = "",
+        version: str | None = None,
+        kind: str | None = None,
+        plural: str | None = None,
+        namespaced: bool = True,
+        **kwargs: Unpack[ConfigDict],
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        if version is None and plural is None:
+            return  # a variant of its parent's kind
+        if version is None or plural is None:
+            raise TypeError(f"{cls.__name__} must name its version and its plural")
+        cls.gvk = GroupVersionKind(group, version, kind or cls.__name__)
+        cls.plural = plural
+        cls.namespaced = namespaced
+        # Pydantic collects the fields after this, and takes these as the defaults of the inherited ones.
+        cls.api_version = cls.gvk.api_version
+        cls.kind = cls.gvk.kind
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Take the keywords that `__init_subclass__` has dealt with."""
+
+    @classmethod
+    def decode(cls, raw: bytes | bytearray | memoryview) -> Self:
+        """Decode the JSON of one object, and remember it as the object's `origin`.
+
+        Raises pydantic.ValidationError when it is not JSON or not of this kind's shape.
+        """
+        # Bytes stay as they are: the cache's own copy is shared, not doubled.
+        origin = raw if isinstance(raw, bytes) else bytes(raw)
+        decoded = cls.model_validate_json(origin)
+        decoded._origin = origin  # noqa: SLF001 - an instance of this very class
+        return decoded
+
+    @property
+    def origin(self) -> bytes | None:
+        """The JSON that the object was decoded from, whatever has changed since; None if made in code."""
+        return self._origin
+
+    @property
+    def key(self) -> ObjectKey:
+        """What names the object among those of its kind."""
+        return ObjectKey(self.metadata.namespace, self.metadata.name)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when all fields are; where they were read from does not matter."""
+        if type(self) is not type(other):
+            return NotImplemented
+        return self.__dict__ == other.__dict__ and self.model_extra == other.model_extra
+
+    __hash__ = None  # type: ignore[assignment] # objects change

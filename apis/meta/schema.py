@@ -1,0 +1,111 @@
+"""What a field's schema on the server needs beyond its type.
+
+Each function returns a mark for `Annotated`, or, for a whole model, for `ConfigDict(json_schema_extra=...)`:
+
+    conditions: Annotated[list[Condition], list_map("type"), cel("size(self) < 9", "too many conditions")]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+__all__ = [
+    "REQUIRED",
+    "SchemaMark",
+    "atomic_list",
+    "atomic_map",
+    "cel",
+    "list_map",
+    "list_set",
+    "preserve_unknown",
+    "required",
+    "schema_format",
+]
+
+JsonSchema = dict[str, Any]
+
+# Not a word of the server's: tells the generator to list the field as required.
+REQUIRED = "x-required"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaMark:
+    """Changes the JSON schema of the type it annotates, and costs nothing where no schema is generated."""
+
+    change: Callable[[JsonSchema], None]
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        # A copy, so that the definition a reference points to stays as it is for its other users.
+        schema = dict(handler(core))
+        self.change(schema)
+        return schema
+
+    def __call__(self, schema: JsonSchema) -> None:
+        """Change the schema of a whole model."""
+        self.change(schema)
+
+
+def _with(**words: Any) -> SchemaMark:
+    extra = {name.replace("_", "-"): value for name, value in words.items()}
+    return SchemaMark(lambda schema: schema.update(extra))
+
+
+def list_map(*keys: str) -> SchemaMark:
+    """A list whose items are told apart by these fields (as they are named on the wire), at least one."""
+    if not keys:
+        raise ValueError("a list-map needs at least one key")
+    return _with(x_kubernetes_list_type="map", x_kubernetes_list_map_keys=list(keys))
+
+
+def list_set() -> SchemaMark:
+    """A list of scalars in which each value stands once."""
+    return _with(x_kubernetes_list_type="set")
+
+
+def atomic_list() -> SchemaMark:
+    """A list that server-side apply replaces as a whole."""
+    return _with(x_kubernetes_list_type="atomic")
+
+
+def atomic_map() -> SchemaMark:
+    """A map or an object that server-side apply replaces as a whole."""
+    return _with(x_kubernetes_map_type="atomic")
+
+
+def preserve_unknown() -> SchemaMark:
+    """Keep fields that no schema names, as in `dict[str, Any]`; without it the server drops them."""
+    return _with(x_kubernetes_preserve_unknown_fields=True)
+
+
+def required() -> SchemaMark:
+    """Clients must send the field, although code may leave it out because the runtime fills it in."""
+    return SchemaMark(lambda schema: schema.update({REQUIRED: True}))
+
+
+def schema_format(name: str) -> SchemaMark:
+    """A `format` that pydantic does not set by itself, such as `int32`."""
+    return _with(format=name)
+
+
+def cel(rule: str, message: str, *, field_path: str | None = None, reason: str | None = None) -> SchemaMark:
+    """A rule in CEL that the value must keep; `self` is the value and `oldSelf` what it was before an update.
+
+    `message` is what the user reads when the rule is broken. `field_path` names the field at fault, relative
+    to the value (`.size`). `reason` is one of FieldValueInvalid (the default), FieldValueForbidden,
+    FieldValueRequired and FieldValueDuplicate. Several rules are checked in the order they are written.
+    """
+    validation = {"rule": rule, "message": message}
+    if field_path is not None:
+        validation["fieldPath"] = field_path
+    if reason is not None:
+        validation["reason"] = reason
+
+    def add(schema: JsonSchema) -> None:
+        schema["x-kubernetes-validations"] = [*schema.get("x-kubernetes-validations", ()), validation]
+
+    return SchemaMark(add)

@@ -1,0 +1,1 @@
+"""The operators: what each does with its kinds."""

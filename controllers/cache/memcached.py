@@ -1,0 +1,236 @@
+"""Memcached: keeps a Deployment of memcached servers at the wanted size, and reports its pods."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from apis.apps.v1.deployment import Deployment
+from apis.cache.v1.memcached import Memcached
+from apis.core.v1.pod import Pod
+from apis.meta import Condition, ConditionStatus, ObjectMeta, find_condition, set_condition
+from controllers.proxy import proxy_environment
+from manager import clock
+from manager.cache import Meta
+from manager.client import Applied, Client, Outcome, OwnedByOther
+from manager.controller import (
+    ControllerBuilder,
+    ControllerOptions,
+    Request,
+    Result,
+    any_of,
+    created_or_deleted,
+    deleted,
+    label_changed,
+)
+from manager.events import EventRecorder
+from manager.manager import Manager
+from manager.rbac import rbac
+
+__all__ = ["KINDS", "RECONCILERS", "MemcachedReconciler", "setup"]
+
+DEFAULT_IMAGE = "memcached:1.6.39-alpine"
+
+# The label that ties a pod to its Memcached; the pod watch is mapped by it.
+CR_LABEL = "memcached_cr"
+
+
+@rbac(groups="cache.example.com", resources="memcacheds", verbs="list;watch")
+@rbac(groups="cache.example.com", resources="memcacheds/status", verbs="patch")
+@rbac(groups="cache.example.com", resources="memcacheds/finalizers", verbs="update")
+@rbac(groups="apps", resources="deployments", verbs="get;list;watch;create;patch")
+@rbac(groups="", resources="pods", verbs="list;watch")
+@rbac(groups="", resources="events", verbs="create;patch")
+class MemcachedReconciler:
+    """Brings a Memcached's Deployment to the wanted state, and its status to what is seen."""
+
+    def __init__(self, client: Client, events: EventRecorder, *, environ: Mapping[str, str]) -> None:
+        self.client = client
+        self.events = events
+        self.image = environ.get("MEMCACHED_IMAGE") or DEFAULT_IMAGE
+        self.proxy = proxy_environment(environ)
+
+    async def reconcile(self, request: Request) -> Result | None:
+        """Bring one Memcached up to date."""
+        memcached = await self.client.find(Memcached, request)
+        if memcached is None or memcached.metadata.deletion_timestamp is not None:
+            return None  # its Deployment is garbage-collected by owner reference
+        try:
+            applied = await self.client.apply(self.deployment(memcached), owner=memcached)
+        except OwnedByOther as error:
+            await self.report_taken(memcached, error)
+            return None
+        self.announce(memcached, applied)
+        await self.report(memcached, applied.object)
+        return None
+
+    def deployment(self, memcached: Memcached) -> Deployment:
+        """The wanted Deployment: only the fields that are ours."""
+        labels = labels_of(memcached)
+        container: dict[str, Any] = {
+            "name": "memcached",
+            "image": memcached.spec.image or self.image,
+            "command": ["memcached", "-m=64", "-o", "modern", "-v"],
+            "ports": [{"name": "memcached", "containerPort": 11211, "protocol": "TCP"}],
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "runAsNonRoot": True,
+                "runAsUser": 11211,  # the image's memcache user: a name alone cannot be checked for non-root
+            },
+        }
+        if self.proxy:
+            container["env"] = self.proxy
+        return Deployment(
+            metadata=ObjectMeta(
+                name=memcached.metadata.name, namespace=memcached.metadata.namespace, labels=labels
+            ),
+            spec={
+                "replicas": memcached.spec.size,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {
+                        "securityContext": {
+                            "runAsNonRoot": True,
+                            "seccompProfile": {"type": "RuntimeDefault"},
+                        },
+                        "containers": [container],
+                    },
+                },
+            },
+        )
+
+    async def report(self, memcached: Memcached, deployment: Deployment) -> None:
+        """Write what is seen of the pods and the Deployment to the status, if it differs."""
+        pods = await self.client.metadata.list(
+            Pod, namespace=memcached.metadata.namespace, labels=labels_of(memcached)
+        )
+        status = memcached.status
+        status.nodes = sorted(pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp is None)
+        status.replicas = deployment.status.replicas
+        status.ready_replicas = deployment.status.ready_replicas
+        await self.write(memcached, observed_conditions(memcached, deployment))
+
+    async def report_taken(self, memcached: Memcached, error: OwnedByOther) -> None:
+        """Say that the Deployment's name belongs to somebody else."""
+        message = f"{error}; it is left alone, and no memcached runs"
+        degraded = find_condition(memcached.status.conditions, "Degraded")
+        if degraded is None or degraded.message != message:
+            self.events.event(memcached, "Warning", "NameTaken", message)
+        status = memcached.status
+        status.nodes, status.replicas, status.ready_replicas = [], 0, 0
+        await self.write(
+            memcached,
+            [
+                condition(memcached, "Available", "False", "NameTaken", message),
+                condition(memcached, "Progressing", "False", "NameTaken", message),
+                condition(memcached, "Degraded", "True", "NameTaken", message),
+            ],
+        )
+
+    async def write(self, memcached: Memcached, conditions: Iterable[Condition]) -> None:
+        """Complete the status and send it, if it differs."""
+        status = memcached.status
+        for each in conditions:
+            set_condition(status.conditions, each, now=clock.now())
+        status.observed_generation = memcached.metadata.generation
+        status.selector = ",".join(f"{name}={value}" for name, value in labels_of(memcached).items())
+        await self.client.status.patch(memcached)
+
+    def announce(self, memcached: Memcached, applied: Applied[Deployment]) -> None:
+        """Tell a person what was done, once."""
+        name = applied.object.metadata.name
+        if applied.outcome is Outcome.CREATED:
+            size = memcached.spec.size
+            self.events.event(
+                memcached, "Normal", "Created", f"Created Deployment {name} with {size} replicas"
+            )
+        elif applied.outcome is Outcome.UPDATED and applied.previous is not None:
+            before, after = applied.previous.spec.get("replicas"), memcached.spec.size
+            if memcached.metadata.generation == memcached.status.observed_generation:
+                # Nobody asked for anything new: somebody changed what is ours.
+                self.events.event(
+                    memcached, "Normal", "Restored", f"Put Deployment {name} back as it should be"
+                )
+            elif before != after:
+                message = f"Scaled Deployment {name} from {before} to {after} replicas"
+                self.events.event(memcached, "Normal", "Scaled", message)
+            else:
+                self.events.event(memcached, "Normal", "Updated", f"Updated Deployment {name}")
+
+
+def labels_of(memcached: Memcached) -> dict[str, str]:
+    return {"app": "memcached", CR_LABEL: memcached.metadata.name}
+
+
+def observed_conditions(memcached: Memcached, deployment: Deployment) -> Iterator[Condition]:
+    """The conditions that follow from the Deployment as the cluster reports it."""
+    theirs = {each.type: each for each in deployment.status.conditions}
+    size, ready = memcached.spec.size, deployment.status.ready_replicas
+    progress = f"{ready} of {size} replicas are ready"
+
+    available = theirs.get("Available")
+    if available is not None and available.status == "True":
+        yield condition(memcached, "Available", "True", "EnoughReady", progress)
+    else:
+        yield condition(memcached, "Available", "False", "NotEnoughReady", progress)
+
+    if is_rolled_out(deployment, size):
+        yield condition(memcached, "Progressing", "False", "RolledOut", progress)
+    else:
+        yield condition(memcached, "Progressing", "True", "RollingOut", progress)
+
+    stuck, failure = theirs.get("Progressing"), theirs.get("ReplicaFailure")
+    if failure is not None and failure.status == "True":
+        yield condition(memcached, "Degraded", "True", failure.reason or "ReplicaFailure", failure.message)
+    elif stuck is not None and stuck.status == "False":
+        yield condition(memcached, "Degraded", "True", stuck.reason or "NotProgressing", stuck.message)
+    else:
+        yield condition(memcached, "Degraded", "False", "AsExpected", "")
+
+
+def is_rolled_out(deployment: Deployment, size: int) -> bool:
+    """True when all replicas are of the latest spec, ready, and as many as wanted."""
+    status = deployment.status
+    seen = status.observed_generation >= (deployment.metadata.generation or 0)
+    return seen and status.replicas == status.updated_replicas == status.ready_replicas == size
+
+
+def condition(
+    memcached: Memcached, kind: str, status: ConditionStatus, reason: str, message: str
+) -> Condition:
+    generation = memcached.metadata.generation
+    return Condition(type=kind, status=status, reason=reason, message=message, observed_generation=generation)
+
+
+def of_label(pod: Meta) -> Iterator[Request]:
+    """A pod's Memcached, by label."""
+    name = pod.labels.get(CR_LABEL)
+    if name:
+        yield Request(pod.namespace, name)
+
+
+def of_name(deployment: Meta) -> Iterator[Request]:
+    """The Memcached whose name a Deployment had: it may be waiting for that name."""
+    yield Request(deployment.namespace, deployment.name)
+
+
+def setup(manager: Manager, options: ControllerOptions) -> None:
+    """Wire the controller up."""
+    client = manager.client.named("memcached")
+    (
+        ControllerBuilder(manager, Memcached)
+        .owns(Deployment)
+        .watches(Deployment, map_to=of_name, predicates=[deleted])
+        .watches(
+            Pod, map_to=of_label, predicates=[any_of(created_or_deleted, label_changed)], metadata_only=True
+        )
+        .options(options)
+        .complete(MemcachedReconciler(client, manager.events, environ=os.environ))
+    )
+
+
+KINDS = (Memcached,)
+RECONCILERS = (MemcachedReconciler,)

@@ -1,0 +1,61 @@
+"""Writes what is generated under `config/`: `python -m controllers.generate [--check]`."""
+# ruff: noqa: T201 - a program's output is printed
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from controllers.main import OPERATORS
+from manager.cli.operator import Operator
+from manager.codegen import GeneratedTree, ModelError, config_files
+from manager.rbac import rbac_rules
+
+__all__ = ["generated_tree", "main"]
+
+_CONFIG = Path(__file__).resolve().parent.parent / "config"
+
+
+def generated_tree(operators: Iterable[Operator], config: Path) -> GeneratedTree:
+    """Return the files that the operators' models and markers make, for the folder `config`.
+
+    Raises ModelError when a model has no custom resource definition.
+    """
+    modules = [operator.load() for operator in operators]
+    kinds = [kind for module in modules for kind in module.KINDS]
+    rules = [
+        rule for module in modules for reconciler in module.RECONCILERS for rule in rbac_rules(reconciler)
+    ]
+    samples = (path.name for path in (config / "samples").glob("*.yaml") if path.name != "kustomization.yaml")
+    return GeneratedTree(config, config_files(kinds, rules, samples))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the files, or with `--check` only say which are not current; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m controllers.generate",
+        description="Generate the custom resource definitions and the roles under config/.",
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is not current")
+    check: bool = parser.parse_args(argv).check
+    try:
+        tree = generated_tree(OPERATORS, _CONFIG)
+    except ModelError as error:
+        print(f"generate: {error}", file=sys.stderr)
+        return 1
+    if not check:
+        for path in tree.write():
+            print(f"generated {path.relative_to(_CONFIG.parent)}")
+        return 0
+    stale = tree.stale()
+    for path in stale:
+        print(f"not current: {path.relative_to(_CONFIG.parent)}", file=sys.stderr)
+    if stale:
+        print("run `make generate`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

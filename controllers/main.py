@@ -1,0 +1,22 @@
+"""The program `operator-manager` with the operators of this project."""
+
+from __future__ import annotations
+
+import sys
+
+from manager.cli import Operator
+from manager.cli import main as run_command
+
+__all__ = ["OPERATORS", "main"]
+
+OPERATORS = (Operator("memcached", "controllers.cache.memcached"),)
+"""Every operator; each is imported only where it runs or its definitions are printed."""
+
+
+def main() -> int:
+    """Run the command line; returns the exit code."""
+    return run_command(sys.argv[1:], OPERATORS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

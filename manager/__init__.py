@@ -1,0 +1,1 @@
+"""The runtime: everything a controller manager needs, and no kind of its own."""

@@ -1,0 +1,65 @@
+"""How long to wait before trying again: exponential, jittered and bounded."""
+
+from __future__ import annotations
+
+import math
+import random
+
+__all__ = ["Backoff", "ExponentialDelay"]
+
+
+class ExponentialDelay:
+    """The delay that belongs to a number of failures.
+
+    The first is near `base` seconds, each further one `factor` times the one before, and none is longer
+    than `cap`. Jitter spreads each over a band of `jitter` (0.1 is ten percent), at the cap too: clients
+    that failed together do not come back together, however long the outage was.
+    """
+
+    def __init__(
+        self, *, base: float, cap: float, factor: float = 2.0, jitter: float = 0.1, rng: random.Random
+    ) -> None:
+        """Raises `ValueError` unless 0 < base <= cap, factor >= 1 and jitter >= 0, all of them finite."""
+        if not 0 < base <= cap < math.inf:
+            raise ValueError(f"back-off needs 0 < base <= cap, not base {base} and cap {cap}")
+        if not 1 <= factor < math.inf or not 0 <= jitter < math.inf:
+            raise ValueError(f"back-off needs factor >= 1 and jitter >= 0, not {factor} and {jitter}")
+        self._base = base
+        self._factor = factor
+        self._jitter = jitter
+        self._random = rng.random
+        # The band lies above the unjittered delay, so that has to stay this far below the cap.
+        self._longest = cap / (1 + jitter)
+        # From here on the delay no longer grows; a power beyond it could overflow.
+        self._steps = 0 if factor == 1 else math.ceil(math.log(cap / base, factor))
+
+    def __call__(self, failures: int) -> float:
+        """Seconds to wait when `failures` attempts failed before the latest one (0 for the first failure)."""
+        delay = min(self._base * self._factor ** min(failures, self._steps), self._longest)
+        return delay * (1 + self._jitter * self._random())
+
+
+class Backoff:
+    """The delays of one activity that is tried again until it works: a watch, an election, a connection."""
+
+    def __init__(
+        self, *, base: float, cap: float, factor: float = 2.0, jitter: float = 0.1, rng: random.Random
+    ) -> None:
+        """Takes what `ExponentialDelay` takes, and raises what it raises."""
+        self._delay = ExponentialDelay(base=base, cap=cap, factor=factor, jitter=jitter, rng=rng)
+        self._failures = 0
+
+    @property
+    def failures(self) -> int:
+        """How often it failed since the last `reset`."""
+        return self._failures
+
+    def next(self) -> float:
+        """Count a failure; answers the seconds to wait before the next attempt."""
+        delay = self._delay(self._failures)
+        self._failures += 1
+        return delay
+
+    def reset(self) -> None:
+        """Forget the failures: it worked."""
+        self._failures = 0

@@ -1,0 +1,32 @@
+"""What the API server holds, kept close: shared watches, indexed, as bytes, never behind our own writes."""
+
+from __future__ import annotations
+
+from manager.cache.event import CacheEvent, EventType
+from manager.cache.index import IndexFunction
+from manager.cache.informer import EventHandler, Informer, Subscription
+from manager.cache.meta import Meta, Owner
+from manager.cache.record import Record
+from manager.cache.registry import Cache
+from manager.cache.selector import Selector
+from manager.cache.spec import CacheOptions, KindOptions, WatchSpec
+from manager.cache.statistics import CacheStatistics, InformerStatistics
+
+__all__ = [
+    "Cache",
+    "CacheEvent",
+    "CacheOptions",
+    "CacheStatistics",
+    "EventHandler",
+    "EventType",
+    "IndexFunction",
+    "Informer",
+    "InformerStatistics",
+    "KindOptions",
+    "Meta",
+    "Owner",
+    "Record",
+    "Selector",
+    "Subscription",
+    "WatchSpec",
+]

@@ -1,0 +1,86 @@
+"""What the cache tells those who subscribed."""
+
+from __future__ import annotations
+
+import enum
+
+from apis.meta import ObjectKey
+from manager.cache.meta import Meta
+from manager.cache.record import Record
+
+__all__ = ["CacheEvent", "EventType"]
+
+
+class EventType(enum.Enum):
+    """What became of an object, named as in a watch."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class CacheEvent:
+    """One change of the cache, told once, after the cache shows it.
+
+    Attributes:
+        old: the record before; None for ADDED.
+        new: the record after; None for DELETED.
+        initial: the object was there before anyone watched: it comes from the first list, or is replayed
+            to a late subscriber.
+        received: the event loop's time at which the change reached this process.
+    """
+
+    __slots__ = ("_meta", "_old_meta", "initial", "new", "old", "received")
+
+    def __init__(
+        self,
+        old: Record | None,
+        new: Record | None,
+        *,
+        meta: Meta | None = None,
+        old_meta: Meta | None = None,
+        initial: bool = False,
+        received: float = 0.0,
+    ) -> None:
+        self.old = old
+        self.new = new
+        self.initial = initial
+        self.received = received
+        self._meta = meta
+        self._old_meta = old_meta
+
+    @property
+    def type(self) -> EventType:
+        """ADDED, MODIFIED or DELETED."""
+        if self.old is None:
+            return EventType.ADDED
+        return EventType.DELETED if self.new is None else EventType.MODIFIED
+
+    @property
+    def record(self) -> Record:
+        """The object as it is now, or as it was last when it is gone."""
+        record = self.new or self.old
+        assert record is not None
+        return record
+
+    @property
+    def key(self) -> ObjectKey:
+        """What names the object among those of its kind."""
+        return self.record.key
+
+    @property
+    def meta(self) -> Meta:
+        """The metadata of `record`."""
+        if self._meta is None:
+            self._meta = self.record.meta()
+        return self._meta
+
+    @property
+    def old_meta(self) -> Meta | None:
+        """The metadata of `old`, decoded when it is first asked for; None for ADDED."""
+        if self._old_meta is None and self.old is not None:
+            self._old_meta = self.old.meta()
+        return self._old_meta
+
+    def __repr__(self) -> str:
+        return f"<{self.type.value} {self.key} {self.record.version}{' initial' if self.initial else ''}>"

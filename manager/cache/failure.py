@@ -1,0 +1,134 @@
+"""What a reflector does next when something fails: the whole table.
+
+A watch that ends in good order counts as a failure too, the mildest.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from manager.kube.errors import (
+    BadRequest,
+    ConnectionLost,
+    DeadlineExceeded,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    NoMatch,
+    NotFound,
+    ProtocolError,
+    ServerError,
+    ServiceUnavailable,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+
+__all__ = [
+    "EXPIRED",
+    "NO_STREAMING",
+    "HistoryRestored",
+    "NotStreaming",
+    "Pause",
+    "Rule",
+    "State",
+    "WatchClosed",
+    "rule_for",
+]
+
+EXPIRED = "expired"
+NO_STREAMING = "no-streaming"
+
+
+class State(enum.Enum):
+    """What a reflector is doing."""
+
+    RESOLVE = "resolve"
+    """Ask discovery under which path the kind is served."""
+    STREAM = "stream"
+    """Get the present content as a stream that turns into a watch; on to LIST where that is not offered."""
+    LIST = "list"
+    """Get the present content in pages."""
+    LIST_WHOLE = "list-whole"
+    """Get the present content in one answer, because the server does not keep it long enough for pages."""
+    WATCH = "watch"
+    """Follow the changes."""
+    WAIT = "wait"
+    """Pause before the next attempt."""
+
+
+class Pause(enum.Enum):
+    """Whether to back off before what comes next."""
+
+    NO = "no"
+    IF_FRUITLESS = "if-fruitless"
+    """Only after a watch that brought nothing and was over soon: else a server that closes every watch at
+    once would be asked without end."""
+    YES = "yes"
+
+
+class WatchClosed(KubeError):
+    """The server ended the stream in good order."""
+
+
+class NotStreaming(KubeError):
+    """The server does not mark where the present content ends and the changes begin."""
+
+
+class HistoryRestored(KubeError):
+    """The server is at an older version than it was: its storage was restored from a backup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """On these failures, in these states (None: in all), go on in `next` (None: where it failed).
+
+    `reason` is the failure's name in metrics and logs.
+    """
+
+    failures: tuple[type[KubeError], ...]
+    states: tuple[State, ...] | None
+    next: State | None
+    reason: str
+    pause: Pause
+
+
+RESOLVE, STREAM, LIST, LIST_WHOLE, WATCH = (
+    State.RESOLVE,
+    State.STREAM,
+    State.LIST,
+    State.LIST_WHOLE,
+    State.WATCH,
+)
+
+# The first rule that fits counts. A watch goes on from where it was, if that makes sense. The last rules mean
+# that a stream which fails for a reason not foreseen is tried as pages next, and pages as a stream, so that a
+# server (or a proxy) that can do only one of them is served too.
+RULES = (
+    Rule((NoMatch, NotFound), None, RESOLVE, "not-served", Pause.YES),
+    Rule((Unauthorized, Forbidden), None, None, "forbidden", Pause.YES),
+    Rule((TooManyRequests, ServiceUnavailable), None, None, "throttled", Pause.YES),
+    Rule((Unreachable, ConnectionLost), None, None, "lost", Pause.YES),
+    Rule((BadRequest, Invalid, NotStreaming), (STREAM,), LIST, NO_STREAMING, Pause.NO),
+    Rule((Gone,), (LIST,), LIST_WHOLE, EXPIRED, Pause.NO),
+    Rule((Gone,), None, STREAM, EXPIRED, Pause.IF_FRUITLESS),
+    Rule((HistoryRestored,), None, STREAM, "restored", Pause.YES),
+    Rule((WatchClosed,), (STREAM,), LIST, "closed", Pause.IF_FRUITLESS),
+    Rule((WatchClosed,), None, WATCH, "closed", Pause.IF_FRUITLESS),
+    Rule((DeadlineExceeded,), (WATCH,), WATCH, "silent", Pause.IF_FRUITLESS),
+    Rule((ProtocolError,), (RESOLVE, LIST, LIST_WHOLE, WATCH), None, "garbage", Pause.YES),
+    Rule((ServerError,), (WATCH,), WATCH, "server-error", Pause.YES),
+    Rule((KubeError,), (RESOLVE,), RESOLVE, "other", Pause.YES),
+    Rule((KubeError,), (STREAM,), LIST, "other", Pause.YES),
+    Rule((KubeError,), None, STREAM, "other", Pause.YES),
+)
+
+
+def rule_for(state: State, failure: KubeError) -> Rule:
+    """Return the first rule that fits."""
+    for rule in RULES:
+        if isinstance(failure, rule.failures) and (rule.states is None or state in rule.states):
+            return rule
+    raise AssertionError("the last rule fits every failure")

@@ -1,0 +1,222 @@
+"""One shared watch: its content, who listens, and its upkeep."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+from prometheus_client import Counter
+
+from apis.meta import ObjectKey
+from manager import clock
+from manager.cache.event import CacheEvent
+from manager.cache.index import IndexFunction
+from manager.cache.ingest import Ingest
+from manager.cache.intake import Intake
+from manager.cache.record import Record
+from manager.cache.reflector import Reflector
+from manager.cache.selector import Selector
+from manager.cache.spec import WatchSpec
+from manager.cache.statistics import InformerStatistics
+from manager.cache.store import Store
+from manager.cache.written import deleted_uid, is_removed
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+
+__all__ = ["EventHandler", "Informer", "Subscription"]
+
+EventHandler = Callable[[CacheEvent], None]
+"""Called in the event loop, right after the cache changed; it must be quick and must not block."""
+
+
+class Informer:
+    """What is known of one kind, kept current, and told to subscribers change by change.
+
+    Everything here is synchronous but waiting: what a method answers is true until the next await.
+    """
+
+    def __init__(
+        self,
+        spec: WatchSpec,
+        ingest: Ingest,
+        *,
+        transport: Transport,
+        mapper: RestMapper,
+        restarts: Counter,
+        rng: random.Random,
+    ) -> None:
+        self.spec = spec
+        self._ingest = ingest
+        self._store = Store(selector=Selector.parse(spec.label_selector), filtered=bool(spec.field_selector))
+        self._handlers: list[EventHandler] = []
+        self._intakes = [
+            Intake(self._store, ingest, namespace, publish=self._publish) for namespace in spec.namespaces
+        ]
+        self._reflectors = [
+            Reflector(spec, intake, transport=transport, mapper=mapper, restarts=restarts, rng=rng)
+            for intake in self._intakes
+        ]
+        self._log = structlog.get_logger(logger_name="cache.informer", resource=spec.resource)
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        async with asyncio.TaskGroup() as watches:
+            for intake, reflector in zip(self._intakes, self._reflectors, strict=True):
+                name = f"watch {self.spec.resource} {intake.namespace}".rstrip()
+                watches.create_task(reflector.run(), name=name)
+
+    # Reading.
+
+    @property
+    def synced(self) -> bool:
+        """True once everything that was on the server has been listed; stays true from then on."""
+        return all(intake.synced.is_set() for intake in self._intakes)
+
+    async def wait_synced(self) -> None:
+        """Return once `synced` is true."""
+        for intake in self._intakes:
+            await intake.synced.wait()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the content is not complete or not followed, for people; None when all is well.
+
+        A kind that is no longer served, or no longer allowed, keeps its last known content.
+        """
+        problems = dict.fromkeys(reflector.problem for reflector in self._reflectors if reflector.problem)
+        if problems:
+            return "; ".join(problems)
+        return None if self.synced else f"{self.spec.resource}: waiting for the first list"
+
+    def get(self, key: ObjectKey) -> Record | None:
+        """Return the record of an object, or None."""
+        return self._store.get(key)
+
+    def list(
+        self,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | str | None = None,
+        owner_uid: str | None = None,
+        index: tuple[str, str] | None = None,
+    ) -> list[Record]:
+        """Return the records that meet every condition, in the order of their keys.
+
+        `labels` is a map of labels that must be equal, or a selector as kubectl writes it; `index` is
+        (name, value) of an index that was registered with `add_index`. Costs what the most selective
+        condition lets through, not what the cache holds. Raises ValueError for a bad selector and KeyError
+        for an index that is not registered.
+        """
+        return self._store.select(
+            namespace=namespace, selector=Selector.of(labels), owner_uid=owner_uid, index=index
+        )
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        """Find objects by a function of theirs: `list(index=(name, value))`.
+
+        The function gets a record and its metadata and answers the values; it must depend on nothing else.
+        Registering the same again is no change; another function under a known name raises ValueError.
+        """
+        self._store.add_index(name, function)
+
+    # Listening.
+
+    def subscribe(self, handler: EventHandler, *, replay: bool = True) -> Subscription:
+        """Have every change told to `handler`, from now on.
+
+        With `replay`, what is there already is told first, as initial ADDED events. A handler that raises is
+        logged, and told of the next change all the same.
+        """
+        self._handlers.append(handler)
+        if replay:
+            received = clock.monotonic()
+            for record in list(self._store):
+                event = CacheEvent(None, record, initial=True)
+                event.received = received
+                self._tell(handler, event)
+        return Subscription(self._handlers, handler)
+
+    def _publish(self, events: Sequence[CacheEvent]) -> None:
+        if not events or not self._handlers:
+            return
+        received = clock.monotonic()
+        for event in events:
+            event.received = received
+            for handler in tuple(self._handlers):
+                self._tell(handler, event)
+
+    def _tell(self, handler: EventHandler, event: CacheEvent) -> None:
+        try:
+            handler(event)
+        except Exception:  # noqa: BLE001 - the subscriber's code may raise anything
+            # Its fault must not stop the watch, nor keep the event from the others.
+            self._log.exception("an event handler failed", change=event.type.value, object=str(event.key))
+
+    # Our own writes.
+
+    def observe_write(self, raw: bytes) -> None:
+        """Take in the server's answer to a write: the object as it is now.
+
+        Raises ProtocolError when it is not an object of this kind.
+        """
+        record, meta = self._ingest(raw)
+        if not self.spec.covers(record.key.namespace):
+            return
+        if is_removed(raw, meta):
+            self._publish(self._store.observe_deletion(record.key, record.uid, record.version))
+        else:
+            self._publish(self._store.observe_write(record, meta))
+
+    def observe_delete(self, key: ObjectKey, uid: str | None, raw: bytes) -> None:
+        """Take in the server's answer to a delete: a Status when the object is gone, else the object.
+
+        `uid` is that of the object that was to be deleted, where known. Raises ProtocolError when it is
+        neither.
+        """
+        if not self.spec.covers(key.namespace):
+            return
+        deleted = deleted_uid(raw)
+        if deleted is None:
+            record, meta = self._ingest(raw)
+            if meta.deletion_timestamp is None:
+                # Some kinds answer with the object as it was when it went.
+                self._publish(self._store.observe_deletion(key, record.uid, record.version))
+            else:
+                self.observe_write(raw)
+        elif gone := deleted or uid:
+            self._publish(self._store.observe_deletion(key, gone))
+
+    def statistics(self) -> InformerStatistics:
+        """How it stands."""
+        return InformerStatistics(
+            resource=self.spec.resource,
+            projection=self.spec.projection,
+            synced=self.synced,
+            problem=self.problem,
+            objects=len(self._store),
+            bytes=self._store.bytes,
+            subscribers=len(self._handlers),
+            watches={
+                intake.namespace: reflector.state.value
+                for intake, reflector in zip(self._intakes, self._reflectors, strict=True)
+            },
+        )
+
+
+class Subscription:
+    """Ends what `Informer.subscribe` began."""
+
+    def __init__(self, handlers: list[EventHandler], handler: EventHandler) -> None:
+        self._handlers = handlers
+        self._handler: EventHandler | None = handler
+
+    def cancel(self) -> None:
+        """Have nothing told any more; again is no change."""
+        if self._handler is not None:
+            self._handlers.remove(self._handler)
+            self._handler = None

@@ -1,0 +1,104 @@
+"""From the bytes that the server sends to the record that the cache keeps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from apis.meta import GroupVersionKind, ObjectKey
+from manager.cache.managed_fields import OwnManagedFields
+from manager.cache.meta import Meta
+from manager.cache.record import Record
+from manager.kube.errors import ProtocolError
+
+__all__ = ["Ingest"]
+
+PARTIAL = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}'
+PARTIAL_KIND = "PartialObjectMetadata"
+
+
+class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
+    """Metadata that still has all of its managedFields."""
+
+    managed_fields: msgspec.Raw = msgspec.Raw()
+
+
+class _Arriving(msgspec.Struct, gc=False):
+    """An object, of which only the metadata is decoded. Items of a list carry no kind."""
+
+    metadata: _ArrivingMeta
+    kind: str = ""
+
+
+class _Metadata(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_decode = msgspec.json.Decoder(_Arriving).decode
+_decode_metadata = msgspec.json.Decoder(_Metadata).decode
+
+
+class Ingest:
+    """Makes records of one kind.
+
+    Of `managedFields`, which can be half of an object, only entries are kept that belong to our own field
+    managers: `field_manager` itself and every name that begins with it. With `metadata_only`, all but the
+    metadata is dropped, whatever the server sent. `transform` gets the JSON that would be kept and answers
+    what is kept instead; it must leave alone what identifies the object (name, namespace, uid,
+    resourceVersion) and the labels that selectors look at.
+    """
+
+    def __init__(
+        self,
+        gvk: GroupVersionKind,
+        *,
+        field_manager: str,
+        metadata_only: bool = False,
+        transform: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        self._kind = gvk.kind
+        self._metadata_only = metadata_only
+        self._managed_fields = OwnManagedFields(field_manager)
+        self._transform = transform
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
+        """Return the record of an object and its metadata, decoded once and for the caller's use.
+
+        Raises ProtocolError when it is not an object of this kind.
+        """
+        try:
+            arriving = _decode(raw)
+            meta = arriving.metadata
+            version = int(meta.resource_version)
+            whole = self._project(bytes(raw), arriving.kind)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ProtocolError(f"not a {self._kind} object: {error}: {bytes(raw)[:200]!r}") from error
+        kept = self._managed_fields.strip(whole, bytes(meta.managed_fields))
+        # Objects of a namespace share its name, which saves more than it costs to look up.
+        key = ObjectKey(sys.intern(meta.namespace), meta.name)
+        deleting = meta.deletion_timestamp is not None
+        record = Record(key, kept, meta.uid, version, meta.generation, deleting)
+        if self._transform is not None:
+            return self._transformed(record, self._transform)
+        return record, meta
+
+    def _project(self, raw: bytes, kind: str) -> bytes:
+        if self._metadata_only:
+            if kind == PARTIAL_KIND:
+                return raw
+            if kind in {self._kind, ""}:
+                return PARTIAL % bytes(_decode_metadata(raw).metadata)
+        elif kind in {self._kind, ""}:
+            return raw
+        raise ValueError(f"it is a {kind}")
+
+    def _transformed(self, record: Record, transform: Callable[[bytes], bytes]) -> tuple[Record, Meta]:
+        try:
+            record.raw = transform(record.raw)
+            meta = record.meta()
+        except Exception as error:
+            # The operator's code: whatever it raises is about this kind's cache, and only that.
+            raise ProtocolError(f"the transform failed on {self._kind} {record.key}: {error!r}") from error
+        return record, meta

@@ -1,0 +1,96 @@
+"""The way from one watch into the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from apis.meta import ObjectKey
+from manager.cache.event import CacheEvent
+from manager.cache.ingest import Ingest
+from manager.cache.record import Record
+from manager.cache.store import Store
+from manager.kube.errors import ProtocolError
+
+__all__ = ["Intake"]
+
+
+class Intake:
+    """Takes what is listed and watched in one namespace ("" for all) and tells what changed by it.
+
+    `synced` is set once a first list is complete.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ingest: Ingest,
+        namespace: str,
+        *,
+        publish: Callable[[Sequence[CacheEvent]], None],
+    ) -> None:
+        self._store = store
+        self._ingest = ingest
+        self._publish = publish
+        self._listed: dict[ObjectKey, Record] = {}
+        self.namespace = namespace
+        self.synced = asyncio.Event()
+
+    @property
+    def version(self) -> int:
+        """The version from which a watch can go on; 0 before the first list."""
+        return self._store.progress(self.namespace)
+
+    def begin_list(self) -> None:
+        """Start a list, dropping one that was begun and not finished."""
+        self._listed = {}
+
+    def list_item(self, raw: msgspec.Raw) -> None:
+        """Take one object of the list; raises ProtocolError when it is not one."""
+        record, meta = self._ingest(raw)
+        held = self._store.get(record.key)
+        if held is not None and (held.uid, held.version) == (record.uid, record.version):
+            record = held  # so that a new list of what is already known takes no memory
+        self._listed[record.key] = record
+        if not self.synced.is_set():
+            # Nobody relies on the content yet, and telling of each object as it comes spreads the work.
+            self._publish(self._store.put(record, meta, initial=True))
+
+    def unlist_item(self, raw: msgspec.Raw) -> None:
+        """Take back one object of the list, which was deleted; raises ProtocolError when it is not one."""
+        record, _ = self._ingest(raw)
+        self._listed.pop(record.key, None)
+        if not self.synced.is_set():
+            self._publish(self._store.remove(record))
+
+    def finish_list(self, version: int) -> None:
+        """The list is complete as of a version: now the store shows it, and nothing else."""
+        listed, self._listed = self._listed, {}
+        initial = not self.synced.is_set()
+        self.synced.set()
+        self._publish(self._store.replace(self.namespace, listed, version, initial=initial))
+
+    def event(self, kind: str, raw: msgspec.Raw) -> None:
+        """Take one event of the watch; raises ProtocolError when it is not one about an object."""
+        record, meta = self._ingest(raw)
+        match kind:
+            case "ADDED" | "MODIFIED":
+                changes = self._store.put(record, meta)
+            case "DELETED":
+                changes = self._store.remove(record)
+            case _:
+                raise ProtocolError(f"a watch event of unknown type {kind!r}")
+        self._store.advance(self.namespace, record.version)
+        self._publish(changes)
+
+    def bookmark(self, version: int) -> bool:
+        """The watch has told all up to a version; False when it had told more before.
+
+        Then the server's history is not the one that was watched: only a list can tell what is.
+        """
+        if version < self.version:
+            return False
+        self._store.advance(self.namespace, version)
+        return True

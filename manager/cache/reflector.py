@@ -1,0 +1,315 @@
+"""Keeps one part of a store equal to the server: list, watch, and carry on whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+from prometheus_client import Counter
+
+from manager.backoff import Backoff
+from manager.cache.failure import (
+    EXPIRED,
+    NO_STREAMING,
+    HistoryRestored,
+    NotStreaming,
+    Pause,
+    Rule,
+    State,
+    WatchClosed,
+    rule_for,
+)
+from manager.cache.intake import Intake
+from manager.cache.page import decode_bookmark, decode_page
+from manager.cache.spec import WatchSpec
+from manager.kube.errors import (
+    ApiError,
+    Forbidden,
+    KubeError,
+    NoMatch,
+    NotFound,
+    ProtocolError,
+    Unauthorized,
+)
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.kube.watch import WatchEvent, decode_event, lines, status_error
+
+__all__ = ["Reflector"]
+
+# Objects per page: few requests, and a body of a few megabytes.
+PAGE = 500
+LIST_DEADLINE = 120.0
+
+# The server sends a bookmark a minute, so a connection that is silent for longer is dead.
+IDLE_TIMEOUT = 90.0
+
+# The server is asked to end each watch after a while, not all at the same time.
+WATCH_SECONDS = (300, 600)
+
+# A watch is started at most once in this many seconds. One that lasted as long, or brought news, was good:
+# the next one need not wait longer.
+SPACING = 1.0
+BACKOFF_BASE = 0.8
+BACKOFF_CAP = 30.0
+# Somebody may be waiting for a kind whose CRD was just installed, and asking for it costs the server little.
+NOT_SERVED_CAP = 10.0
+
+JSON = "application/json"
+PARTIAL = "application/json;as=PartialObjectMetadata{form};g=meta.k8s.io;v=v1"
+
+
+class Reflector:
+    """Lists and watches one kind, in one namespace or in all, into an intake, forever.
+
+    A state machine: `step` does what the present state says and moves to the next one. Every failure that
+    talking to the server can have is answered by the table in `failure`; none ends the reflector.
+
+    Attributes:
+        state: what it is doing.
+        problem: why it cannot follow the server, for people; None while it does, or when it failed but once.
+    """
+
+    def __init__(
+        self,
+        spec: WatchSpec,
+        intake: Intake,
+        *,
+        transport: Transport,
+        mapper: RestMapper,
+        restarts: Counter,
+        rng: random.Random,
+    ) -> None:
+        self._spec = spec
+        self._intake = intake
+        self._transport = transport
+        self._mapper = mapper
+        self._restarts = restarts
+        self._rng = rng
+        # A jitter of a full delay, because all watches of all clients fail together.
+        self._backoff = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
+        # Apart, because a server that was restarted has answered when it says that it knows no history: how
+        # long it was away is no reason to put off the list.
+        self._expiries = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
+        self._path = ""
+        self._streaming = True
+        self._attempt = _Attempt(0.0)
+        self._delay = 0.0
+        self._after_wait = State.RESOLVE
+        self._log = structlog.get_logger(
+            logger_name="cache.reflector", resource=spec.resource, namespace=intake.namespace or None
+        )
+        self.state = State.RESOLVE
+        self.problem: str | None = None
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        while True:
+            await self.step()
+
+    async def step(self) -> None:
+        """Do what the state says, and move to the next one."""
+        if self.state is not State.WAIT:
+            self._attempt = _Attempt(asyncio.get_running_loop().time())
+        try:
+            self.state = await self._act()
+        except KubeError as failure:
+            self.state = self._fail(failure)
+
+    async def _act(self) -> State:
+        match self.state:
+            case State.RESOLVE:
+                return await self._resolve()
+            case State.STREAM:
+                return await self._stream()
+            case State.LIST:
+                return await self._list(PAGE)
+            case State.LIST_WHOLE:
+                return await self._list(None)
+            case State.WATCH:
+                return await self._watch()
+            case State.WAIT:
+                await asyncio.sleep(self._delay)
+                return self._after_wait
+
+    # The states.
+
+    async def _resolve(self) -> State:
+        mapping = await self._mapper.resolve(self._spec.gvk)
+        self._path = mapping.path(self._intake.namespace)
+        # It may be another server by now, or a newer one.
+        self._streaming = True
+        return State.STREAM
+
+    async def _stream(self) -> State:
+        if not self._streaming:
+            return State.LIST
+        self._intake.begin_list()
+        query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        async with self._events(query) as events:
+            async for event in events:
+                match event.type:
+                    case "ADDED" | "MODIFIED":
+                        self._intake.list_item(event.object)
+                    case "DELETED":
+                        # It went while the server was still sending.
+                        self._intake.unlist_item(event.object)
+                    case "BOOKMARK":
+                        bookmark = decode_bookmark(event.object)
+                        if not bookmark.ends_list:
+                            raise NotStreaming("the server did not mark the end of the initial events")
+                        self._finish_list(bookmark.version)
+                        self.state = State.WATCH
+                        await self._follow(events)
+                    case _:
+                        raise ProtocolError(f"a watch event of unknown type {event.type!r}")
+        raise WatchClosed("the server closed the stream")
+
+    async def _list(self, page: int | None) -> State:
+        query = self._selection()
+        if page is not None:
+            query["limit"] = str(page)
+        accept = self._accept("List")
+        self._intake.begin_list()
+        while True:
+            body = await self._transport.request(
+                "GET", self._path, query=query, accept=accept, deadline=LIST_DEADLINE
+            )
+            answer = decode_page(body)
+            for item in answer.items:
+                self._intake.list_item(item)
+            if not answer.resume:
+                self._finish_list(answer.version)
+                return State.WATCH
+            query["continue"] = answer.resume
+
+    async def _watch(self) -> State:
+        async with self._events({"resourceVersion": str(self._intake.version)}) as events:
+            self.problem = None
+            await self._follow(events)
+        raise WatchClosed("the server closed the watch")
+
+    async def _follow(self, events: AsyncIterator[WatchEvent]) -> None:
+        async for event in events:
+            if event.type == "BOOKMARK":
+                version = decode_bookmark(event.object).version
+                if not self._intake.bookmark(version):
+                    raise HistoryRestored(f"the server is at version {version}, after {self._intake.version}")
+            else:
+                self._intake.event(event.type, event.object)
+            self._attempt.fruitful = True
+
+    # What the states have in common.
+
+    @asynccontextmanager
+    async def _events(self, query: dict[str, str]) -> AsyncIterator[AsyncIterator[WatchEvent]]:
+        """Open a watch. Raises what an ERROR event says."""
+        seconds = self._rng.randint(*WATCH_SECONDS)
+        query |= self._selection()
+        query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        async with (
+            self._transport.stream(
+                self._path, query=query, accept=self._accept(""), idle_timeout=IDLE_TIMEOUT
+            ) as chunks,
+            aclosing(_decoded(chunks)) as events,
+        ):
+            self._attempt.connected_at = asyncio.get_running_loop().time()
+            yield events
+
+    def _selection(self) -> dict[str, str]:
+        selection = {
+            "labelSelector": self._spec.label_selector,
+            "fieldSelector": self._spec.field_selector,
+        }
+        return {name: value for name, value in selection.items() if value}
+
+    def _accept(self, form: str) -> str:
+        # A server that cannot send metadata alone sends all, and the rest is dropped on arrival.
+        return f"{PARTIAL.format(form=form)},{JSON}" if self._spec.metadata_only else JSON
+
+    def _finish_list(self, version: int) -> None:
+        first = not self._intake.synced.is_set()
+        self._intake.finish_list(version)
+        self.problem = None
+        self._attempt.fruitful = True
+        self._log.info("synced" if first else "listed again", version=version)
+
+    # Failure.
+
+    def _fail(self, failure: KubeError) -> State:
+        rule = rule_for(self.state, failure)
+        following = rule.next or self.state
+        self._restarts.labels(self._spec.resource, rule.reason).inc()
+        if following is State.RESOLVE:
+            self._mapper.forget(self._spec.gvk)
+        if rule.reason == NO_STREAMING:
+            self._streaming = False
+        self._delay = self._pause(rule, failure)
+        log = self._log.warning if self.problem else self._log.debug
+        log(
+            "not following" if self.problem else "watch ended",
+            state=self.state.value,
+            reason=rule.reason,
+            error=str(failure),
+            next=following.value,
+            delay=round(self._delay, 3),
+        )
+        self._after_wait = following
+        return State.WAIT if self._delay else following
+
+    def _pause(self, rule: Rule, failure: KubeError) -> float:
+        """Answer the seconds to wait, and note the problem if it is one."""
+        if rule.pause is Pause.NO:
+            return 0.0
+        now = asyncio.get_running_loop().time()
+        good = self._attempt.good(now)
+        if good:
+            self._backoff.reset()
+            self._expiries.reset()
+        delay = max(0.0, self._attempt.started_at + SPACING - now)
+        if rule.pause is Pause.IF_FRUITLESS and good:
+            return delay
+        backoff = self._expiries if rule.reason == EXPIRED else self._backoff
+        asked = failure.retry_after if isinstance(failure, ApiError) else None
+        delay = max(delay, asked or 0.0, backoff.next())
+        if isinstance(failure, NoMatch | NotFound):
+            delay = min(delay, NOT_SERVED_CAP)
+        # A watch that breaks once, and can be opened again, is nothing that anybody should be told of.
+        if backoff.failures > 1 or not self._intake.synced.is_set():
+            self.problem = f"{self._spec.resource}: {_explain(failure)}"
+        return delay
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """How one step went so far."""
+
+    started_at: float
+    connected_at: float | None = None
+    fruitful: bool = False
+
+    def good(self, now: float) -> bool:
+        """True when a watch brought news or lasted."""
+        return self.fruitful or (self.connected_at is not None and now - self.connected_at >= SPACING)
+
+
+async def _decoded(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
+    async for line in lines(chunks):
+        event = decode_event(line)
+        if event.type == "ERROR":
+            raise status_error(event.object)
+        yield event
+
+
+def _explain(failure: KubeError) -> str:
+    match failure:
+        case NoMatch() | NotFound():
+            return "not served (is the CRD installed?)"
+        case Forbidden() | Unauthorized():
+            return f"{type(failure).__name__.lower()}: {failure}"
+        case _:
+            return str(failure)

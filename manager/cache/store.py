@@ -1,0 +1,252 @@
+"""What is known of the objects of one kind, and how it may change.
+
+Everything here rests on two facts. Versions grow: of two states of an object the one with the higher
+resourceVersion is the later one, whichever way it came. And a watch leaves nothing out: once it has reached
+a version (the store's progress), every change up to it has been told.
+
+So the answer to a write of our own is taken as an event like any other, and is told at once; the watch event
+that follows has the same version and is dropped. A write whose answer is no newer than the progress, of an
+object that is not held, was deleted since; and a list that is older than a write neither undoes nor hides
+it, because the watch that goes on from that list will tell of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from apis.meta import ObjectKey
+from manager.cache.event import CacheEvent
+from manager.cache.index import IndexFunction
+from manager.cache.indexes import Indexes
+from manager.cache.meta import Meta
+from manager.cache.record import Record
+from manager.cache.selector import Selector
+
+__all__ = ["Store"]
+
+# Names of which old news is refused. More than a watch can lag behind; forgetting one too early shows an
+# object for a moment that we have deleted.
+FLOORS = 10_000
+
+
+class _Floor(NamedTuple):
+    """Which news of a name is old while nothing is held: all up to a version, all of a deleted object."""
+
+    version: int
+    deleted: str = ""
+
+    def refuses(self, record: Record) -> bool:
+        return record.version <= self.version or record.uid == self.deleted
+
+
+class Store:
+    """Records by key, with indexes. Whatever changes it returns the events to tell, already applied.
+
+    `selector` is the label selector of what belongs in here. `filtered` says that the server applies a field
+    selector too, which cannot be judged here: then a write changes what is held, and never adds to it.
+    """
+
+    def __init__(self, *, selector: Selector | None = None, filtered: bool = False) -> None:
+        self._records: dict[ObjectKey, Record] = {}
+        self._indexes = Indexes(self._records)
+        self._selector = selector or Selector()
+        self._filtered = filtered
+        self._bytes = 0
+        # How far the watch of each namespace has come; "" is the watch of all namespaces.
+        self._progress: dict[str, int] = {}
+        self._floors: dict[ObjectKey, _Floor] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records.values())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of JSON held."""
+        return self._bytes
+
+    def get(self, key: ObjectKey) -> Record | None:
+        """Return the record of an object, or None."""
+        return self._records.get(key)
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        """Register an index for `select`; see `Indexes.add`."""
+        self._indexes.add(name, function)
+
+    def select(
+        self,
+        *,
+        namespace: str | None = None,
+        selector: Selector | None = None,
+        owner_uid: str | None = None,
+        index: tuple[str, str] | None = None,
+    ) -> list[Record]:
+        """Return the records that meet every condition, in the order of their keys.
+
+        Costs what the most selective condition lets through. Only `!=`, `in`, `notin` and the existence of a
+        label are not answered by an index, but by a look at each record that is left.
+        """
+        selector = selector or Selector()
+        narrowed = self._indexes.narrow(
+            namespace=namespace, selector=selector, owner_uid=owner_uid, index=index
+        )
+        if narrowed:
+            fewest, *others = sorted(narrowed, key=len)
+            keys = sorted(key for key in fewest if all(key in other for other in others))
+        else:
+            keys = sorted(self._records)
+        records = [self._records[key] for key in keys]
+        rest = [requirement for requirement in selector.requirements if requirement.equals is None]
+        if not rest:
+            return records
+        return [record for record in records if Selector(tuple(rest)).matches(record.meta().labels)]
+
+    # What the watch and the lists say.
+
+    def progress(self, namespace: str) -> int:
+        """The version up to which the watch of a namespace ("" for that of all) has told everything, or 0."""
+        return self._progress.get(namespace, 0)
+
+    def advance(self, namespace: str, version: int) -> None:
+        """Note that the watch has reached a version."""
+        self._progress[namespace] = version
+
+    def put(self, record: Record, meta: Meta | None = None, *, initial: bool = False) -> Sequence[CacheEvent]:
+        """Take in a state of an object, unless it is no news."""
+        if self._refuses(record):
+            return ()
+        held = self._records.get(record.key)
+        if held is not None and record.version <= held.version:
+            return ()
+        return self._exchange(held, record, meta, initial=initial)
+
+    def remove(self, record: Record) -> Sequence[CacheEvent]:
+        """Take in that an object went, or left the selection, in this last state."""
+        held = self._records.get(record.key)
+        if held is None:
+            floor = self._floors.get(record.key)
+            # It went for good, so no more news of it will come. (Where things are selected, it may only have
+            # left the selection.)
+            if floor is not None and floor.deleted == record.uid and not self._selective:
+                del self._floors[record.key]
+            return ()
+        if record.version < held.version and (not self._filtered or held.uid != record.uid):
+            return ()  # we wrote it since
+        return (self._drop(held),)
+
+    def replace(
+        self, namespace: str, listed: Mapping[ObjectKey, Record], version: int, *, initial: bool = False
+    ) -> Sequence[CacheEvent]:
+        """Bring a namespace ("" for all) to what was listed at a version, in one step."""
+        events: list[CacheEvent] = []
+        # Versions only go back when the server's storage was restored from a backup: then what we know is
+        # of a history that did not happen, and says nothing against the list.
+        restored = version < self.progress(namespace)
+        for key, held in list(self._records.items()):
+            if key in listed or (namespace and key.namespace != namespace):
+                continue
+            if held.version <= version or restored or self._filtered:
+                events.append(self._drop(held))
+        if restored:
+            self._floors.clear()
+        for record in listed.values():
+            known = self._records.get(record.key)
+            if restored and known is not None and known.raw != record.raw:
+                events += self._exchange(known, record, None, initial=initial)
+            else:
+                events += self.put(record, initial=initial)
+        self._progress[namespace] = version
+        return events
+
+    # What our own writes say.
+
+    def observe_write(self, record: Record, meta: Meta) -> Sequence[CacheEvent]:
+        """Take in the state that a write of ours led to."""
+        if self._refuses(record):
+            return ()
+        if not self._selector.matches(meta.labels):
+            return self._leave(record)
+        held = self._records.get(record.key)
+        if held is None and record.version <= self._reached(record.key):
+            return ()
+        if self._filtered and (held is None or held.uid != record.uid):
+            return ()
+        return self.put(record, meta)
+
+    def observe_deletion(self, key: ObjectKey, uid: str, version: int = 0) -> Sequence[CacheEvent]:
+        """Take in that a write of ours removed an object; nothing that arrives late brings it back.
+
+        `version` is one that the object had, where that is known.
+        """
+        held = self._records.get(key)
+        if held is not None and held.uid != uid and held.version > version:
+            return ()  # another one has the name by now
+        self._raise_floor(key, _Floor(max(version, held.version if held else 0), uid))
+        return () if held is None else (self._change(held, None),)
+
+    def _leave(self, record: Record) -> Sequence[CacheEvent]:
+        """Take in that a write of ours took an object out of the selection."""
+        held = self._records.get(record.key)
+        if held is not None and held.version >= record.version:
+            return ()
+        if record.version > self._reached(record.key):
+            # States in between, in which it still matched, may yet arrive.
+            self._raise_floor(record.key, _Floor(record.version))
+        return () if held is None else (self._change(held, None),)
+
+    def _reached(self, key: ObjectKey) -> int:
+        return self._progress.get("") or self._progress.get(key.namespace, 0)
+
+    @property
+    def _selective(self) -> bool:
+        return self._filtered or bool(self._selector.requirements)
+
+    def _refuses(self, record: Record) -> bool:
+        floor = self._floors.get(record.key)
+        return floor is not None and floor.refuses(record)
+
+    def _raise_floor(self, key: ObjectKey, floor: _Floor) -> None:
+        # Put back at the end, so that the first to be forgotten is the oldest.
+        before = self._floors.pop(key, floor)
+        self._floors[key] = floor._replace(version=max(floor.version, before.version))
+        if len(self._floors) > FLOORS:
+            del self._floors[next(iter(self._floors))]
+
+    def _drop(self, held: Record) -> CacheEvent:
+        """Take out what the server says is not in the selection."""
+        if self._filtered:
+            # The server may have said so before it got our last write, and whether that brought the object
+            # back is not to be judged here. If it did, the watch will tell of the very version that we
+            # wrote; until then nothing older may show.
+            self._raise_floor(held.key, _Floor(held.version - 1))
+        return self._change(held, None)
+
+    # The only places where records change.
+
+    def _exchange(
+        self, held: Record | None, record: Record, meta: Meta | None, *, initial: bool
+    ) -> Sequence[CacheEvent]:
+        if held is None or held.uid == record.uid:
+            return (self._change(held, record, meta, initial=initial),)
+        # Another object under the same name: nobody should take the one for a change of the other.
+        return (self._change(held, None), self._change(None, record, meta, initial=initial))
+
+    def _change(
+        self, old: Record | None, new: Record | None, meta: Meta | None = None, *, initial: bool = False
+    ) -> CacheEvent:
+        event = CacheEvent(old, new, meta=meta, initial=initial)
+        if old is not None:
+            self._bytes -= len(old.raw)
+        if new is not None:
+            if old is not None:
+                # The store and its indexes hold on to these already.
+                new.key, new.uid = old.key, old.uid
+            self._bytes += len(new.raw)
+            self._records[new.key] = new
+        elif old is not None:
+            del self._records[old.key]
+        self._indexes.changed(event)
+        return event

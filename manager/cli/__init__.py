@@ -1,0 +1,11 @@
+"""The command line: `operator-manager run`, `crds`, `version`.
+
+Nothing here imports more than the command at hand needs: `version` and `--help` answer at once.
+"""
+
+from __future__ import annotations
+
+from manager.cli.main import main
+from manager.cli.operator import Operator
+
+__all__ = ["Operator", "main"]

@@ -1,0 +1,132 @@
+"""Building the manager that the settings ask for."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import orjson
+
+from manager.cache import CacheOptions
+from manager.cli.errors import ServerUnusable
+from manager.controller import ControllerOptions
+from manager.http.health_pages import health_pages
+from manager.http.metrics_page import metrics_page
+from manager.http.server import serve
+from manager.kube.config import ClusterConfig, load_config
+from manager.kube.errors import ApiError, Forbidden, TransportError, Unauthorized
+from manager.kube.http_wire import HttpWire
+from manager.kube.transport import Transport
+from manager.leader import LeaderElector, new_identity
+from manager.logs import get_logger
+from manager.loop import count_tasks, observe_lag, settle
+from manager.manager import Manager, Runnable
+from manager.metrics import Metrics
+from manager.version import VERSION
+
+if TYPE_CHECKING:
+    from manager.cli.operator import Operator
+    from manager.http.address import BindAddress
+    from manager.http.server import Page
+    from manager.settings import Settings
+
+__all__ = ["assembled"]
+
+_START_PATIENCE = 5.0
+"""Seconds in which the API server has to answer once: enough for a pod whose network comes up late."""
+
+_log = get_logger("start")
+
+
+@asynccontextmanager
+async def assembled(settings: Settings, operators: Sequence[Operator]) -> AsyncIterator[Manager]:
+    """A manager with the controllers of `operators`, connected to the cluster; closed at the end.
+
+    Raises `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not.
+    """
+    rng = random.Random()
+    metrics = Metrics()
+    config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
+    wire = HttpWire(config)
+    try:
+        transport = Transport(wire, metrics=metrics, rng=rng, user_agent=f"operator-manager/{VERSION}")
+        server = await _server_version(transport, config)
+        identity = new_identity(rng)
+        elector = None
+        if settings.leader_elect:
+            elector = LeaderElector(
+                transport,
+                namespace=settings.leader_election_namespace or config.namespace or "default",
+                name=settings.leader_election_id,
+                identity=identity,
+                rng=rng,
+                metrics=metrics,
+                lease_duration=settings.leader_elect_lease_duration,
+                renew_deadline=settings.leader_elect_renew_deadline,
+                retry_period=settings.leader_elect_retry_period,
+            )
+        manager = Manager(
+            transport,
+            metrics=metrics,
+            rng=rng,
+            identity=identity,
+            cache_options=CacheOptions(namespaces=settings.namespaces),
+            elector=elector,
+            graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
+        )
+        _log.info(
+            "starting",
+            version=VERSION,
+            server=str(config.server),
+            kubernetes=server,
+            identity=identity,
+            namespaces=settings.namespaces or "all",
+            controllers=[operator.name for operator in operators],
+        )
+        _add_operators(manager, settings, operators)
+        _add_pages(manager, "metrics", settings.metrics_bind_address, {"/metrics": metrics_page(metrics)})
+        _add_pages(manager, "health", settings.health_probe_bind_address, health_pages(manager.health))
+        metrics.loop_tasks.set_function(count_tasks)
+        manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
+        manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))
+        yield manager
+    finally:
+        await wire.aclose()
+
+
+async def _server_version(transport: Transport, config: ClusterConfig) -> str:
+    """The API server's version. Raises `ServerUnusable` when it does not tell it."""
+    server = f"the API server {config.server} ({config.source})"
+    try:
+        answer = await transport.request("GET", "/version", deadline=_START_PATIENCE)
+        return str(orjson.loads(answer)["gitVersion"])
+    except Forbidden:
+        return "unknown"  # it is there and knows us
+    except Unauthorized as error:
+        raise ServerUnusable(f"{server} does not accept the credentials: {error}") from error
+    except TransportError as error:
+        raise ServerUnusable(f"{server} does not answer: {error}") from error
+    except (ApiError, ValueError, KeyError, TypeError) as error:
+        raise ServerUnusable(f"{server} does not answer as one: {error}") from error
+
+
+def _add_operators(manager: Manager, settings: Settings, operators: Sequence[Operator]) -> None:
+    for operator in operators:
+        options = ControllerOptions()
+        if (limit := settings.concurrency.get(operator.name)) is not None:
+            options = replace(options, max_concurrent_reconciles=limit)
+        operator.load().setup(manager, options)
+
+
+def _add_pages(manager: Manager, name: str, address: BindAddress | None, pages: Mapping[str, Page]) -> None:
+    if address is not None:
+        manager.add_server(lambda: serve(name, address, pages))
+
+
+async def _settle_when_synced(manager: Manager) -> None:
+    await manager.cache.wait_synced()
+    settle()

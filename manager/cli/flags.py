@@ -1,0 +1,55 @@
+"""The flags of `run`, one for each setting."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from typing import NoReturn
+
+from manager.cli.errors import UsageError
+from manager.settings.model import Settings
+from manager.settings.origin import flag_name
+
+__all__ = ["parse_flags"]
+
+_REPEATABLE = frozenset({"controllers", "concurrency", "namespaces"})
+"""Lists: given several times, the values come one after the other. Of any other flag the last counts."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises where argparse would print its usage and end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `UsageError`. argparse comes here for one thing only: a flag without its value."""
+        flag = message.removeprefix("argument ").partition(":")[0]
+        raise UsageError(f"run: {flag} needs a value, as in {flag}=VALUE")
+
+
+def parse_flags(argv: Sequence[str]) -> dict[str, str]:
+    """What was given, by field of `Settings`, as it was written; what was not given is left out.
+
+    A boolean flag may stand alone for true. Raises `UsageError` for an unknown flag and for a
+    flag without a value; whether values are right is for the settings to say.
+    """
+    parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    for field, info in Settings.model_fields.items():
+        if info.annotation is bool:
+            parser.add_argument(flag_name(field), dest=field, nargs="?", const="true")
+        else:
+            action = "append" if field in _REPEATABLE else "store"
+            parser.add_argument(flag_name(field), dest=field, action=action)
+    given, unknown = parser.parse_known_args(argv)
+    if unknown:
+        raise UsageError(f"run: {_unknown(unknown[0])}")
+    return {
+        field: ",".join(value) if isinstance(value, list) else value for field, value in vars(given).items()
+    }
+
+
+def _unknown(argument: str) -> str:
+    if not argument.startswith("-"):
+        return f"unexpected argument {argument!r}"
+    flag = argument.partition("=")[0]
+    close = difflib.get_close_matches(flag, map(flag_name, Settings.model_fields), n=1)
+    return f"unknown flag {flag!r}" + (f"; did you mean {close[0]}?" if close else "")

@@ -1,0 +1,96 @@
+"""From the arguments to a command, and from what went wrong to one line and an exit code."""
+# ruff: noqa: T201 - a program's output is printed
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+from manager.cli.errors import UsageError
+from manager.cli.operator import Operator
+
+__all__ = ["FAILED", "OK", "PROGRAM", "WRONG_USAGE", "main"]
+
+PROGRAM = "operator-manager"
+
+OK, FAILED, WRONG_USAGE = 0, 1, 2
+
+Command = Callable[[Sequence[str], Sequence[Operator]], int]
+
+_COMMANDS = {
+    "run": "run the controllers until interrupted",
+    "crds": "print the custom resource definitions, ready for kubectl apply -f -",
+    "version": "print the version",
+}
+
+_HELP_FLAGS = {"-h", "--help"}
+
+
+def main(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+    """Run the command in `argv` (without the program's name) and return the exit code.
+
+    0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
+    """
+    if not argv:
+        print(_help(), file=sys.stderr)
+        return WRONG_USAGE
+    try:
+        with _silent_interrupt():
+            code = _dispatch(argv, operators)
+        # Here rather than at the interpreter's end, where a failure could not be handled.
+        sys.stdout.flush()
+    except UsageError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    except BrokenPipeError:
+        # The reader of our output left, as `head` does. The interpreter flushes once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    return code
+
+
+@contextmanager
+def _silent_interrupt() -> Iterator[None]:
+    """Ctrl-C ends the process like SIGTERM does, until somebody handles it: without a traceback.
+
+    And asyncio leaves it alone, which would else cancel what runs besides what our own handler does.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+    if previous is not signal.default_int_handler:  # a shell has background jobs ignore it
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _dispatch(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+    name, *rest = argv
+    if name in _HELP_FLAGS or name == "help":
+        if not rest:
+            print(_help())
+            return OK
+        name, rest = rest[0], ["--help"]
+    return _command("version" if name == "--version" else name)(rest, operators)
+
+
+def _command(name: str) -> Command:
+    if name not in _COMMANDS:
+        what = "flag" if name.startswith("-") else "command"
+        raise UsageError(f"unknown {what} {name!r}; the commands are {', '.join(_COMMANDS)}, and --help")
+    return cast("Command", importlib.import_module(f"manager.cli.{name}").command)
+
+
+def _help() -> str:
+    commands = "\n".join(f"  {name:<9} {summary}" for name, summary in _COMMANDS.items())
+    return (
+        f"A Kubernetes controller manager.\n\nUsage: {PROGRAM} COMMAND [FLAGS]\n\nCommands:\n{commands}\n\n"
+        f"{PROGRAM} COMMAND --help explains a command and its flags."
+    )

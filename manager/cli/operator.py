@@ -1,0 +1,45 @@
+"""An operator as the command line knows it: a name, and where its code is."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from apis.meta import Resource
+    from manager.controller import ControllerOptions
+    from manager.manager import Manager
+
+__all__ = ["Operator", "OperatorModule"]
+
+
+class OperatorModule(Protocol):
+    """What the module of an operator has to offer."""
+
+    @property
+    def KINDS(self) -> Sequence[type[Resource]]:  # noqa: N802 - a module's constant
+        """The kinds it defines, whose CRDs it needs."""
+
+    @property
+    def RECONCILERS(self) -> Sequence[type]:  # noqa: N802 - a module's constant
+        """Its reconcilers, which carry the markers that roles are made from."""
+
+    def setup(self, manager: Manager, options: ControllerOptions) -> None:
+        """Add its controllers to `manager`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator. Its module is imported when it is needed, and not at all when it is disabled."""
+
+    name: str
+    """The controller's name: in `--controllers`, in `--concurrency` and in the label of metrics."""
+
+    module: str
+    """The dotted name of the module."""
+
+    def load(self) -> OperatorModule:
+        """Import the module."""
+        return cast("OperatorModule", importlib.import_module(self.module))

@@ -1,0 +1,97 @@
+"""`operator-manager run`."""
+# ruff: noqa: PLC0415, T201 - help is fast, so the rest is imported where it is used; output is printed
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from manager.cli.errors import UsageError
+from manager.cli.flags import parse_flags
+from manager.cli.operator import Operator
+from manager.settings.error import SettingsError
+
+if TYPE_CHECKING:
+    from manager.logs import LineWriter
+    from manager.settings import Settings
+
+__all__ = ["command"]
+
+_LAST_LINES_TIMEOUT = 0.5
+"""Seconds an exit at once waits for its last log lines."""
+
+
+def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+    """Run the controllers until a signal asks to stop; returns the exit code.
+
+    Raises `UsageError` for a wrong flag or setting.
+    """
+    if {"-h", "--help"}.intersection(argv):
+        from manager.cli.run_help import run_help
+
+        print(run_help(operators))
+        return 0
+    flags = parse_flags(argv)
+    try:
+        settings, enabled = _settings(flags, operators)
+        return _run(settings, enabled)
+    except SettingsError as error:
+        raise UsageError(f"run: {error}") from error
+
+
+def _settings(flags: dict[str, str], operators: Sequence[Operator]) -> tuple[Settings, Sequence[Operator]]:
+    from manager.cli.selection import check_names, enabled_operators
+    from manager.settings import given_by, load_settings
+
+    settings = load_settings(flags)
+    check_names(operators, settings.concurrency, where=given_by("concurrency", flags)[0])
+    where, _ = given_by("controllers", flags)
+    return settings, enabled_operators(operators, settings.controllers, where=where)
+
+
+def _run(settings: Settings, operators: Sequence[Operator]) -> int:
+    from manager.logs import configured, get_logger
+    from manager.loop import loop_factory, tune_garbage_collector
+    from manager.settings.environment import unknown_variables
+
+    tune_garbage_collector()
+    with configured(level=settings.log_level, log_format=settings.log_format) as lines:
+        for name in unknown_variables():
+            get_logger("start").warning("this environment variable sets nothing", variable=name)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(_manage(settings, operators, lines))
+
+
+async def _manage(settings: Settings, operators: Sequence[Operator], lines: LineWriter) -> int:
+    from manager.cli.assembly import assembled
+    from manager.cli.signals import StopSignals
+
+    with StopSignals(before_exit=lambda: lines.flush(_LAST_LINES_TIMEOUT)) as signals:
+        try:
+            async with AsyncExitStack() as stack:
+                # The stop may be asked for while the cluster has not answered yet.
+                manager = await signals.unless_stopped(
+                    stack.enter_async_context(assembled(settings, operators))
+                )
+                if manager is not None:
+                    await manager.run(signals.stop)
+        except SettingsError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
+            _tell(error)
+            return 1
+    return 0
+
+
+def _tell(error: Exception) -> None:
+    """Say in one line what ended the process; with the traceback only for what should not happen."""
+    from manager.cli.failure import cause_of, in_one_line, is_expected
+    from manager.logs import get_logger
+
+    cause, log = cause_of(error), get_logger("manager")
+    if is_expected(cause):
+        log.error(in_one_line(cause))
+    else:
+        log.error("stopped by an unexpected error", exc_info=cause)

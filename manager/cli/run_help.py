@@ -1,0 +1,63 @@
+"""What `operator-manager run --help` prints."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import textwrap
+from collections.abc import Sequence
+
+from pydantic.fields import FieldInfo
+
+from manager.cli.operator import Operator
+from manager.settings.model import Settings
+from manager.settings.origin import env_names, flag_name
+from manager.settings.values import Shown, written
+
+__all__ = ["run_help"]
+
+_INTRODUCTION = """\
+Run the controllers until interrupted.
+
+Usage: operator-manager run [FLAGS]
+
+Every flag can also be given as an environment variable or as a key of the file that --config names;
+a flag goes before the environment, and that before the file."""
+
+_WIDTHS = 60, 110
+_INDENT = " " * 8
+
+
+def run_help(operators: Sequence[Operator]) -> str:
+    """The flags by group, each with its default and its environment variables."""
+    width = min(max(shutil.get_terminal_size().columns, _WIDTHS[0]), _WIDTHS[1])
+    lines = [_INTRODUCTION, "", f"The controllers are: {', '.join(operator.name for operator in operators)}."]
+    fields = Settings.model_fields.items()
+    for group, members in itertools.groupby(fields, key=lambda item: _shown(item[1]).group):
+        lines += ["", f"{group}:"]
+        for field, info in members:
+            lines += _flag(field, info, width)
+    return "\n".join(lines)
+
+
+def _flag(field: str, info: FieldInfo, width: int) -> list[str]:
+    metavar = _shown(info).metavar
+    value = f"[={metavar}]" if info.annotation is bool else f" {metavar}"
+    default = written(info.get_default(call_default_factory=True, validated_data={}))
+    notes = f"default {default}; environment " if default else "environment "
+    text = f"{info.description} ({notes}{', '.join(env_names(field))})"
+    return [
+        f"  {flag_name(field)}{value}",
+        *textwrap.wrap(
+            text,
+            width,
+            initial_indent=_INDENT,
+            subsequent_indent=_INDENT,
+            break_on_hyphens=False,
+            break_long_words=False,
+        ),
+    ]
+
+
+def _shown(info: FieldInfo) -> Shown:
+    return next(item for item in info.metadata if isinstance(item, Shown))

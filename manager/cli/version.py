@@ -1,0 +1,30 @@
+"""`operator-manager version`."""
+# ruff: noqa: T201 - a program's output is printed
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+
+from manager.cli.arguments import wants_help
+from manager.cli.operator import Operator
+from manager.version import KUBERNETES_VERSIONS, VERSION
+
+__all__ = ["command"]
+
+_HELP = """\
+Print the version, that of Python, and the Kubernetes versions it is tested with.
+
+Usage: operator-manager version"""
+
+
+def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+    """Print the version; `operators` play no part."""
+    del operators
+    if wants_help("version", argv):
+        print(_HELP)
+        return 0
+    print(f"operator-manager {VERSION}")
+    print(f"Python {platform.python_version()}")
+    print(f"Kubernetes {', '.join(KUBERNETES_VERSIONS)}")
+    return 0

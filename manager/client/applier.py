@@ -1,0 +1,176 @@
+"""Server-side apply that sends nothing when nothing would change."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from typing import Any, TypeVar
+
+import orjson
+
+from apis.meta import ObjectKey, OwnerReference, Resource, controller_reference
+from manager.cache import Cache
+from manager.client.errors import OwnedByOther
+from manager.client.managed_fields import OwnEntries, creator_name, own_entries, takeover_patch
+from manager.client.outcome import Applied, Outcome
+from manager.client.ownership import holds, holds_exactly
+from manager.client.write import Writer
+from manager.kube.errors import AlreadyExists, Invalid, NotFound
+
+__all__ = ["Applier"]
+
+R = TypeVar("R", bound=Resource)
+
+# How many objects the applier remembers as equal in the server's eyes (see `_Settled`).
+SETTLED_OBJECTS = 10_000
+
+# Metadata that an applied object may set; the rest is the server's or names the object.
+APPLIED_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
+
+
+class Applier:
+    """Brings one object to the wanted fields, and leaves every field it does not name to others."""
+
+    def __init__(self, writer: Writer, cache: Cache, *, field_manager: str) -> None:
+        self._writer = writer
+        self._cache = cache
+        self._field_manager = field_manager
+        self._settled = _Settled()
+
+    async def apply(self, obj: R, *, owner: Resource | None = None) -> Applied[R]:
+        """Create or change the object so that it holds every field set in `obj`; see `Client.apply`."""
+        kind = type(obj)
+        wanted = _wanted(obj, owner)
+        encoded = orjson.dumps(wanted)
+        live = await self._live(kind, obj.key)
+        if live is None:
+            try:
+                return await self._create(obj, wanted, encoded)
+            except AlreadyExists:
+                # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
+                live = orjson.loads(await self._writer.read(kind, obj.key))
+        metadata = live["metadata"]
+        if owner is not None:
+            _refuse_foreign(kind, obj.key, metadata, owner)
+        if self._holds(wanted, live, encoded) or self._settled.knows(encoded, live):
+            return Applied(kind.model_validate(live), None, Outcome.UNCHANGED)
+        if self._own_entries(live).created is not None:
+            await self._take_over(kind, obj.key)
+        # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
+        targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": metadata["uid"]}}
+        raw = await self._writer.send_apply(kind, obj.key, orjson.dumps(targeted), self._field_manager)
+        after = self._settle(wanted, encoded, raw)
+        if _content(after) == _content(live):
+            return Applied(kind.decode(raw), None, Outcome.UNCHANGED)  # only ownership was to be written down
+        return Applied(kind.decode(raw), kind.model_validate(live), Outcome.UPDATED)
+
+    async def _live(self, kind: type[Resource], key: ObjectKey) -> dict[str, Any] | None:
+        informer = self._cache.lookup(kind, metadata_only=False)
+        if informer is not None:
+            record = informer.get(key)
+            return None if record is None else orjson.loads(record.raw)
+        try:
+            return dict(orjson.loads(await self._writer.read(kind, key)))
+        except NotFound:
+            return None
+
+    async def _create(self, obj: R, wanted: dict[str, Any], encoded: bytes) -> Applied[R]:
+        name = creator_name(self._field_manager, encoded)
+        raw = await self._writer.send_create(type(obj), obj.key.namespace, encoded, name)
+        self._settle(wanted, encoded, raw)
+        return Applied(type(obj).decode(raw), None, Outcome.CREATED)
+
+    def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
+        return own_entries(live["metadata"].get("managedFields", ()), self._field_manager)
+
+    def _holds(self, wanted: dict[str, Any], live: dict[str, Any], encoded: bytes) -> bool:
+        """Whether the object has all that is wanted, under our name."""
+        fields = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind")}
+        metadata = {name: wanted["metadata"][name] for name in APPLIED_METADATA if name in wanted["metadata"]}
+        if metadata:
+            fields["metadata"] = metadata
+        else:
+            del fields["metadata"]
+        entries = self._own_entries(live)
+        if entries.created is not None:
+            created_so = entries.created_by == creator_name(self._field_manager, encoded)
+            return created_so and holds(fields, live, entries.created)
+        return entries.applied is not None and holds_exactly(fields, live, entries.applied)
+
+    def _settle(self, wanted: dict[str, Any], encoded: bytes, raw: bytes) -> dict[str, Any]:
+        """Take note of how the server spells what we have just written; return it decoded."""
+        after: dict[str, Any] = orjson.loads(raw)
+        if not self._holds(wanted, after, encoded):
+            self._settled.remember(encoded, after)
+        return after
+
+    async def _take_over(self, kind: type[Resource], key: ObjectKey) -> None:
+        """Turn the record of our create into one of an apply (see `managed_fields`)."""
+        for last in (False, False, True):
+            # The cache keeps our own entries only, and the patch needs the position among all.
+            live = orjson.loads(await self._writer.read(kind, key))
+            patch = takeover_patch(live["metadata"].get("managedFields", ()), self._field_manager)
+            if patch is None:
+                return
+            try:
+                await self._writer.send_json_patch(kind, key, orjson.dumps(patch), self._field_manager)
+                return
+            except Invalid:
+                if last:
+                    raise
+
+
+class _Settled:
+    """Objects as they were right after we wrote them, where the server spells a value in its own way.
+
+    It stores a quantity of "0.5" as "500m", and drops an empty list, which no comparison without the schema
+    can know. But right after our write it had what we wanted, so as long as neither what is wanted nor the
+    object changes (its status aside), there is nothing to write again.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
+
+    def remember(self, wanted: bytes, live: dict[str, Any]) -> None:
+        uid = live["metadata"]["uid"]
+        self._known[uid] = (_digest(wanted), _digest(_content(live)))
+        self._known.move_to_end(uid)
+        if len(self._known) > SETTLED_OBJECTS:
+            self._known.popitem(last=False)
+
+    def knows(self, wanted: bytes, live: dict[str, Any]) -> bool:
+        known = self._known.get(live["metadata"]["uid"])
+        return known is not None and known == (_digest(wanted), _digest(_content(live)))
+
+
+def _content(live: dict[str, Any]) -> bytes:
+    """What an apply can change of an object, to be compared as a whole."""
+    fields = {name: value for name, value in live.items() if name not in ("status", "metadata")}
+    fields["metadata"] = {name: live["metadata"].get(name) for name in APPLIED_METADATA}
+    return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
+    wire = obj.to_wire()
+    wire.pop("status", None)
+    named = wire.get("metadata", {})
+    metadata = {name: named[name] for name in ("name", "namespace", *APPLIED_METADATA) if named.get(name)}
+    if owner is not None:
+        metadata["ownerReferences"] = [
+            *metadata.get("ownerReferences", ()),
+            controller_reference(owner).to_wire(),
+        ]
+    wire["metadata"] = metadata
+    return wire
+
+
+def _refuse_foreign(kind: type[Resource], key: ObjectKey, metadata: dict[str, Any], owner: Resource) -> None:
+    controller = next((ref for ref in metadata.get("ownerReferences", ()) if ref.get("controller")), None)
+    if controller is None:
+        raise OwnedByOther(kind.gvk.kind, key, None)
+    if controller["uid"] != owner.metadata.uid:
+        raise OwnedByOther(kind.gvk.kind, key, OwnerReference.model_validate(controller))

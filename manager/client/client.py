@@ -1,0 +1,135 @@
+"""The client that reconcilers use: reads from the cache, writes to the server."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+import orjson
+
+from apis.meta import Resource
+from manager.cache import Cache
+from manager.client.applier import Applier
+from manager.client.live import LiveReader
+from manager.client.merge_patch import merge_diff
+from manager.client.outcome import Applied
+from manager.client.reader import CachedReader, MetadataReader
+from manager.client.subresource import StatusClient, SubresourceClient
+from manager.client.write import Writer, whole_object
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+
+__all__ = ["Client", "Propagation"]
+
+R = TypeVar("R", bound=Resource)
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+# Lists that a merge patch replaces whole: a change by somebody else in between would be lost.
+SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
+
+
+class Client(CachedReader):
+    """Reads are cached and cost no request; writes are requests, and the next read sees them.
+
+    Every write is booked under the client's field manager. Reads of a kind that no controller declared
+    raise NotCached. Writes raise the ApiError tree: Conflict, Invalid, Forbidden and so on; a reconciler
+    lets them pass, and the controller tries again.
+
+    Attributes: `metadata` reads kinds that are watched for their metadata only; `uncached` reads from the
+    server; `status` writes the status subresource.
+    """
+
+    def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, *, field_manager: str) -> None:
+        super().__init__(cache)
+        self._transport = transport
+        self._mapper = mapper
+        self._writer = Writer(transport, mapper, cache)
+        self._applier = Applier(self._writer, cache, field_manager=field_manager)
+        self.field_manager = field_manager
+        self.metadata = MetadataReader(cache)
+        self.uncached = LiveReader(transport, mapper)
+        self.status = StatusClient(self._writer, field_manager=field_manager)
+
+    def named(self, controller: str) -> Client:
+        """A client with a field manager of its own, so that controllers do not share fields by accident."""
+        name = f"{self.field_manager}-{controller}"
+        return Client(self._transport, self._mapper, self._cache, field_manager=name)
+
+    async def create(self, obj: R) -> R:
+        """Create the object; raises AlreadyExists. Returns it as stored."""
+        body = orjson.dumps(whole_object(obj))
+        raw = await self._writer.send_create(type(obj), obj.key.namespace, body, self.field_manager)
+        return type(obj).decode(raw)
+
+    async def update(self, obj: R) -> R:
+        """Replace the object; raises Conflict when it changed since it was read. Returns it as stored."""
+        body = orjson.dumps(whole_object(obj))
+        raw = await self._writer.send_update(type(obj), obj.key, body, self.field_manager)
+        return type(obj).decode(raw)
+
+    async def patch(self, obj: R) -> R:
+        """Send what was changed in the object since it was read; nothing when nothing was.
+
+        Fields that others change at the same time are left alone. Finalizers and owner references are lists
+        that others write too, so changing one of those demands the version that was read, and raises
+        Conflict otherwise. The status is not sent: see `status`. Raises ValueError for an object that was
+        not read from the API server.
+        """
+        if obj.origin is None:
+            raise ValueError(
+                f"{obj.kind} {obj.key} was not read from the API server: use create() or apply()"
+            )
+        before = _patchable(orjson.loads(obj.origin))
+        changes = merge_diff(before, _patchable(obj.to_wire()))
+        if not changes:
+            return obj
+        if SHARED_LISTS & changes.get("metadata", {}).keys():
+            changes["metadata"]["resourceVersion"] = obj.metadata.resource_version
+        raw = await self._writer.send_merge_patch(
+            type(obj), obj.key, orjson.dumps(changes), self.field_manager
+        )
+        return type(obj).decode(raw)
+
+    async def apply(self, obj: R, *, owner: Resource | None = None) -> Applied[R]:
+        """Bring the object to the fields set in `obj`, creating it where it is missing.
+
+        Server-side apply, forced: fields set here by others are put back, fields that were applied before
+        and are not in `obj` any more are removed, and fields that `obj` does not name stay as they are.
+        Sends nothing when the cached object already holds all of it.
+
+        With `owner`, the object gets a controller reference to it, and one that has another controller, or
+        none, is left alone: raises OwnedByOther.
+        """
+        return await self._applier.apply(obj, owner=owner)
+
+    async def delete(
+        self, obj: Resource, *, kind: type[Resource] | None = None, propagation: Propagation | None = None
+    ) -> None:
+        """Delete this very object (by uid); raises NotFound, or Conflict when it was replaced meanwhile.
+
+        `kind` is needed for an object of which only the metadata was read. `propagation` says what becomes
+        of the objects it owns; without it, the kind's default.
+        """
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if obj.metadata.uid:
+            options["preconditions"] = {"uid": obj.metadata.uid}
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        await self._writer.send_delete(kind or type(obj), obj.key, obj.metadata.uid, orjson.dumps(options))
+
+    def subresource(self, name: str) -> SubresourceClient:
+        """A subresource other than status, such as `scale`."""
+        return SubresourceClient(self._writer, name)
+
+
+def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
+    """The part of an object that a patch of the object itself may change."""
+    fields = {name: value for name, value in wire.items() if name not in ("apiVersion", "kind", "status")}
+    metadata = wire.get("metadata", {})
+    fields["metadata"] = {
+        # Absent and empty are the same to the server.
+        name: metadata[name]
+        for name in ("labels", "annotations", "finalizers", "ownerReferences")
+        if metadata.get(name)
+    }
+    return fields

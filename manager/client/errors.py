@@ -1,0 +1,61 @@
+"""What can go wrong in the client beyond what the API server says.
+
+KubeError
+├── NotCached       a cached read of a kind that no controller declared
+├── OwnedByOther    an object of the wanted name exists and is not ours
+└── Undecodable     an object is not of its model's shape
+"""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from apis.meta import ObjectKey, OwnerReference
+from manager.kube.errors import KubeError
+
+__all__ = ["NotCached", "OwnedByOther", "Undecodable"]
+
+
+class NotCached(KubeError):
+    """A cached read of a kind for which nothing is watched.
+
+    Declare the kind where the controller is built (`.owns()`, `.watches()` or `.reads()`), or read it from
+    the server with `client.uncached`.
+    """
+
+    def __init__(self, kind: str, *, metadata_only: bool) -> None:
+        what = f"the metadata of {kind}" if metadata_only else kind
+        super().__init__(
+            f"{what} is not cached: declare it with .owns(), .watches() or .reads() "
+            "where the controller is built, or read it with client.uncached"
+        )
+
+
+class OwnedByOther(KubeError):
+    """An object of the wanted name exists, and its controller is not the owner that wants it.
+
+    Nothing was written. Attributes: `kind`, `key`, and `controller`, which is None when the object has none.
+    """
+
+    def __init__(self, kind: str, key: ObjectKey, controller: OwnerReference | None) -> None:
+        holder = (
+            f"belongs to {controller.kind} {controller.name}"
+            if controller
+            else "was created by somebody else"
+        )
+        super().__init__(f"{kind} {key.name} already exists and {holder}")
+        self.kind = kind
+        self.key = key
+        self.controller = controller
+
+
+class Undecodable(KubeError):
+    """An object is not of its model's shape: it was stored under another schema than the model's.
+
+    Trying again does not help; a change of the object, or another version of the program, does.
+    """
+
+    def __init__(self, kind: str, key: ObjectKey, cause: ValidationError) -> None:
+        first = cause.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the object"
+        super().__init__(f"{kind} {key}: {where}: {first['msg']}")

@@ -1,0 +1,73 @@
+"""Reads from the API server itself, past the caches."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from apis.meta import ObjectKey, Resource
+from manager.kube.errors import NotFound
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+
+__all__ = ["LiveReader"]
+
+R = TypeVar("R", bound=Resource)
+
+# Objects per page, as the reflectors use: large enough to be few, small enough to bound memory.
+PAGE = 500
+
+
+class _ListMeta(msgspec.Struct, rename={"resume": "continue"}):
+    resume: str = ""
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class LiveReader:
+    """Each call is a request. For rare needs: reconcilers read from the cache."""
+
+    def __init__(self, transport: Transport, mapper: RestMapper) -> None:
+        self._transport = transport
+        self._mapper = mapper
+
+    async def get(self, kind: type[R], key: ObjectKey) -> R:
+        """Return the object as the server has it now; raises NotFound and the rest of ApiError."""
+        mapping = await self._mapper.resolve(kind.gvk)
+        return kind.decode(await self._transport.request("GET", mapping.path(key.namespace, key.name)))
+
+    async def find(self, kind: type[R], key: ObjectKey) -> R | None:
+        """As `get`, with None where there is no such object."""
+        try:
+            return await self.get(kind, key)
+        except NotFound:
+            return None
+
+    async def list(
+        self,
+        kind: type[R],
+        *,
+        namespace: str = "",
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> list[R]:
+        """Return all objects that match, read in pages of 500; `namespace=""` means all namespaces."""
+        mapping = await self._mapper.resolve(kind.gvk)
+        query = {"limit": str(PAGE)}
+        if label_selector:
+            query["labelSelector"] = label_selector
+        if field_selector:
+            query["fieldSelector"] = field_selector
+        found: list[R] = []
+        while True:
+            page = msgspec.json.decode(
+                await self._transport.request("GET", mapping.path(namespace), query=query), type=_List
+            )
+            found.extend(kind.decode(bytes(raw)) for raw in page.items or ())
+            if not page.metadata.resume:
+                return found
+            query["continue"] = page.metadata.resume

@@ -1,0 +1,106 @@
+"""Reads from the shared caches: no request, a fresh object each time."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from apis.meta import ObjectKey, PartialObjectMetadata, Resource
+from manager.cache import Cache, Informer, Record
+from manager.client.errors import NotCached, Undecodable
+from manager.kube.errors import NotFound
+
+__all__ = ["CachedReader", "MetadataReader"]
+
+R = TypeVar("R", bound=Resource)
+
+
+def _informer(cache: Cache, kind: type[Resource], *, metadata_only: bool) -> Informer:
+    informer = cache.lookup(kind, metadata_only=metadata_only)
+    if informer is None:
+        raise NotCached(kind.gvk.kind, metadata_only=metadata_only)
+    return informer
+
+
+def _select(
+    informer: Informer,
+    *,
+    namespace: str | None,
+    labels: dict[str, str] | str | None,
+    owner: Resource | None,
+    index: tuple[str, str] | None,
+) -> list[Record]:
+    owner_uid = owner.metadata.uid if owner is not None else None
+    return informer.list(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
+
+
+def _decode(record: Record, kind: type[R]) -> R:
+    try:
+        return record.decode(kind)
+    except ValidationError as error:
+        raise Undecodable(kind.gvk.kind, record.key, error) from error
+
+
+class CachedReader:
+    """Whole objects, as the kind's model. The caller owns what it gets and may change it."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    async def find(self, kind: type[R], key: ObjectKey) -> R | None:
+        """Return the object, or None when the cache holds none of that key."""
+        record = _informer(self._cache, kind, metadata_only=False).get(key)
+        return None if record is None else _decode(record, kind)
+
+    async def get(self, kind: type[R], key: ObjectKey) -> R:
+        """Return the object; raises NotFound when the cache holds none of that key."""
+        found = await self.find(kind, key)
+        if found is None:
+            raise NotFound(404, "NotFound", f'{kind.plural} "{key.name}" not found in the cache')
+        return found
+
+    async def list(
+        self,
+        kind: type[R],
+        *,
+        namespace: str | None = None,
+        labels: dict[str, str] | str | None = None,
+        owner: Resource | None = None,
+        index: tuple[str, str] | None = None,
+    ) -> list[R]:
+        """Return the objects that meet every condition given, in the order of their keys.
+
+        `labels` is an equality map or a selector as kubectl takes it; `owner` selects by owner reference;
+        `index` is (name, value) of an index registered on the informer. A list through an index costs what
+        it returns, not what the cache holds.
+        """
+        informer = _informer(self._cache, kind, metadata_only=False)
+        records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
+        return [_decode(record, kind) for record in records]
+
+
+class MetadataReader:
+    """Metadata only, for kinds watched with `metadata_only=True`."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
+        """Return the object's metadata, or None when the cache holds none of that key."""
+        record = _informer(self._cache, kind, metadata_only=True).get(key)
+        return None if record is None else _decode(record, PartialObjectMetadata)
+
+    async def list(
+        self,
+        kind: type[Resource],
+        *,
+        namespace: str | None = None,
+        labels: dict[str, str] | str | None = None,
+        owner: Resource | None = None,
+        index: tuple[str, str] | None = None,
+    ) -> list[PartialObjectMetadata]:
+        """Return the metadata of the objects that meet every condition given (see `CachedReader.list`)."""
+        informer = _informer(self._cache, kind, metadata_only=True)
+        records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
+        return [_decode(record, PartialObjectMetadata) for record in records]

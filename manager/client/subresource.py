@@ -1,0 +1,83 @@
+"""Status and the other subresources of an object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import orjson
+
+from apis.meta import Resource
+from manager.client.write import JSON, MERGE_PATCH, Writer, whole_object
+
+__all__ = ["StatusClient", "SubresourceClient"]
+
+R = TypeVar("R", bound=Resource)
+
+
+class StatusClient:
+    """Writes `status`, which the server keeps apart from the rest of an object."""
+
+    def __init__(self, writer: Writer, *, field_manager: str) -> None:
+        self._writer = writer
+        self._field_manager = field_manager
+
+    async def patch(self, obj: R) -> R:
+        """Write the status if it differs from the one the object was read with; returns the object as stored.
+
+        One request, or none when nothing differs. It demands no version, so changes to the rest of the
+        object never refuse it: right where one controller alone writes the status. Raises Invalid when the
+        object was replaced by another of its name.
+        """
+        after = obj.to_wire(only={"status"}).get("status", {})
+        before = orjson.loads(obj.origin).get("status", {}) if obj.origin is not None else {}
+        if after == before:
+            return obj
+        patch = [{"op": "add", "path": "/status", "value": after}]
+        if obj.metadata.uid:
+            # The server ignores a uid in the body of a status write. Without this test, the status of a
+            # deleted object would be written to one that was created under its name meanwhile.
+            patch.insert(0, {"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid})
+        raw = await self._writer.send_json_patch(
+            type(obj), obj.key, orjson.dumps(patch), self._field_manager, "status"
+        )
+        return type(obj).decode(raw)
+
+    async def update(self, obj: R) -> R:
+        """Replace the whole status; raises Conflict when the object changed since it was read."""
+        body = orjson.dumps(whole_object(obj))
+        raw = await self._writer.send_update(type(obj), obj.key, body, self._field_manager, "status")
+        return type(obj).decode(raw)
+
+
+class SubresourceClient:
+    """A subresource with a shape of its own, such as `scale` or `eviction`, as plain JSON values."""
+
+    def __init__(self, writer: Writer, name: str) -> None:
+        self._writer = writer
+        self._name = name
+
+    async def get(self, obj: Resource) -> dict[str, Any]:
+        """Read the subresource from the server."""
+        return dict(orjson.loads(await self._writer.read(type(obj), obj.key, self._name)))
+
+    async def create(self, obj: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
+        """POST to the subresource: an Eviction of a pod, a TokenRequest of a service account."""
+        return await self._send("POST", obj, body, JSON)
+
+    async def patch(self, obj: Resource, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Merge `changes` into the subresource: `{"spec": {"replicas": 3}}` for a scale."""
+        return await self._send("PATCH", obj, changes, MERGE_PATCH)
+
+    async def update(self, obj: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace the subresource."""
+        return await self._send("PUT", obj, body, JSON)
+
+    async def _send(
+        self, method: str, obj: Resource, body: Mapping[str, Any], content_type: str
+    ) -> dict[str, Any]:
+        encoded = orjson.dumps(body)
+        raw = await self._writer.send_subresource(
+            method, type(obj), obj.key, self._name, encoded, content_type
+        )
+        return dict(orjson.loads(raw))

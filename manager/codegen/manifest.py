@@ -1,0 +1,131 @@
+"""Custom resource definitions: what makes an API server serve a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from apis.meta import Column, CrdOptions, Resource, crd_options
+from manager.codegen.errors import ModelError
+from manager.codegen.field_paths import leads_somewhere
+from manager.codegen.model_schema import JsonSchema
+from manager.codegen.structural import structural_schema
+
+__all__ = ["Manifest", "custom_resource_definitions"]
+
+Manifest = dict[str, Any]
+
+_AGE = Column("Age", "date", ".metadata.creationTimestamp")
+
+
+def custom_resource_definitions(kinds: Iterable[type[Resource]]) -> list[Manifest]:
+    """Return one definition for each group and kind, with all versions that `kinds` has of it.
+
+    The order is that of `kinds`. Raises ModelError when a model has no structural schema, or when the
+    versions of a kind do not fit together.
+    """
+    grouped: dict[tuple[str, str], list[type[Resource]]] = {}
+    for kind in kinds:
+        grouped.setdefault((kind.gvk.group, kind.gvk.kind), []).append(kind)
+    return [_definition(versions) for versions in grouped.values()]
+
+
+def _definition(kinds: Sequence[type[Resource]]) -> Manifest:
+    stored = _check_versions(kinds)
+    options = crd_options(stored)
+    group = stored.gvk.group
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{stored.plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": _names(stored, options),
+            "scope": "Namespaced" if stored.namespaced else "Cluster",
+            "versions": [_version(kind) for kind in kinds],
+        },
+    }
+
+
+def _check_versions(kinds: Sequence[type[Resource]]) -> type[Resource]:
+    """Return the version that objects are stored in."""
+    first = kinds[0]
+    name = first.gvk.kind
+    if not first.gvk.group:
+        raise ModelError(name, "a kind of the core group cannot be defined by a custom resource definition")
+    versions = [kind.gvk.version for kind in kinds]
+    if len(set(versions)) != len(versions):
+        raise ModelError(name, f"a version stands twice: {', '.join(versions)}")
+    for kind in kinds:
+        if (kind.plural, kind.namespaced) != (first.plural, first.namespaced):
+            raise ModelError(name, "all versions of a kind have the same plural and the same scope")
+    stored = [kind for kind in kinds if crd_options(kind).storage]
+    if len(stored) != 1:
+        raise ModelError(name, f"of the versions {', '.join(versions)}, exactly one must have storage=True")
+    return stored[0]
+
+
+def _names(kind: type[Resource], options: CrdOptions) -> Manifest:
+    names: Manifest = {
+        "kind": kind.gvk.kind,
+        "listKind": f"{kind.gvk.kind}List",
+        "plural": kind.plural,
+        "singular": kind.gvk.kind.lower(),
+    }
+    if options.short_names:
+        names["shortNames"] = list(options.short_names)
+    if options.categories:
+        names["categories"] = list(options.categories)
+    return names
+
+
+def _version(kind: type[Resource]) -> Manifest:
+    options = crd_options(kind)
+    schema = structural_schema(kind)
+    version: Manifest = {"name": kind.gvk.version, "served": options.served, "storage": options.storage}
+    if options.deprecated is not None:
+        version["deprecated"] = True
+        version["deprecationWarning"] = options.deprecated
+    columns = (*options.columns, _AGE) if options.age else options.columns
+    if columns:
+        version["additionalPrinterColumns"] = [_column(column, kind, schema) for column in columns]
+    subresources = _subresources(options, kind, schema)
+    if subresources:
+        version["subresources"] = subresources
+    version["schema"] = {"openAPIV3Schema": schema}
+    return version
+
+
+def _column(column: Column, kind: type[Resource], schema: JsonSchema) -> Manifest:
+    _check_path(column.json_path, f"column {column.name}", kind, schema)
+    printed: Manifest = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
+    if column.description:
+        printed["description"] = column.description
+    if column.format is not None:
+        printed["format"] = column.format
+    if column.priority:
+        printed["priority"] = column.priority
+    return printed
+
+
+def _subresources(options: CrdOptions, kind: type[Resource], schema: JsonSchema) -> Manifest:
+    subresources: Manifest = {}
+    if options.status:
+        _check_path(".status", "the status subresource", kind, schema)
+        subresources["status"] = {}
+    if options.scale is not None:
+        scale = {
+            "specReplicasPath": options.scale.spec_path,
+            "statusReplicasPath": options.scale.status_path,
+        }
+        if options.scale.selector_path is not None:
+            scale["labelSelectorPath"] = options.scale.selector_path
+        for path in scale.values():
+            _check_path(path, "the scale subresource", kind, schema)
+        subresources["scale"] = scale
+    return subresources
+
+
+def _check_path(path: str, whose: str, kind: type[Resource], schema: JsonSchema) -> None:
+    if not leads_somewhere(path, schema):
+        raise ModelError(f"{kind.__name__}{path}", f"there is no such field, but {whose} names it")

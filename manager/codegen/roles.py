@@ -1,0 +1,100 @@
+"""The roles of the manager, and of the people who use its kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from apis.meta import Resource, crd_options
+from manager.codegen.rules import merged_rules
+from manager.rbac import RbacRule
+
+__all__ = [
+    "editor_role",
+    "leader_election_role",
+    "manager_role",
+    "role_bindings",
+    "service_account",
+    "viewer_role",
+]
+
+Manifest = dict[str, Any]
+
+_API = "rbac.authorization.k8s.io"
+_API_VERSION = f"{_API}/v1"
+# Replaced by kustomize, together with a prefix to the names, where the whole is put together.
+_NAMESPACE = "system"
+_LABELS = {"app.kubernetes.io/name": "operator-manager"}
+
+_MANAGER = "manager-role"
+_LEADER_ELECTION = "leader-election-role"
+_SERVICE_ACCOUNT = "controller-manager"
+
+# What the elector asks of the one Lease; `create` cannot be limited to a name.
+_LEASES = RbacRule(("coordination.k8s.io",), ("leases",), ("get", "watch", "create", "update"))
+
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "update", "patch", "delete")
+
+
+def manager_role(rules: Iterable[RbacRule]) -> Manifest:
+    """Return the cluster role with what all controllers need."""
+    return _role("ClusterRole", _MANAGER, rules)
+
+
+def leader_election_role() -> Manifest:
+    """Return the role for the namespace that holds the Lease."""
+    return _role("Role", _LEADER_ELECTION, [_LEASES])
+
+
+def editor_role(kind: type[Resource]) -> Manifest:
+    """Return the cluster role for people who create, change and scale objects of a kind."""
+    rules = [_on(kind, "", (*_READ, *_WRITE)), _on(kind, "/status", ("get",))]
+    if crd_options(kind).scale is not None:
+        rules.append(_on(kind, "/scale", ("get", "update", "patch")))
+    return _role("ClusterRole", f"{kind.gvk.kind.lower()}-editor-role", rules)
+
+
+def viewer_role(kind: type[Resource]) -> Manifest:
+    """Return the cluster role for people who look at objects of a kind."""
+    rules = [_on(kind, "", _READ), _on(kind, "/status", ("get",))]
+    return _role("ClusterRole", f"{kind.gvk.kind.lower()}-viewer-role", rules)
+
+
+def service_account() -> Manifest:
+    """Return the account that the manager runs under in the cluster."""
+    metadata = {"name": _SERVICE_ACCOUNT, "namespace": _NAMESPACE, "labels": dict(_LABELS)}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+
+
+def role_bindings() -> tuple[Manifest, Manifest]:
+    """Return what gives the service account the manager's role, and the role for leader election."""
+    return _binding("ClusterRole", _MANAGER), _binding("Role", _LEADER_ELECTION)
+
+
+def _on(kind: type[Resource], subresource: str, verbs: tuple[str, ...]) -> RbacRule:
+    return RbacRule((kind.gvk.group,), (kind.plural + subresource,), verbs)
+
+
+def _role(role: str, name: str, rules: Iterable[RbacRule]) -> Manifest:
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": role,
+        "metadata": _metadata(role, name),
+        "rules": merged_rules(rules),
+    }
+
+
+def _binding(role: str, name: str) -> Manifest:
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": f"{role}Binding",
+        "metadata": _metadata(role, f"{name}binding"),
+        "roleRef": {"apiGroup": _API, "kind": role, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": _SERVICE_ACCOUNT, "namespace": _NAMESPACE}],
+    }
+
+
+def _metadata(role: str, name: str) -> Manifest:
+    place = {} if role == "ClusterRole" else {"namespace": _NAMESPACE}
+    return {"name": name, **place, "labels": dict(_LABELS)}

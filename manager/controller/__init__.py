@@ -1,0 +1,77 @@
+"""What turns changes into reconciles: sources, handlers, predicates, the queue, and the loop that empties it.
+
+An operator builds its controllers with `ControllerBuilder`; the rest is for what that does not cover.
+"""
+
+from __future__ import annotations
+
+from manager.controller.backoff import KeyBackoff
+from manager.controller.builder import ControllerBuilder, ControllerHost
+from manager.controller.controller import Controller
+from manager.controller.errors import TerminalError
+from manager.controller.handler import Handler, MapTo, enqueue_mapped, enqueue_object, enqueue_owner
+from manager.controller.options import ControllerOptions
+from manager.controller.predicate import (
+    Predicate,
+    all_of,
+    annotation_changed,
+    any_of,
+    created,
+    created_or_deleted,
+    deleted,
+    desired_state_changed,
+    finalizer_changed,
+    generation_changed,
+    label_changed,
+    not_,
+    resource_version_changed,
+    termination_started,
+)
+from manager.controller.priority import Priority
+from manager.controller.queue import QueueItem, QueueStatistics, WorkQueue
+from manager.controller.reconciler import Reconciler
+from manager.controller.request import Request
+from manager.controller.result import Result
+from manager.controller.source import ChannelSource, KindSource, Source, TickerSource
+from manager.controller.state import ControllerState, ControllerStatistics
+
+__all__ = [
+    "ChannelSource",
+    "Controller",
+    "ControllerBuilder",
+    "ControllerHost",
+    "ControllerOptions",
+    "ControllerState",
+    "ControllerStatistics",
+    "Handler",
+    "KeyBackoff",
+    "KindSource",
+    "MapTo",
+    "Predicate",
+    "Priority",
+    "QueueItem",
+    "QueueStatistics",
+    "Reconciler",
+    "Request",
+    "Result",
+    "Source",
+    "TerminalError",
+    "TickerSource",
+    "WorkQueue",
+    "all_of",
+    "annotation_changed",
+    "any_of",
+    "created",
+    "created_or_deleted",
+    "deleted",
+    "desired_state_changed",
+    "enqueue_mapped",
+    "enqueue_object",
+    "enqueue_owner",
+    "finalizer_changed",
+    "generation_changed",
+    "label_changed",
+    "not_",
+    "resource_version_changed",
+    "termination_started",
+]

@@ -1,0 +1,215 @@
+"""The loop that keeps what is and what is wished for together."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+
+from manager.controller.backoff import KeyBackoff
+from manager.controller.metrics import ControllerMetrics
+from manager.controller.options import ControllerOptions
+from manager.controller.queue import WorkQueue
+from manager.controller.reconciler import Reconciler
+from manager.controller.request import Request
+from manager.controller.runner import ReconcileRunner
+from manager.controller.source import Source
+from manager.controller.state import ControllerState, ControllerStatistics
+from manager.logs import get_logger
+from manager.metrics import Metrics
+from manager.rate_limit import TokenBucket
+
+__all__ = ["Controller"]
+
+
+class Controller:
+    """Calls a reconciler for every object that its sources ask for.
+
+    It has no task, no queue and no subscription until `run`, so that one in standby costs nothing but the
+    caches that somebody keeps warm for it.
+
+    To stop it well, within some grace: `stop`. Cancelling `run` stops it at once, reconciles included.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconciler: Reconciler,
+        sources: Iterable[Source],
+        *,
+        options: ControllerOptions,
+        metrics: Metrics,
+        rng: random.Random,
+    ) -> None:
+        """`name` is the `controller` label of metrics and log lines, and what flags call it."""
+        self.name = name
+        self.options = options
+        self._reconciler = reconciler
+        self._sources = tuple(sources)
+        self._metrics = metrics
+        self._series = ControllerMetrics(
+            metrics, name, workers=options.max_concurrent_reconciles, active=self._active
+        )
+        self._rng = rng
+        self._state = ControllerState.STANDBY
+        self._queue: WorkQueue[Request] | None = None
+        self._runner: ReconcileRunner | None = None
+        self._syncing: asyncio.Task[None] | None = None
+        self._workers: list[asyncio.Task[None]] = []
+        self._idle = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._log = get_logger("controller")
+
+    @property
+    def needs_leader_election(self) -> bool:
+        """Whether only the leader may run it."""
+        return self.options.needs_leader_election
+
+    @property
+    def state(self) -> ControllerState:
+        """Where it is in its life."""
+        return self._state
+
+    def ready_problem(self) -> str | None:
+        """Why it does not work, in words for people; None when it does, or is in standby."""
+        match self._state:
+            case ControllerState.STANDBY | ControllerState.RUNNING:
+                return None
+            case ControllerState.SYNCING:
+                # Two sources may wait for the same cache. When none has a problem, work is about to begin: a
+                # warm standby that is elected stays ready.
+                problems = dict.fromkeys(source.problem for source in self._sources)
+                listed = "; ".join(problem for problem in problems if problem is not None)
+                return f"waiting for caches: {listed}" if listed else None
+            case _:
+                return str(self._state.value)
+
+    def statistics(self) -> ControllerStatistics:
+        """What it is doing at this moment."""
+        queue = None if self._queue is None else self._queue.statistics()
+        return ControllerStatistics(state=self._state, active=self._active(), queue=queue)
+
+    async def run(self) -> None:
+        """Work until stopped; a controller runs once.
+
+        Raises an `ExceptionGroup` with what a source raised.
+        """
+        if self._state is ControllerState.STOPPED:
+            return  # stopped before it was started
+        if self._state is not ControllerState.STANDBY:
+            raise RuntimeError(f"controller {self.name} was started twice")
+        self._log = self._log.bind(controller=self.name)
+        self._state = ControllerState.SYNCING
+        queue = self._queue = self._new_queue()
+        try:
+            async with asyncio.TaskGroup() as group:
+                # Sources start before caches are in sync, so that these know what to hold.
+                feeds = [
+                    group.create_task(source.run(queue), name=f"{self.name}-source-{number}")
+                    for number, source in enumerate(self._sources)
+                ]
+                self._syncing = group.create_task(self._wait_synced(), name=f"{self.name}-sync")
+                await asyncio.wait([self._syncing])
+                if self._state is ControllerState.SYNCING:  # and not stopped meanwhile
+                    await self._work(queue)
+                for feed in feeds:
+                    feed.cancel()
+        finally:
+            queue.shut_down()
+            self._state = ControllerState.STOPPED
+            self._idle.set()
+            self._stopped.set()
+
+    def stop_taking_work(self) -> None:
+        """Start no more reconciles; those that run go on. What is queued is dropped."""
+        match self._state:
+            case ControllerState.STANDBY:
+                self._state = ControllerState.STOPPED
+                self._idle.set()
+                self._stopped.set()
+            case ControllerState.SYNCING | ControllerState.RUNNING:
+                self._state = ControllerState.STOPPING
+                assert self._queue is not None
+                self._queue.shut_down()
+                if self._syncing is not None:
+                    self._syncing.cancel()
+                self._tell_if_idle()
+
+    async def wait_idle(self) -> None:
+        """After `stop_taking_work`: return once no reconcile is running any more."""
+        await self._idle.wait()
+
+    async def stop(self, *, grace: float) -> None:
+        """Stop taking work, give running reconciles `grace` seconds to finish, and cancel the rest.
+
+        Returns when nothing of the controller runs any more.
+        """
+        self.stop_taking_work()
+        try:
+            async with asyncio.timeout(grace):
+                await self.wait_idle()
+        except TimeoutError:
+            self._log.warning("reconciles cancelled", count=self._active(), grace=grace)
+        # Also without a reconcile one may be waiting for the rate limit.
+        for worker in self._workers:
+            worker.cancel()
+        await self._stopped.wait()
+
+    async def _wait_synced(self) -> None:
+        for source in self._sources:
+            await source.wait_synced()
+
+    async def _work(self, queue: WorkQueue[Request]) -> None:
+        self._state = ControllerState.RUNNING
+        runner = self._runner = ReconcileRunner(
+            self._reconciler,
+            queue,
+            timeout=self.options.reconcile_timeout,
+            metrics=self._series,
+            log=self._log,
+            rng=self._rng,
+        )
+        pace = self._new_pace()
+        workers = self.options.max_concurrent_reconciles
+        self._log.info("controller started", workers=workers)
+        async with asyncio.TaskGroup() as group:
+            self._workers = [
+                group.create_task(self._run_worker(queue, runner, pace), name=f"{self.name}-worker-{number}")
+                for number in range(workers)
+            ]
+        self._log.info("controller stopped")
+
+    async def _run_worker(
+        self, queue: WorkQueue[Request], runner: ReconcileRunner, pace: TokenBucket | None
+    ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        # A reconciler may swallow a cancellation, but it does not get to go on.
+        while not task.cancelling() and (item := await queue.get()) is not None:
+            try:
+                if pace is not None:
+                    await pace.acquire()
+                if not queue.is_shut_down:
+                    await runner.run(item)
+            finally:
+                queue.done(item.key)
+                self._tell_if_idle()
+            # A reconcile that had nothing to wait for has not let anyone else run; a backlog of them would
+            # hold up the loop, and with it the renewal of the lease.
+            await asyncio.sleep(0)
+
+    def _tell_if_idle(self) -> None:
+        if self._state is ControllerState.STOPPING and self._active() == 0:
+            self._idle.set()
+
+    def _active(self) -> int:
+        return 0 if self._runner is None else self._runner.active
+
+    def _new_queue(self) -> WorkQueue[Request]:
+        options = self.options
+        backoff = KeyBackoff[Request](base=options.backoff_base, cap=options.backoff_cap, rng=self._rng)
+        return WorkQueue(self.name, metrics=self._metrics, backoff=backoff)
+
+    def _new_pace(self) -> TokenBucket | None:
+        rate = self.options.rate_limit
+        return None if rate is None else TokenBucket(rate=rate, burst=max(1, int(rate)))

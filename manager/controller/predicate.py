@@ -1,0 +1,120 @@
+"""Which events matter.
+
+A predicate is any callable that takes a `CacheEvent` and says whether it is worth a reconcile. Those here
+named `…_changed` judge changes only: what is created or deleted passes. They compare what the cache held
+before with what it holds now, so an event that tells of several changes at once is judged by all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from manager.cache import CacheEvent, Meta
+
+__all__ = [
+    "Predicate",
+    "all_of",
+    "annotation_changed",
+    "any_of",
+    "created",
+    "created_or_deleted",
+    "deleted",
+    "desired_state_changed",
+    "finalizer_changed",
+    "generation_changed",
+    "label_changed",
+    "not_",
+    "resource_version_changed",
+    "termination_started",
+]
+
+Predicate: TypeAlias = Callable[[CacheEvent], bool]
+
+
+def created(event: CacheEvent) -> bool:
+    """The object is new, to the cluster or to this process."""
+    return event.old is None or _is_replaced(event)
+
+
+def deleted(event: CacheEvent) -> bool:
+    """The object is gone."""
+    return event.new is None or _is_replaced(event)
+
+
+def termination_started(event: CacheEvent) -> bool:
+    """The object is being deleted now, and was not before; it stays until its finalizers are gone."""
+    return event.old is not None and event.new is not None and event.new.deleting > event.old.deleting
+
+
+def created_or_deleted(event: CacheEvent) -> bool:
+    """The object appears, goes, or begins to go."""
+    return event.old is None or event.new is None or _is_replaced(event) or termination_started(event)
+
+
+def generation_changed(event: CacheEvent) -> bool:
+    """The spec has changed. A kind that counts no generations passes whatever its change."""
+    old, new = event.old, event.new
+    if old is None or new is None:
+        return True
+    return new.generation != old.generation or new.generation == 0 or _is_replaced(event)
+
+
+def resource_version_changed(event: CacheEvent) -> bool:
+    """Anything has changed."""
+    return event.old is None or event.new is None or event.new.version != event.old.version
+
+
+def label_changed(event: CacheEvent) -> bool:
+    """The labels have changed."""
+    return _differs(event, lambda meta: meta.labels)
+
+
+def annotation_changed(event: CacheEvent) -> bool:
+    """The annotations have changed."""
+    return _differs(event, lambda meta: meta.annotations)
+
+
+def finalizer_changed(event: CacheEvent) -> bool:
+    """The finalizers have changed."""
+    return _differs(event, lambda meta: meta.finalizers)
+
+
+def desired_state_changed(event: CacheEvent) -> bool:
+    """Somebody wants something else: the spec, labels, annotations or finalizers changed, or it is deleted.
+
+    The default for the kind a controller is for. A status that its reconciler has written does not pass, and
+    so does not call it again.
+    """
+    return (
+        generation_changed(event)
+        or termination_started(event)
+        or _differs(event, lambda meta: (meta.labels, meta.annotations, meta.finalizers))
+    )
+
+
+def any_of(*predicates: Predicate) -> Predicate:
+    """An event passes if one of `predicates` lets it."""
+    return lambda event: any(predicate(event) for predicate in predicates)
+
+
+def all_of(*predicates: Predicate) -> Predicate:
+    """An event passes if all of `predicates` let it."""
+    return lambda event: all(predicate(event) for predicate in predicates)
+
+
+def not_(predicate: Predicate) -> Predicate:
+    """An event passes if `predicate` does not let it."""
+    return lambda event: not predicate(event)
+
+
+def _is_replaced(event: CacheEvent) -> bool:
+    """Whether another object of the same name has taken the place of the old one, unseen in between."""
+    return event.old is not None and event.new is not None and event.new.uid != event.old.uid
+
+
+def _differs(event: CacheEvent, part: Callable[[Meta], object]) -> bool:
+    before = event.old_meta
+    if before is None or event.new is None:
+        return True
+    return part(event.meta) != part(before)

@@ -1,0 +1,9 @@
+"""The queue between a controller's sources and its workers."""
+
+from __future__ import annotations
+
+from manager.controller.queue.item import QueueItem
+from manager.controller.queue.statistics import QueueStatistics
+from manager.controller.queue.work_queue import WorkQueue
+
+__all__ = ["QueueItem", "QueueStatistics", "WorkQueue"]

@@ -1,0 +1,65 @@
+"""Durations as Go writes them: `15s`, `1m30s`, `1.5h`, `300ms`."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+_SECONDS = {
+    "ns": Decimal("0.000000001"),
+    "us": Decimal("0.000001"),
+    "µs": Decimal("0.000001"),  # the micro sign
+    "μs": Decimal("0.000001"),  # the Greek letter, which Go accepts as well
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+}
+_PART = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_LONGEST = Decimal(2**63 - 1) / 10**9
+"""Seconds that Go's type can hold: about 292 years."""
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in `text`.
+
+    A number always has a unit, but for a plain `0`; a leading sign is understood. Raises
+    `ValueError`, with a message that says what is expected.
+    """
+    sign = -1 if text.startswith("-") else 1
+    rest = text[1:] if text[:1] in {"-", "+"} else text
+    if rest == "0":
+        return 0.0
+    total = Decimal(0)
+    position = 0
+    while part := _PART.match(rest, position):
+        total += Decimal(part["number"]) * _SECONDS[part["unit"]]
+        position = part.end()
+    if position == 0 or position < len(rest) or total > _LONGEST:
+        raise ValueError('a duration such as "15s", "1m30s" or "500ms" is expected')
+    return sign * float(total)
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest way to write `seconds` that `parse_duration` reads back: `1m30s`, `1h`, `250ms`."""
+    sign = "-" if seconds < 0 else ""
+    left = round(Decimal(repr(abs(seconds))), 9)
+    if left == 0:
+        return "0s"
+    if left < 1:
+        unit = next(unit for unit in ("ms", "us", "ns") if left >= _SECONDS[unit])
+        return f"{sign}{_plain(left / _SECONDS[unit])}{unit}"
+    hours, minutes = divmod(int(left // 60), 60)
+    left %= 60
+    parts = (
+        f"{hours}h" if hours else "",
+        f"{minutes}m" if minutes else "",
+        f"{_plain(left)}s" if left else "",
+    )
+    return sign + "".join(parts)
+
+
+def _plain(number: Decimal) -> str:
+    """Digits without an exponent and without trailing zeros."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,134 @@
+"""Sends Events when nothing more important is to be sent."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from manager import clock
+from manager.backoff import Backoff
+from manager.events.backlog import Backlog
+from manager.events.outcomes import Outcomes
+from manager.events.series import Series
+from manager.events.sink import EventSink
+from manager.kube.errors import BadRequest, Invalid, KubeError, ServerError, TooManyRequests, TransportError
+from manager.kube.transport import Transport
+from manager.logs import get_logger
+from manager.rate_limit import TokenBucket
+
+__all__ = ["Outbox"]
+
+_log = get_logger("events")
+
+# An Event is sent once no other write has been in flight for this long (longer than a worker needs between
+# two writes) ...
+_QUIET = 0.02
+# ... or after this long, so that a process that is never quiet still says what it does.
+_PATIENCE = 1.0
+# How often to look whether other writes are in flight. Only while there are Events to send.
+_LOOK = 0.01
+
+_ATTEMPTS = 5
+
+
+class Outbox:
+    """Sends what is in the backlog, one at a time, at a bounded rate, and behind all other writes."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        sink: EventSink,
+        *,
+        outcomes: Outcomes,
+        rng: Random,
+        rate: float,
+        burst: int,
+        capacity: int,
+    ) -> None:
+        self._transport = transport
+        self._sink = sink
+        self._outcomes = outcomes
+        self._rng = rng
+        self._budget = TokenBucket(rate=rate, burst=burst)
+        self._backlog = Backlog(capacity)
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._hurried = False
+        self._trouble: type[KubeError] | None = None
+
+    def put(self, series: Series) -> None:
+        """Send the series, with all that has happened by then, in its turn."""
+        if series.waiting:
+            self._outcomes.count("merged")
+            return
+        self._empty.clear()
+        if self._backlog.add(series) is not None:
+            self._outcomes.count("overflow")
+
+    async def run(self) -> None:
+        """Send until cancelled; what is not sent by then is lost."""
+        try:
+            while True:
+                await self._backlog.wait()
+                await self._await_turn()
+                await self._send(self._backlog.take())
+                if not self._backlog:
+                    self._empty.set()
+        finally:
+            self._outcomes.count("unsent", len(self._backlog))
+
+    async def flush(self, timeout: float) -> bool:
+        """Send what is there, whatever the rate and other writes; return whether all of it went in time."""
+        self._hurried = True
+        try:
+            async with asyncio.timeout(timeout):
+                await self._empty.wait()
+        except TimeoutError:
+            _log.info("events were not sent in time", unsent=len(self._backlog))
+            return False
+        finally:
+            self._hurried = False
+        return True
+
+    async def _await_turn(self) -> None:
+        started = clock.monotonic()
+        busy_until = started
+        while not self._hurried:
+            now = clock.monotonic()
+            if self._transport.writes_in_flight:
+                busy_until = now
+            turn = now - busy_until >= _QUIET or now - started >= _PATIENCE
+            if turn and self._budget.try_acquire():
+                return
+            await asyncio.sleep(_LOOK)
+
+    async def _send(self, series: Series) -> None:
+        backoff = Backoff(base=1.0, cap=10.0, jitter=0.5, rng=self._rng)
+        try:
+            while True:
+                try:
+                    created = await self._sink.write(series)
+                except (TransportError, ServerError, TooManyRequests) as error:
+                    self._failed(series, error)
+                    if backoff.failures >= _ATTEMPTS - 1:
+                        self._outcomes.count("failed")
+                        return
+                    await asyncio.sleep(backoff.next())
+                else:
+                    self._trouble = None
+                    self._outcomes.count("created" if created else "updated")
+                    return
+        except KubeError as error:
+            # No right to write Events, a namespace that is being deleted, a process that may no longer write.
+            self._failed(series, error)
+            self._outcomes.count("refused")
+        except asyncio.CancelledError:
+            self._outcomes.count("unsent")
+            raise
+
+    def _failed(self, series: Series, error: KubeError) -> None:
+        # Once, not per Event. Never the message of the Event, nor an error that quotes it.
+        if self._trouble is not type(error):
+            self._trouble = type(error)
+            told = type(error).__name__ if isinstance(error, BadRequest | Invalid) else str(error)
+            _log.warning("cannot send events", error=told, about=str(series.reference), reason=series.reason)

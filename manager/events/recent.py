@@ -1,0 +1,33 @@
+"""A memory of bounded size."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+__all__ = ["Recent"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """Remembers values by key; beyond `capacity`, forgets the one that was not asked for longest."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._values: OrderedDict[K, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get_or_add(self, key: K, create: Callable[[], V]) -> V:
+        """Return the value of `key`, made by `create` when there is none."""
+        try:
+            self._values.move_to_end(key)
+        except KeyError:
+            self._values[key] = create()
+            if len(self._values) > self._capacity:
+                self._values.popitem(last=False)
+        return self._values[key]

@@ -1,0 +1,91 @@
+"""Whether the process is alive, and whether it is ready: named checks and how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+__all__ = ["Check", "Checks", "Health", "Report"]
+
+Check = Callable[[], str | None]
+"""Answers at once: None when all is well, else what is wrong, in words for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of some checks."""
+
+    healthy: bool
+    text: str
+    """One line per check and one for the whole, the way the API server shows its own."""
+
+
+class Checks:
+    """Named checks that are all to pass. One named `ping` is always there and always passes."""
+
+    def __init__(self, title: str) -> None:
+        """`title` names the whole in its report: `healthz` or `readyz`."""
+        self.title = title
+        self._checks: dict[str, Check] = {"ping": lambda: None}
+
+    def add(self, name: str, check: Check) -> None:
+        """Add a check. `name` becomes a part of a path; a second check of the same name is an error."""
+        if not name or "/" in name:
+            raise ValueError(f"{name!r} cannot be the name of a check: it becomes part of a path")
+        if name in self._checks:
+            raise ValueError(f"there is a check named {name} already")
+        self._checks[name] = check
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order in which they are reported."""
+        return tuple(self._checks)
+
+    def problem(self, name: str) -> str | None:
+        """What is wrong according to one check; a check that raises is a check that fails.
+
+        Raises `KeyError` for an unknown name.
+        """
+        check = self._checks[name]
+        try:
+            return check()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the answer has to be "not healthy"
+            return f"the check itself failed: {error!r}"
+
+    def report(self, *, excluded: Collection[str] = ()) -> Report:
+        """Run every check but the excluded ones."""
+        lines: list[str] = []
+        healthy = True
+        for name in self._checks:
+            if name in excluded:
+                lines.append(f"[+]{name} excluded: ok")
+            elif (problem := self.problem(name)) is None:
+                lines.append(f"[+]{name} ok")
+            else:
+                healthy = False
+                lines.append(f"[-]{name} failed: {' '.join(problem.split())}")
+        if unknown := [name for name in dict.fromkeys(excluded) if name not in self._checks]:
+            quoted = ", ".join(f'"{name}"' for name in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
+        lines.append(f"{self.title} check {'passed' if healthy else 'failed'}")
+        return Report(healthy, "\n".join(lines) + "\n")
+
+
+class Health:
+    """The checks of one process.
+
+    Liveness failing means that a restart would help; readiness failing means that it does not do
+    its work yet, or not any more.
+    """
+
+    def __init__(self) -> None:
+        self.liveness = Checks("healthz")
+        self.readiness = Checks("readyz")
+
+    def add_liveness(self, name: str, check: Check) -> None:
+        """Add a check to `/healthz`."""
+        self.liveness.add(name, check)
+
+    def add_readiness(self, name: str, check: Check) -> None:
+        """Add a check to `/readyz`."""
+        self.readiness.add(name, check)

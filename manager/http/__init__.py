@@ -1,0 +1,1 @@
+"""The HTTP endpoints the process offers: metrics and health."""

@@ -1,0 +1,74 @@
+"""`/metrics`: all families in the format the scraper asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from manager.http.server import Page
+from manager.metrics import Metrics
+
+if TYPE_CHECKING:
+    from aiohttp import web
+    from prometheus_client import Metric
+
+__all__ = ["exposition", "metrics_page"]
+
+_SLICE = 0.002
+"""Seconds of rendering after which other tasks get their turn."""
+
+_END = b"# EOF\n"
+
+
+class _One(Collector):
+    """A single family, to be rendered by itself."""
+
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterable[Metric]:
+        return (self._family,)
+
+
+async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
+    """All families and their content type, as the Accept header asks: OpenMetrics, else plain text.
+
+    Rendered family by family, and the loop gets its turn between: a scrape of some thousand
+    series takes tens of milliseconds, which no reconcile has to wait for.
+    """
+    loop = asyncio.get_running_loop()
+    encode: Callable[[Collector], bytes]
+    encode, content_type = choose_encoder(accept)
+    open_metrics = content_type.startswith("application/openmetrics-text")
+    parts: list[bytes] = []
+    # Reading files blocks, if only for a moment.
+    process = await asyncio.to_thread(lambda: list(metrics.process_registry.collect()))
+    turn_ends = loop.time() + _SLICE
+    for family in itertools.chain(metrics.registry.collect(), process):
+        part = encode(_One(family))
+        parts.append(part.removesuffix(_END) if open_metrics else part)
+        if loop.time() >= turn_ends:
+            await asyncio.sleep(0)
+            turn_ends = loop.time() + _SLICE
+    if open_metrics:
+        parts.append(_END)
+    return b"".join(parts), content_type
+
+
+def metrics_page(metrics: Metrics) -> Page:
+    """The page that shows `metrics`."""
+
+    async def show(request: web.Request) -> web.Response:
+        from aiohttp import web  # noqa: PLC0415 - see manager.http.server
+
+        # A scraper may send several Accept headers, which mean one list.
+        accept = ",".join(request.headers.getall("Accept", ()))
+        body, content_type = await exposition(metrics, accept)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    return show

@@ -1,0 +1,220 @@
+"""How to reach the API server and who to be there: found once, kept fresh."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from yarl import URL
+
+from manager.kube.credentials import Credentials, TokenFile
+from manager.kube.errors import ConfigError
+from manager.kube.kubeconfig import read_kubeconfig
+from manager.kube.pem import Pem
+from manager.kube.proxy import proxy_for, proxy_url
+from manager.kube.tls import Tls, TlsFiles
+from manager.kube.user import credentials_of, impersonation_of, pem_of
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping, Sequence
+
+    from manager.kube.kubeconfig import Choice, Entry
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its token, the cluster's CA certificate and its namespace."""
+
+
+class ClusterConfig:
+    """One API server and one identity.
+
+    Attributes:
+        server: the API server's URL; its path, if any, comes before every request's.
+        source: where all this was found, for messages and logs.
+        namespace: the namespace that the kubeconfig's context, or the pod, is in; None if unknown.
+        proxy: the proxy to go through, or None.
+        tls_server_name: the name that the server's certificate has to have, None for its host's.
+        headers: further headers for every request.
+    """
+
+    def __init__(
+        self,
+        *,
+        server: URL,
+        source: str,
+        credentials: Credentials,
+        tls: Tls | None,
+        namespace: str | None = None,
+        proxy: URL | None = None,
+        tls_server_name: str | None = None,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.server = server
+        self.source = source
+        self.namespace = namespace
+        self.proxy = proxy
+        self.tls_server_name = tls_server_name
+        self.headers = tuple(headers)
+        self._credentials = credentials
+        self._tls = tls
+        self._presented: tuple[Pem, Pem] | None = None
+
+    async def authorization(self, *, rejected: str | None = None) -> str | None:
+        """The Authorization header to send now, or None to send none.
+
+        Args:
+            rejected: the header that the server just answered with 401. The answer is another one
+                where there is another to be had, else the same.
+
+        Raises:
+            ConfigError: there have never been any credentials to be had.
+        """
+        obtained = await self._credentials.current(rejected=rejected)
+        if obtained.certificate is not self._presented and self._tls is not None:
+            self._presented = obtained.certificate
+            self._tls.present(obtained.certificate)
+        return obtained.header
+
+    async def ssl_context(self) -> ssl.SSLContext | None:
+        """The TLS context to connect with now, None for plain HTTP; another object once files changed.
+
+        Raises:
+            ConfigError: the files that it is made of do not make one.
+        """
+        return None if self._tls is None else await self._tls.context()
+
+    def tls_failed(self) -> None:
+        """A connection failed for reasons of certificates: look soon whether they were replaced."""
+        if self._tls is not None:
+            self._tls.check_soon()
+
+
+async def load_config(
+    *, kubeconfig: str | None, context: str | None, environ: Mapping[str, str]
+) -> ClusterConfig:
+    """Find out how to reach the API server, and that credentials are to be had.
+
+    The first that applies: the `kubeconfig` flag, the files in KUBECONFIG, the pod this runs in,
+    `~/.kube/config`. Naming a context leaves out the pod.
+
+    Args:
+        kubeconfig: path of a kubeconfig file, from the flag.
+        context: which context of the kubeconfig to use, instead of its current one.
+        environ: the process's environment.
+
+    Raises:
+        ConfigError: nothing was found, or what was found cannot be used; one line that says which.
+    """
+    config = await asyncio.to_thread(_find, kubeconfig, context, environ)
+    await config.authorization()
+    await config.ssl_context()
+    return config
+
+
+def _find(kubeconfig: str | None, context: str | None, environ: Mapping[str, str]) -> ClusterConfig:
+    if kubeconfig:
+        return _from_kubeconfig(
+            [_expand(kubeconfig, environ)], f"--kubeconfig {kubeconfig}", context, environ
+        )
+    if listed := [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]:
+        paths = [_expand(part, environ) for part in listed]
+        return _from_kubeconfig(paths, f"KUBECONFIG={os.pathsep.join(listed)}", context, environ)
+    if context is None and environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"):
+        return _in_cluster(environ)
+    default = _expand("~/.kube/config", environ)
+    if not default.exists():
+        raise ConfigError(
+            f"no cluster to talk to: give --kubeconfig, set KUBECONFIG, run in a pod, or have {default}"
+        )
+    return _from_kubeconfig([default], str(default), context, environ)
+
+
+def _from_kubeconfig(
+    paths: Sequence[Path], source: str, context: str | None, environ: Mapping[str, str]
+) -> ClusterConfig:
+    choice = read_kubeconfig(paths, source=source).choose(context)
+    server = _server(choice)
+    return ClusterConfig(
+        server=server,
+        source=f"kubeconfig {choice.source}",
+        credentials=credentials_of(choice, environ),
+        tls=Tls(_tls_files(choice)) if server.scheme == "https" else None,
+        namespace=choice.namespace,
+        proxy=_proxy(choice.cluster, server, environ),
+        tls_server_name=choice.cluster.text("tls-server-name"),
+        headers=impersonation_of(choice.user),
+    )
+
+
+def _in_cluster(environ: Mapping[str, str]) -> ClusterConfig:
+    host = environ["KUBERNETES_SERVICE_HOST"]
+    port = environ["KUBERNETES_SERVICE_PORT"]
+    authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        namespace = (SERVICE_ACCOUNT / "namespace").read_text("ascii").strip() or None
+    except (OSError, UnicodeDecodeError):
+        namespace = None
+    label = "in the cluster"
+    server = _url(f"https://{authority}", "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT")
+    return ClusterConfig(
+        server=server,
+        source=label,
+        credentials=TokenFile(SERVICE_ACCOUNT / "token", label=label),
+        tls=Tls(TlsFiles(authorities=Pem(label, path=SERVICE_ACCOUNT / "ca.crt"))),
+        namespace=namespace,
+        proxy=proxy_for(server, environ),
+    )
+
+
+def _server(choice: Choice) -> URL:
+    cluster = choice.cluster
+    address = cluster.text("server")
+    if address is None:
+        raise ConfigError(f"{cluster.path}: cluster {cluster.name!r} names no server")
+    if "://" not in address:
+        secured = "certificate-authority" in cluster.value or "certificate-authority-data" in cluster.value
+        address = f"{'https' if secured else 'http'}://{address}"
+    return _url(address, f"{cluster.path}: server of cluster {cluster.name!r}")
+
+
+def _url(address: str, label: str) -> URL:
+    try:
+        url = URL(address)
+        if url.scheme in {"http", "https"} and url.host and url.port:
+            return url
+    except ValueError:
+        pass
+    raise ConfigError(f"{label}: {address!r} is not an http:// or https:// URL")
+
+
+def _tls_files(choice: Choice) -> TlsFiles:
+    cluster, user = choice.cluster, choice.user
+    authorities = pem_of(cluster, "certificate-authority")
+    insecure = cluster.flag("insecure-skip-tls-verify")
+    if insecure and authorities is not None:
+        raise ConfigError(
+            f"{cluster.path}: cluster {cluster.name!r} has both a certificate-authority "
+            "and insecure-skip-tls-verify"
+        )
+    certificate = key = None
+    if user is not None:
+        certificate, key = pem_of(user, "client-certificate"), pem_of(user, "client-key")
+        if (certificate is None) != (key is None):
+            missing = "client-key" if key is None else "client-certificate"
+            raise ConfigError(f"{user.path}: user {user.name!r} has no {missing}")
+    return TlsFiles(authorities, certificate, key, verify=not insecure)
+
+
+def _proxy(cluster: Entry, server: URL, environ: Mapping[str, str]) -> URL | None:
+    address = cluster.text("proxy-url")
+    if address is None:
+        return proxy_for(server, environ)
+    return proxy_url(address, source=f"{cluster.path}: proxy-url of cluster {cluster.name!r}")
+
+
+def _expand(name: str, environ: Mapping[str, str]) -> Path:
+    if name == "~" or name.startswith("~/"):
+        return Path(environ.get("HOME") or Path.home()) / name[2:]
+    return Path(name)

@@ -1,0 +1,146 @@
+"""Who this process is to the API server: the Authorization header, kept fresh."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from manager.kube.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from manager.kube.pem import Pem
+
+_log = structlog.get_logger(__name__)
+
+FOREVER = float("inf")
+
+RETRY_INTERVAL = 10.0
+"""Seconds after a failed renewal, and between two that the server asks for by its 401."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obtained:
+    """Credentials as they were obtained.
+
+    Attributes:
+        header: the Authorization header; None to send none.
+        lifetime: seconds after which to obtain new ones.
+        validity: seconds for which these will do while new ones are being obtained.
+        certificate: a client certificate to present, and its key, if the source gives them.
+    """
+
+    header: str | None
+    lifetime: float = FOREVER
+    validity: float = FOREVER
+    certificate: tuple[Pem, Pem] | None = None
+
+
+class Credentials(ABC):
+    """Keeps what `obtain` gives for its lifetime; all who need new ones share one call."""
+
+    def __init__(self) -> None:
+        self._current: Obtained | None = None
+        self._renew_at = 0.0
+        self._good_until = 0.0
+        self._rejected_at = -FOREVER
+        self._renewing = asyncio.Lock()
+
+    @abstractmethod
+    async def obtain(self, *, rejected: bool) -> Obtained:
+        """Get credentials from where they come from.
+
+        Args:
+            rejected: the server no longer takes those that this gave before.
+
+        Raises:
+            ConfigError: there are none to be had.
+        """
+
+    async def current(self, *, rejected: str | None = None) -> Obtained:
+        """Credentials that are good to use now.
+
+        A renewal that fails leaves the earlier ones in use, as long as there are any: the server
+        is the judge of them.
+
+        Args:
+            rejected: the header that the server just answered with 401. The answer holds another
+                one where there is another to be had.
+
+        Raises:
+            ConfigError: there have never been any.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._current is not None and rejected is None:
+            if now < self._renew_at:
+                return self._current
+            if self._renewing.locked() and now < self._good_until:
+                return self._current
+        async with self._renewing:
+            return await self._renewed(rejected)
+
+    async def _renewed(self, rejected: str | None) -> Obtained:
+        now = asyncio.get_running_loop().time()
+        if self._current is not None and not self._is_due(now, rejected):
+            return self._current
+        if rejected is not None:
+            self._rejected_at = now
+        try:
+            obtained = await self.obtain(rejected=rejected is not None)
+        except ConfigError as error:
+            if self._current is None:
+                raise
+            _log.warning("cannot renew the credentials; going on with the earlier ones", error=str(error))
+            self._renew_at = now + RETRY_INTERVAL
+            return self._current
+        self._current = obtained
+        self._renew_at = now + obtained.lifetime
+        self._good_until = now + obtained.validity
+        return obtained
+
+    def _is_due(self, now: float, rejected: str | None) -> bool:
+        if rejected is None or self._current is None:
+            return now >= self._renew_at
+        # Many requests may meet a 401 at once, and a server may reject whatever it is given.
+        return rejected == self._current.header and now >= self._rejected_at + RETRY_INTERVAL
+
+
+class FixedCredentials(Credentials):
+    """A header that never changes, or none."""
+
+    def __init__(self, header: str | None) -> None:
+        super().__init__()
+        self._header = header
+
+    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - there is only this one
+        """The same again."""
+        return Obtained(self._header)
+
+
+class TokenFile(Credentials):
+    """A bearer token in a file that somebody else renews, as the kubelet does for a service account."""
+
+    LIFETIME = 60.0
+    """Seconds before the file is read again; a token is replaced long before it expires."""
+
+    def __init__(self, path: Path, *, label: str) -> None:
+        """The token in `path`, called `label` in messages."""
+        super().__init__()
+        self._path = path
+        self._label = label
+
+    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the file is read anew anyway
+        """The token as the file has it now."""
+        try:
+            # The line end that many a token file has must not get into a header.
+            token = (await asyncio.to_thread(self._path.read_text, "ascii")).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{self._label}: {self._path} cannot be read: {error}") from error
+        if not token:
+            raise ConfigError(f"{self._label}: {self._path} is empty")
+        return Obtained(f"Bearer {token}", self.LIFETIME)

@@ -1,0 +1,281 @@
+"""Every way in which talking to an API server can fail.
+
+KubeError
+├── ConfigError                 how to reach the API server is missing or wrong
+├── NoMatch                     the API server does not serve this kind
+├── ProtocolError               the API server sent something that is not the protocol
+├── Fenced                      this process may no longer write; nothing was sent
+├── TransportError              no complete answer came; a write may or may not have had its effect
+│   ├── Unreachable             no connection could be made: nothing was sent
+│   ├── ConnectionLost          the connection broke before the answer was complete
+│   └── DeadlineExceeded        the answer, or the next part of it, did not come in time
+└── ApiError                    the API server answered with an error
+    ├── BadRequest              400
+    ├── Unauthorized            401
+    ├── Forbidden               403
+    ├── NotFound                404
+    ├── MethodNotAllowed        405
+    ├── NotAcceptable           406
+    ├── AlreadyExists           409, reason AlreadyExists
+    ├── Conflict                409, any other reason
+    ├── Gone                    410; as reason Expired: this resourceVersion is too old
+    ├── TooLarge                413
+    ├── UnsupportedMediaType    415
+    ├── Invalid                 422
+    ├── TooManyRequests         429
+    └── ServerError             500 and above
+        ├── ServiceUnavailable  503
+        └── ServerTimeout       504, or reason ServerTimeout or Timeout
+"""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from manager import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SHOWN_CHARACTERS = 300
+"""How much of a body that is not a Status is worth showing."""
+
+
+class KubeError(Exception):
+    """The root: anything that went wrong between this process and the API server."""
+
+
+class ConfigError(KubeError):
+    """How to reach the API server is missing, unreadable or wrong; the message names the file or flag."""
+
+
+class NoMatch(KubeError):
+    """The API server does not serve this kind: its CRD is not installed, or not in this version."""
+
+
+class ProtocolError(KubeError):
+    """The API server, or something in between, sent bytes that are not what the protocol says."""
+
+
+class Fenced(KubeError):
+    """This process may no longer write (another one may be leading); the request was not sent."""
+
+
+class TransportError(KubeError):
+    """No complete answer came. A write may or may not have had its effect."""
+
+
+class Unreachable(TransportError):
+    """No connection could be made: nothing was sent."""
+
+
+class ConnectionLost(TransportError):
+    """The connection broke before the answer was complete."""
+
+
+class DeadlineExceeded(TransportError):
+    """The answer, or the next part of a stream, did not come in time."""
+
+
+class ApiError(KubeError):
+    """The API server answered with an error; `str()` is the server's own message.
+
+    Attributes:
+        status: the HTTP status code.
+        reason: the machine-readable reason of the Status, such as "NotFound"; "" if there was none.
+        message: the human-readable message.
+        details: the Status' `details` as sent (name, kind, causes…); empty if there were none.
+        retry_after: seconds after which the server asks to try again, or None.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str = "",
+        message: str = "",
+        details: Mapping[str, Any] | None = None,
+        *,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message or f"the API server answered {status} {reason}".rstrip())
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.details: Mapping[str, Any] = details or {}
+        self.retry_after = retry_after
+
+
+class BadRequest(ApiError):
+    """400: the request makes no sense to the server."""
+
+
+class Unauthorized(ApiError):
+    """401: the server does not know who is asking; the credentials are missing, wrong or expired."""
+
+
+class Forbidden(ApiError):
+    """403: RBAC, an admission plugin or a quota says no."""
+
+
+class NotFound(ApiError):
+    """404: no such object, or no such kind of object."""
+
+
+class MethodNotAllowed(ApiError):
+    """405: this kind does not offer that verb."""
+
+
+class NotAcceptable(ApiError):
+    """406: the server cannot answer in any form that was asked for."""
+
+
+class AlreadyExists(ApiError):
+    """409: an object of this name is already there."""
+
+
+class Conflict(ApiError):
+    """409: the object changed since it was read, or another field manager owns the field."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion (or the continue token) is too old; list again."""
+
+
+class TooLarge(ApiError):
+    """413: the object exceeds what the server takes."""
+
+
+class UnsupportedMediaType(ApiError):
+    """415: the server does not take a body, or a patch, of this type."""
+
+
+class Invalid(ApiError):
+    """422: the object violates its schema; `details["causes"]` names the fields."""
+
+
+class TooManyRequests(ApiError):
+    """429: the server sheds load, or a disruption budget forbids an eviction."""
+
+
+class ServerError(ApiError):
+    """500 and above: the server could not do it."""
+
+
+class ServiceUnavailable(ServerError):
+    """503: the server, or the extension server behind it, is not there now."""
+
+
+class ServerTimeout(ServerError):
+    """504, or reason ServerTimeout or Timeout: the server gave up; the effect is unknown."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    406: NotAcceptable,
+    409: Conflict,
+    410: Gone,
+    413: TooLarge,
+    415: UnsupportedMediaType,
+    422: Invalid,
+    429: TooManyRequests,
+    503: ServiceUnavailable,
+    504: ServerTimeout,
+}
+
+_BY_REASON: dict[str, type[ApiError]] = {
+    "AlreadyExists": AlreadyExists,
+    "ServerTimeout": ServerTimeout,
+    "Timeout": ServerTimeout,
+}
+"""Reasons that say more than the status code they come with."""
+
+
+class _Status(msgspec.Struct):
+    """A metav1.Status, or anything that looks like one."""
+
+    kind: str = ""
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+    details: dict[str, Any] | None = None
+
+
+_status_decoder = msgspec.json.Decoder(_Status)
+
+
+def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """The error for an answer whose status is not a success; takes any body, an HTML page included.
+
+    Args:
+        status: the HTTP status code.
+        headers: the answer's headers; Retry-After is looked at.
+        body: the answer's body, normally a Status.
+    """
+    retry_after = retry_after_seconds(headers.get("Retry-After"))
+    answer = _decode(body)
+    if answer is None:
+        return _class_for(status, "")(status, "", _plain_message(status, body), retry_after=retry_after)
+    return _from_status(status, answer, retry_after)
+
+
+def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
+    """The error that a bare Status stands for, as a watch's ERROR event carries it."""
+    answer = _decode(raw)
+    if answer is None:
+        return ServerError(500, "", _plain_message(500, bytes(raw)))
+    return _from_status(answer.code or 500, answer, None)
+
+
+def retry_after_seconds(value: str | None) -> float | None:
+    """A Retry-After header as seconds from now, or None if it is absent or means nothing."""
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(int(value)))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(value) - clock.now()).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def _decode(body: bytes | memoryview | msgspec.Raw) -> _Status | None:
+    try:
+        answer = _status_decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return answer if answer.kind == "Status" else None
+
+
+def _from_status(status: int, answer: _Status, retry_after: float | None) -> ApiError:
+    details = answer.details or {}
+    if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int | float):
+        retry_after = float(seconds)
+    reason = answer.reason or ""
+    kind = _class_for(status, reason)
+    return kind(status, reason, answer.message or "", details, retry_after=retry_after)
+
+
+def _class_for(status: int, reason: str) -> type[ApiError]:
+    if (by_reason := _BY_REASON.get(reason)) is not None:
+        return by_reason
+    return _BY_STATUS.get(status) or (ServerError if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ApiError)
+
+
+def _plain_message(status: int, body: bytes) -> str:
+    """What to say of an answer that came from a proxy, or from a server that is not an API server."""
+    try:
+        phrase = f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        phrase = str(status)
+    text = " ".join(body[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace").split())[:_SHOWN_CHARACTERS]
+    return f"{phrase}: {text}" if text and not text.startswith("<") else phrase

@@ -1,0 +1,177 @@
+"""Credentials from a program, as the `exec` of a kubeconfig's user asks for.
+
+kubernetes-asyncio runs such programs as well, but without a limit in time, without telling them of
+the cluster (which `provideClusterInfo` asks for) and without ending them when nobody waits any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import orjson
+
+from manager import clock
+from manager.kube.credentials import FOREVER, Credentials, Obtained
+from manager.kube.errors import ConfigError
+from manager.kube.pem import Pem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+TIMEOUT = 120.0
+"""Seconds for the program; it may have to ask a person to log in."""
+
+MARGIN = 60.0
+"""Seconds before their expiry at which credentials are renewed, or less if they live but shortly."""
+
+
+class _EnvironmentVariable(msgspec.Struct):
+    name: str
+    value: str
+
+
+class ExecSpec(msgspec.Struct, rename="camel"):
+    """The `exec` part of a user."""
+
+    command: str
+    api_version: str
+    args: list[str] | None = None
+    env: list[_EnvironmentVariable] | None = None
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = "IfAvailable"
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str | None = None
+    expiration_timestamp: datetime | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+
+
+class _Credential(msgspec.Struct, rename="camel"):
+    """An ExecCredential, as the program prints it."""
+
+    kind: str
+    api_version: str
+    status: _Status
+
+
+@dataclass(frozen=True, slots=True)
+class ExecPlugin:
+    """The program, and what it needs.
+
+    Attributes:
+        spec: how to call it.
+        label: what to call it in messages.
+        folder: where a command that is a relative path starts from.
+        cluster: what the program is told of the cluster, if it asks to be.
+        environ: the environment it inherits.
+    """
+
+    spec: ExecSpec
+    label: str
+    folder: Path
+    cluster: Mapping[str, Any]
+    environ: Mapping[str, str]
+
+    async def run(self) -> Obtained:
+        """Start the program and wait for what it prints.
+
+        Raises:
+            ConfigError: it cannot be started, fails, takes too long or prints something else.
+        """
+        output = await self._output()
+        try:
+            credential = msgspec.json.decode(output, type=_Credential)
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"{self.label}: prints no ExecCredential: {error}") from error
+        if credential.kind != "ExecCredential" or credential.api_version != self.spec.api_version:
+            printed = f"{credential.kind} of {credential.api_version}"
+            raise ConfigError(f"{self.label}: prints a {printed}, not one of {self.spec.api_version}")
+        return self._obtained(credential.status)
+
+    async def _output(self) -> bytes:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._command(),
+                *(self.spec.args or ()),
+                env=self._environment(),
+                stdin=None if self._interactive() else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            hint = f" ({' '.join(self.spec.install_hint.split())})" if self.spec.install_hint else ""
+            raise ConfigError(f"{self.label}: cannot be started: {error.strerror}{hint}") from error
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                output, complaint = await process.communicate()
+        except TimeoutError:
+            raise ConfigError(f"{self.label}: still not done after {TIMEOUT:g} s") from None
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            said = " ".join(complaint.decode("utf-8", "replace").split())[-500:]
+            raise ConfigError(f"{self.label}: ended with exit code {process.returncode}: {said}")
+        return output
+
+    def _command(self) -> str:
+        command = self.spec.command
+        return str(self.folder / command) if os.sep in command else command
+
+    def _interactive(self) -> bool:
+        mode = self.spec.interactive_mode
+        available = sys.stdin is not None and sys.stdin.isatty()
+        if mode == "Always" and not available:
+            raise ConfigError(f"{self.label}: wants to ask a person, and standard input is no terminal")
+        return available and mode != "Never"
+
+    def _environment(self) -> dict[str, str]:
+        wanted: dict[str, Any] = {"interactive": self._interactive()}
+        if self.spec.provide_cluster_info:
+            wanted["cluster"] = self.cluster
+        request = {"apiVersion": self.spec.api_version, "kind": "ExecCredential", "spec": wanted}
+        environment = dict(self.environ)
+        environment.update((variable.name, variable.value) for variable in self.spec.env or ())
+        environment["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
+        return environment
+
+    def _obtained(self, status: _Status) -> Obtained:
+        certificate = None
+        if status.client_certificate_data and status.client_key_data:
+            certificate = (
+                Pem(f"{self.label}: clientCertificateData", data=status.client_certificate_data.encode()),
+                Pem(f"{self.label}: clientKeyData", data=status.client_key_data.encode()),
+            )
+        elif not status.token:
+            raise ConfigError(f"{self.label}: gives neither a token nor a client certificate with its key")
+        validity = FOREVER
+        if (expiry := status.expiration_timestamp) is not None:
+            validity = max(0.0, (expiry - clock.now()).total_seconds())
+        header = f"Bearer {status.token}" if status.token else None
+        lifetime = validity - min(MARGIN, validity / 5) if validity < FOREVER else FOREVER
+        return Obtained(header, lifetime, validity, certificate)
+
+
+class ExecCredentials(Credentials):
+    """What the program gives, until it expires or the server rejects it."""
+
+    def __init__(self, plugin: ExecPlugin) -> None:
+        super().__init__()
+        self._plugin = plugin
+
+    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the program is asked anew anyway
+        """Run the program."""
+        return await self._plugin.run()

@@ -1,0 +1,48 @@
+"""Certificates and keys, each given as a file that may be replaced at any time, or as fixed bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from manager.kube.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Version = tuple[int, int, int] | None
+"""Tells one content of a file from another without reading it; None for fixed bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pem:
+    """PEM text; either `path` or `data` is set.
+
+    Attributes:
+        label: what to call it in messages, such as the file and key it was configured in.
+        path: the file that holds it.
+        data: the text itself.
+    """
+
+    label: str
+    path: Path | None = None
+    data: bytes | None = None
+
+    def read(self) -> bytes:
+        """The text as it is now; raises `ConfigError` if the file cannot be read."""
+        if self.path is None:
+            return self.data or b""
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{self.label}: {self.path} cannot be read: {error.strerror}") from error
+
+    def version(self) -> Version:
+        """Changes whenever the file is replaced or rewritten; a missing file is a version too."""
+        if self.path is None:
+            return None
+        try:
+            status = self.path.stat()
+        except OSError:
+            return (0, 0, 0)
+        return (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -1,0 +1,79 @@
+"""Which proxy, if any, stands between this process and a server, as the environment says."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING
+
+from yarl import URL
+
+from manager.kube.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
+    """The proxy for a server by HTTPS_PROXY (or HTTP_PROXY for plain HTTP) and NO_PROXY, or None.
+
+    Names in capitals come before their small forms. A server on this machine is never proxied.
+
+    Raises:
+        ConfigError: the variable holds something that is not a proxy's address.
+    """
+    variable = f"{server.scheme.upper()}_PROXY"
+    address = environ.get(variable) or environ.get(variable.lower())
+    if not address or _is_exempt(server, environ.get("NO_PROXY") or environ.get("no_proxy") or ""):
+        return None
+    return proxy_url(address, source=variable)
+
+
+def proxy_url(address: str, *, source: str) -> URL:
+    """A proxy's address as a URL; without a scheme it is http.
+
+    Raises:
+        ConfigError: it is no address, or of a proxy that is not spoken to by HTTP.
+    """
+    try:
+        url = URL(address if "://" in address else f"http://{address}")
+        if url.scheme in {"http", "https"} and url.host:
+            return url
+    except ValueError:
+        pass
+    # The address may hold a password.
+    shown = address.rpartition("@")[2]
+    raise ConfigError(f"{source}: {shown!r} is not an http:// or https:// proxy")
+
+
+def _is_exempt(server: URL, no_proxy: str) -> bool:
+    host = (server.host or "").lower().rstrip(".")
+    if host == "localhost" or _is_loopback(host):
+        return True
+    return any(_matches(host, server.port, entry.strip().lower()) for entry in no_proxy.split(","))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _matches(host: str, port: int | None, entry: str) -> bool:
+    """Whether an entry of NO_PROXY (an address, a network, a domain, any with a port, or *) covers a host."""
+    if not entry:
+        return False
+    if entry == "*":
+        return True
+    try:
+        return ip_address(host) in ip_network(entry, strict=False)
+    except ValueError:
+        pass
+    name, colon, number = entry.rpartition(":")
+    if colon and number.isdigit():
+        if port != int(number):
+            return False
+        entry = name.strip("[]")
+    if entry.startswith(("*.", ".")):
+        return host.endswith(entry.removeprefix("*"))
+    return host == entry or host.endswith(f".{entry}")

@@ -1,0 +1,163 @@
+"""Which path a kind is served under, as the API server's discovery tells."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import msgspec
+
+from apis.meta.kind import GroupVersionKind
+from manager.kube.errors import NoMatch, NotFound, ProtocolError
+
+if TYPE_CHECKING:
+    from manager.kube.transport import Transport
+
+_plain_segment = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]*").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class RestMapping:
+    """How objects of one kind are reached.
+
+    Attributes:
+        gvk: the kind.
+        plural: the resource's name in paths and in RBAC rules.
+        namespaced: whether its objects live in namespaces.
+        verbs: what may be done with it at all, such as "watch" or "patch".
+        subresources: names of its subresources, such as "status" and "scale".
+    """
+
+    gvk: GroupVersionKind
+    plural: str
+    namespaced: bool
+    verbs: frozenset[str]
+    subresources: frozenset[str]
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The percent-encoded path of an object, or without a name of the collection.
+
+        Args:
+            namespace: "" for all namespaces; without meaning for a cluster-scoped kind.
+            name: the object's name, "" for the collection.
+            subresource: such as "status"; "" for the object itself.
+
+        Raises:
+            ValueError: a name without the namespace that it needs, or one that cannot be a name.
+        """
+        path = f"{_group_path(self.gvk.group, self.gvk.version)}/"
+        if self.namespaced:
+            if namespace:
+                path = f"{path}namespaces/{_segment(namespace)}/"
+            elif name:
+                raise ValueError(f"{self.gvk} is namespaced: {name!r} needs a namespace")
+        path += self.plural
+        if name:
+            path = f"{path}/{_segment(name)}"
+        return f"{path}/{subresource}" if subresource else path
+
+
+class RestMapper:
+    """Resolves kinds by discovery and remembers what it learnt, per group and version.
+
+    That a kind is not served is never remembered: its CRD may be installed at any time.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._groups: dict[tuple[str, str], _Group] = {}
+
+    async def resolve(self, gvk: GroupVersionKind) -> RestMapping:
+        """The mapping of a kind; callers that ask at the same time share one request.
+
+        Raises:
+            NoMatch: the API server does not serve the kind.
+            ApiError, TransportError: discovery itself failed.
+        """
+        group = self._groups.setdefault((gvk.group, gvk.version), _Group())
+        mapping = group.mappings.get(gvk.kind)
+        if mapping is not None:
+            return mapping
+        loads = group.loads
+        async with group.loading:
+            # Somebody else may have asked while this caller waited; that answer is new enough.
+            if group.loads == loads:
+                group.mappings = await self._discover(gvk)
+                group.loads += 1
+        mapping = group.mappings.get(gvk.kind)
+        if mapping is None:
+            raise NoMatch(f"the API server does not serve {gvk}")
+        return mapping
+
+    def forget(self, gvk: GroupVersionKind) -> None:
+        """Ask the API server again when this kind, or one of its group and version, is needed next."""
+        group = self._groups.get((gvk.group, gvk.version))
+        if group is not None:
+            group.mappings = {}
+
+    async def _discover(self, gvk: GroupVersionKind) -> dict[str, RestMapping]:
+        path = _group_path(gvk.group, gvk.version)
+        try:
+            found = _decode(await self._transport.request("GET", path)).resources
+        except NotFound:
+            return {}
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ProtocolError(f"GET {path}: not a list of resources ({error})") from error
+        mappings: dict[str, RestMapping] = {}
+        for resource in found:
+            if "/" in resource.name:
+                continue
+            prefix = f"{resource.name}/"
+            mappings[resource.kind] = RestMapping(
+                gvk=GroupVersionKind(gvk.group, gvk.version, resource.kind),
+                plural=resource.name,
+                namespaced=resource.namespaced,
+                verbs=frozenset(resource.verbs),
+                subresources=frozenset(
+                    other.name.removeprefix(prefix) for other in found if other.name.startswith(prefix)
+                ),
+            )
+        return mappings
+
+
+class _Group:
+    """What is known of one group and version, and the lock that makes one request serve all who ask."""
+
+    __slots__ = ("loading", "loads", "mappings")
+
+    def __init__(self) -> None:
+        self.mappings: dict[str, RestMapping] = {}
+        self.loads = 0
+        self.loading = asyncio.Lock()
+
+
+class _ApiResource(msgspec.Struct, rename="camel"):
+    """An entry of a metav1.APIResourceList."""
+
+    name: str
+    kind: str
+    namespaced: bool = False
+    verbs: list[str] = []
+
+
+class _ApiResourceList(msgspec.Struct):
+    resources: list[_ApiResource] = []
+
+
+_decode = msgspec.json.Decoder(_ApiResourceList).decode
+
+
+def _group_path(group: str, version: str) -> str:
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+def _segment(name: str) -> str:
+    """A name as one segment of a path, whatever it holds."""
+    if _plain_segment(name):
+        return name
+    if name in {".", ".."}:
+        raise ValueError(f"{name!r} cannot be a name")
+    return quote(name, safe=":")

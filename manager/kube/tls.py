@@ -1,0 +1,173 @@
+"""The TLS side of a connection to an API server, renewed when the files it is made of change."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn
+
+import structlog
+
+from manager.kube.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from manager.kube.pem import Pem, Version
+
+_log = structlog.get_logger(__name__)
+
+RECHECK_INTERVAL = 60.0
+"""Seconds between two looks at whether a file has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """What a TLS context is made of.
+
+    Attributes:
+        authorities: the certificates to trust; None for those that the machine trusts.
+        certificate: this client's certificate and those that lead to an authority, or None.
+        key: the certificate's private key.
+        verify: False accepts any server, and whoever sits in between.
+    """
+
+    authorities: Pem | None = None
+    certificate: Pem | None = None
+    key: Pem | None = None
+    verify: bool = True
+
+    def versions(self) -> tuple[Version, ...]:
+        """Differs from an earlier answer once a file has changed."""
+        return tuple(
+            pem.version() for pem in (self.authorities, self.certificate, self.key) if pem is not None
+        )
+
+    def build(self) -> ssl.SSLContext:
+        """A new context of the files as they are now.
+
+        Raises:
+            ConfigError: a file cannot be read or holds something else.
+        """
+        # Not ssl.create_default_context, which from Python 3.13 on refuses certificate authorities
+        # that kubeadm and others have been issuing for years.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif self.authorities is None:
+            context.load_default_certs()
+        else:
+            _trust(context, self.authorities)
+        if self.certificate is not None and self.key is not None:
+            _present(context, self.certificate, self.key)
+        return context
+
+
+class Tls:
+    """The current TLS context for new connections."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._files = files
+        self._context: ssl.SSLContext | None = None
+        self._versions: tuple[Version, ...] | None = None
+        self._check_at = 0.0
+        self._renewing = asyncio.Lock()
+
+    async def context(self) -> ssl.SSLContext:
+        """The context to connect with now; a different object once files have changed.
+
+        Raises:
+            ConfigError: the files make no context, and no earlier one is there to go on with.
+        """
+        if self._context is not None and asyncio.get_running_loop().time() < self._check_at:
+            return self._context
+        async with self._renewing:
+            now = asyncio.get_running_loop().time()
+            if self._context is None or now >= self._check_at:
+                self._context = await asyncio.to_thread(self._renewed)
+                self._check_at = now + RECHECK_INTERVAL
+            return self._context
+
+    def check_soon(self) -> None:
+        """Look at the files when a connection is made next: the current context seems not to do."""
+        self._check_at = 0.0
+
+    def present(self, certificate: tuple[Pem, Pem] | None) -> None:
+        """From the next connection on, present this client certificate (and its key), or none."""
+        chain, key = certificate or (None, None)
+        self._files = replace(self._files, certificate=chain, key=key)
+        self._versions = None
+        self._check_at = 0.0
+
+    def _renewed(self) -> ssl.SSLContext:
+        # The versions are taken first: a file that changes while it is read is then read again.
+        versions = self._files.versions()
+        if self._context is not None and versions == self._versions:
+            return self._context
+        try:
+            context = self._files.build()
+        except ConfigError as error:
+            if self._context is None:
+                raise
+            # Whoever replaces certificate and key does so one after the other.
+            _log.warning(
+                "cannot renew the TLS configuration; going on with the earlier one", error=str(error)
+            )
+            return self._context
+        self._versions = versions
+        return context
+
+
+def _trust(context: ssl.SSLContext, authorities: Pem) -> None:
+    content = authorities.read()
+    try:
+        context.load_verify_locations(cadata=content.decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"{_name(authorities)}: holds no PEM certificate ({_reason(error)})") from error
+
+
+def _present(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
+    content = certificate.read() + b"\n" + key.read()
+
+    def no_password() -> NoReturn:
+        raise ConfigError(f"{_name(key)}: the key is encrypted, and there is nobody to ask for its password")
+
+    with _as_file(content) as path:
+        try:
+            context.load_cert_chain(path, password=no_password)
+        except (ssl.SSLError, OSError) as error:
+            names = f"{_name(certificate)}, {_name(key)}"
+            raise ConfigError(f"{names}: no certificate with its key ({_reason(error)})") from error
+
+
+def _name(pem: Pem) -> str:
+    return pem.label if pem.path is None else f"{pem.label} ({pem.path})"
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """The content under a path, as OpenSSL wants it; where the system can, without touching a disk."""
+    if sys.platform == "linux":
+        handle = os.memfd_create("client-certificate")
+        try:
+            os.write(handle, content)
+            yield f"/proc/self/fd/{handle}"
+        finally:
+            os.close(handle)
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name

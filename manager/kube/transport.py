@@ -1,0 +1,321 @@
+"""The one way to the API server: bytes in, bytes out, with retries, deadlines, metrics and a fence."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from manager.backoff import ExponentialDelay
+from manager.kube.deadlines import Deadlines
+from manager.kube.errors import (
+    ApiError,
+    DeadlineExceeded,
+    Fenced,
+    ServerError,
+    ServiceUnavailable,
+    TooManyRequests,
+    TransportError,
+    error_from,
+)
+from manager.kube.request_metrics import NO_ANSWER, RequestMetrics
+from manager.kube.server_warnings import ServerWarnings
+from manager.kube.wire import WireRequest
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+
+    from manager.kube.wire import Wire
+    from manager.metrics import Metrics
+
+DEADLINE = 30.0
+"""Seconds for a request as a whole, its retries and waits included."""
+
+REFUSED_ATTEMPTS = 10
+"""How often a request is sent at most while the server answers "not now, come back in n seconds"."""
+
+READ_ATTEMPTS = 4
+"""How often a read is sent at most when it fails otherwise."""
+
+_REMEMBERED_QUERIES = 256
+"""Queries kept in their encoded form."""
+
+_OK = 200
+_REDIRECT = 300
+
+
+class Transport:
+    """Sends requests over a wire and turns answers that are errors into exceptions.
+
+    What is tried again, within the request's deadline and a bounded count:
+
+    - 429 and 503 with Retry-After, whatever the method: the server has not acted on the request;
+    - for GET also any other server error, and a connection that cannot be made or breaks.
+
+    A write whose connection breaks is not tried again here, because it may have had its effect:
+    the caller looks at the object anew and decides.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        *,
+        metrics: Metrics,
+        rng: random.Random,
+        user_agent: str,
+        deadline: float = DEADLINE,
+    ) -> None:
+        """A transport over `wire`.
+
+        Args:
+            wire: carries the bytes; the transport does not close it.
+            metrics: receives counts and durations per request sent.
+            rng: the source of jitter.
+            user_agent: how this program names itself to the server.
+            deadline: seconds for a request that sets no deadline of its own, retries included.
+        """
+        self._wire = wire
+        self._metrics = RequestMetrics(metrics, wire.host)
+        self._user_agent = user_agent
+        self._deadline = deadline
+        self._read_delay = ExponentialDelay(base=0.2, cap=5.0, jitter=0.5, rng=rng)
+        # A refusal that says "at once" must not become a tight loop, and clients that were refused
+        # together should not come back together: this is added to what the server asks for.
+        self._refusal_delay = ExponentialDelay(base=0.05, cap=1.0, jitter=1.0, rng=rng)
+        self._headers: dict[tuple[str, str | None], dict[str, str]] = {}
+        self._queries: dict[tuple[tuple[str, str], ...], str] = {}
+        self._deadlines = Deadlines()
+        self._warnings = ServerWarnings()
+        self._fenced: str | None = None
+        self._fence_at = math.inf
+        self._writes_in_flight = 0
+
+    @property
+    def writes_in_flight(self) -> int:
+        """How many writes are under way, those that wait to be tried again included."""
+        return self._writes_in_flight
+
+    @property
+    def fenced(self) -> str | None:
+        """Why no write may leave any more, or None while writes are allowed."""
+        if self._fenced is None and asyncio.get_running_loop().time() >= self._fence_at:
+            return "the right to write was not renewed in time"
+        return self._fenced
+
+    def fence_at(self, when: float | None) -> None:
+        """Let no write leave from the loop time `when` on, unless this is called again; None is never.
+
+        For a right to write that has to be renewed. As it is looked at for each write, a process that was
+        held up beyond that time sends none when it goes on, whatever it happens to run first. Writes in
+        flight at that time are not dropped: `fence` does that.
+        """
+        self._fence_at = math.inf if when is None else when
+
+    def fence(self, reason: str) -> None:
+        """Let no write leave from now on, and drop those in flight; there is no way back.
+
+        Every connection is reset, so that bytes still in a buffer of this machine do not arrive.
+        Writes, those in progress included, raise `Fenced` with this reason; reads go on.
+        """
+        if self._fenced is None:
+            self._fenced = reason
+        self._wire.abort()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        deadline: float | None = None,
+    ) -> bytes:
+        """Send a request and answer the body of its success.
+
+        Args:
+            method: the HTTP method in capitals.
+            path: absolute and percent-encoded, without a query.
+            query: parameters, not yet encoded.
+            body: the bytes to send, of type `content_type`.
+            content_type: what `body` is; without a body it is not sent.
+            accept: which types the answer may have.
+            deadline: seconds for all of it, retries included; None is the transport's own.
+
+        Raises:
+            ApiError: the server answered with an error.
+            TransportError: no complete answer came in time; a write may have had its effect.
+            Fenced: writes are no longer allowed.
+        """
+        request = self._build(method, path, query, body, content_type, accept)
+        seconds = self._deadline if deadline is None else deadline
+        writes = method != "GET"
+        self._writes_in_flight += writes
+        limit = self._deadlines.start(seconds)
+        try:
+            return await self._send(request, limit.when)
+        except asyncio.CancelledError:
+            if limit.missed():
+                raise DeadlineExceeded(f"{method} {path}: no answer within {seconds:g} s") from None
+            raise
+        finally:
+            self._deadlines.stop(limit)
+            self._writes_in_flight -= writes
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        accept: str = "application/json",
+        idle_timeout: float,
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """GET an answer that goes on for long, as pieces of any size; nothing is retried.
+
+        The answer's head has to come within the transport's deadline.
+
+        Args:
+            path: absolute and percent-encoded, without a query.
+            query: parameters, not yet encoded.
+            accept: which types the answer may have.
+            idle_timeout: seconds after which a connection with nothing on it counts as dead.
+
+        Raises:
+            ApiError: the server answered with an error, before the first piece.
+            TransportError: the connection could not be made or broke, or nothing came for
+                `idle_timeout`; before the first piece or on any.
+        """
+        request = self._build("GET", path, query, None, "", accept)
+        request.stream = True
+        started = asyncio.get_running_loop().time()
+        code = NO_ANSWER
+        opening = asyncio.timeout(self._deadline)
+        try:
+            async with opening, self._wire.exchange(request) as response:
+                code = response.status
+                if code != _OK:
+                    raise error_from(code, response.headers, await response.read())
+                opening.reschedule(None)
+                self._metrics.record("GET", code, asyncio.get_running_loop().time() - started)
+                async with (
+                    aclosing(response.chunks()) as arriving,
+                    aclosing(self._unless_idle(arriving, path, idle_timeout)) as chunks,
+                ):
+                    yield chunks
+        except TimeoutError:
+            if not opening.expired():
+                raise
+            raise DeadlineExceeded(f"GET {path}: no answer within {self._deadline:g} s") from None
+        finally:
+            if code != _OK:
+                self._metrics.record("GET", code, asyncio.get_running_loop().time() - started)
+
+    def _build(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        accept: str,
+    ) -> WireRequest:
+        target = f"{path}?{self._encode(query)}" if query else path
+        key = (accept, None if body is None else content_type)
+        headers = self._headers.get(key)
+        if headers is None:
+            headers = {"Accept": accept, "User-Agent": self._user_agent}
+            if body is not None:
+                headers["Content-Type"] = content_type
+            self._headers[key] = headers
+        permit = None if method == "GET" else self._permit
+        return WireRequest(method, target, headers, body, permit=permit)
+
+    def _permit(self) -> None:
+        """Raise `Fenced` if no write may leave any more."""
+        if (reason := self.fenced) is not None:
+            raise Fenced(reason)
+
+    def _encode(self, query: Mapping[str, str]) -> str:
+        """The query percent-encoded; the few that belong to writes come again with each of them."""
+        key = tuple(query.items())
+        encoded = self._queries.get(key)
+        if encoded is None:
+            if len(self._queries) >= _REMEMBERED_QUERIES:
+                self._queries.clear()
+            encoded = self._queries[key] = urlencode(query)
+        return encoded
+
+    async def _send(self, request: WireRequest, give_up_at: float) -> bytes:
+        """Attempt after attempt until one succeeds or trying again is of no use."""
+        attempts = 0
+        while True:
+            try:
+                return await self._attempt(request)
+            except (ApiError, TransportError) as error:
+                delay = self._delay_before_retry(request.method, error, attempts)
+                # Waiting only to run into the deadline would hide what really happened.
+                if delay is None or asyncio.get_running_loop().time() + delay >= give_up_at:
+                    raise
+            attempts += 1
+            await asyncio.sleep(delay)
+
+    async def _attempt(self, request: WireRequest) -> bytes:
+        writes = request.method != "GET"
+        if writes:
+            self._permit()
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        code = NO_ANSWER
+        try:
+            async with self._wire.exchange(request) as response:
+                body = await response.read()
+                code = response.status
+                headers = response.headers
+        except TransportError as error:
+            if writes and self._fenced is not None:
+                # The fence broke this connection.
+                raise Fenced(self._fenced) from error
+            raise
+        finally:
+            self._metrics.record(request.method, code, clock() - started)
+        self._warnings.tell(headers)
+        if _OK <= code < _REDIRECT:
+            return body
+        raise error_from(code, headers, body)
+
+    def _delay_before_retry(
+        self, method: str, error: ApiError | TransportError, attempts: int
+    ) -> float | None:
+        """Seconds to wait before another attempt, or None if there should be none."""
+        if isinstance(error, TooManyRequests | ServiceUnavailable) and error.retry_after is not None:
+            return (
+                error.retry_after + self._refusal_delay(attempts) if attempts + 1 < REFUSED_ATTEMPTS else None
+            )
+        if method != "GET" or attempts + 1 >= READ_ATTEMPTS:
+            return None
+        if isinstance(error, TransportError | ServerError):
+            return self._read_delay(attempts)
+        return None
+
+    async def _unless_idle(
+        self, chunks: AsyncIterator[bytes], path: str, idle_timeout: float
+    ) -> AsyncGenerator[bytes, None]:
+        """The same pieces; raises `DeadlineExceeded` when none comes for `idle_timeout` seconds."""
+        while True:
+            limit = self._deadlines.start(idle_timeout)
+            try:
+                chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+            except asyncio.CancelledError:
+                if limit.missed():
+                    raise DeadlineExceeded(f"GET {path}: nothing came for {idle_timeout:g} s") from None
+                raise
+            finally:
+                self._deadlines.stop(limit)
+            yield chunk

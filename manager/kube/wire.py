@@ -1,0 +1,95 @@
+"""The seam between the transport and whatever carries its bytes.
+
+Everything above this module is the same whether the bytes travel over HTTPS, into an in-process
+control plane, or through a test's script.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+
+@dataclass(slots=True)
+class WireRequest:
+    """One request, complete: a wire adds credentials and what its protocol needs, nothing else.
+
+    Attributes:
+        method: the HTTP method in capitals.
+        path: absolute path with its query string, percent-encoded, without the server's own prefix.
+        headers: shared between requests; a wire must not change it.
+        body: the bytes to send, or None.
+        stream: the answer may go on for long; it takes up none of the connections for other requests.
+        permit: to be called when the request is about to leave, after every wait for credentials or a
+            connection; what it raises is raised to the caller, and nothing is sent. None permits it.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+    stream: bool = False
+    permit: Callable[[], None] | None = None
+
+
+class WireResponse(Protocol):
+    """An answer whose status and headers are there; its body is still to be read."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status code."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers; a lookup finds one whatever the case of its name."""
+        ...
+
+    async def read(self) -> bytes:
+        """The whole body; raises `ConnectionLost` if it breaks off."""
+        ...
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body as it arrives, in pieces of any size; raises `ConnectionLost` if it breaks off."""
+        ...
+
+
+class Wire(Protocol):
+    """Carries requests to one API server.
+
+    A wire sends each request at most once, except that it may repeat one that the server refused
+    with 401 after renewing the credentials. It sets no deadline beyond that for making a
+    connection: a caller that has waited long enough cancels.
+    """
+
+    @property
+    def host(self) -> str:
+        """The API server's host and port, as metrics show it."""
+        ...
+
+    def exchange(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
+        """Send a request; entering waits for the answer's head, leaving gives the connection back.
+
+        Leaving before the body is read to its end drops the connection.
+
+        Raises:
+            Unreachable: no connection could be made, nothing was sent.
+            ConnectionLost: the connection broke; the server may have acted on the request.
+        """
+        ...
+
+    def abort(self) -> None:
+        """Drop every connection at once, so that no byte that is still on its way arrives.
+
+        Exchanges in progress fail with `ConnectionLost`, those that wait for a connection included:
+        nothing that was asked for before is sent after. Requests made later connect anew.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections in good order; the wire is of no use after."""
+        ...

@@ -1,0 +1,174 @@
+"""One replica's part in an election: standby, then leader, until it stops or loses."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from manager import clock
+from manager.kube.transport import Transport
+from manager.leader.candidacy import Candidacy, Claim
+from manager.leader.errors import LeadershipLost
+from manager.leader.lease import Lease
+from manager.leader.lease_client import LeaseClient
+from manager.leader.release import release
+from manager.leader.statistics import LeaderStatistics
+from manager.leader.tenure import Tenure
+from manager.leader.timing import LeaseTiming
+from manager.leader.troubles import Troubles
+from manager.logs import get_logger
+from manager.metrics import Metrics
+
+__all__ = ["LeaderElector"]
+
+_log = get_logger("leader")
+
+
+class LeaderElector:
+    """Takes part in the election of one leader among the replicas that name the same Lease. Used once.
+
+    `run` is the election. `elected` is set when this replica becomes the leader. On a clean stop the manager
+    lets the leader's work end while `run` goes on renewing, and calls `release` then.
+
+    The promise is that two replicas never write as leaders at the same time, as long as their clocks run at
+    rates that differ by less than `lease_duration / renew_deadline`. What it cannot cover: a person who edits
+    or deletes the Lease under a running leader, and a write that waits inside the API server for longer than
+    the difference of the two.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        rng: Random,
+        metrics: Metrics,
+        lease_duration: float = 15.0,
+        renew_deadline: float = 10.0,
+        retry_period: float = 2.0,
+    ) -> None:
+        """`identity` must be this process's alone (`new_identity`). Durations, in seconds, are those of
+        `LeaseTiming`, and raise ValueError when they do not fit together.
+        """
+        self.identity = identity
+        self.elected = asyncio.Event()
+        self._transport = transport
+        self._timing = LeaseTiming(lease_duration, renew_deadline, retry_period)
+        self._leases = LeaseClient(transport, namespace=namespace, name=name)
+        self._rng = rng
+        self._troubles = Troubles()
+        self._status = metrics.leader_status.labels(name=name)
+        self._status.set(0)
+        self._candidacy = Candidacy(
+            self._leases, identity=identity, timing=self._timing, rng=rng, troubles=self._troubles
+        )
+        self._tenure: Tenure | None = None
+        self._running = False
+        self._stopping = False
+        self._over = asyncio.Event()
+        self._release_within = renew_deadline
+
+    @property
+    def leading(self) -> bool:
+        """Whether this replica is the leader now; not from the renew deadline on, whatever ran since."""
+        tenure = self._tenure
+        return tenure is not None and not self._stopping and clock.monotonic() < tenure.deadline
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps this replica from reading, taking or renewing the lease; None when nothing does."""
+        return self._troubles.problem
+
+    def statistics(self) -> LeaderStatistics:
+        """A snapshot of how the election goes."""
+        tenure, seen = self._tenure, self._candidacy.lease
+        held = self.leading
+        return LeaderStatistics(
+            identity=self.identity,
+            leading=held,
+            holder=self.identity if held else seen.holder if seen is not None else "",
+            transitions=tenure.transitions
+            if tenure is not None
+            else seen.transitions
+            if seen is not None
+            else 0,
+            renewals=tenure.renewals if tenure is not None else 0,
+            failures=self._troubles.failures,
+            since_renewal=clock.monotonic() - tenure.last_renewal if held and tenure is not None else None,
+        )
+
+    async def run(self) -> None:
+        """Take part until `release` is called.
+
+        Raises LeadershipLost when this replica was the leader and could not renew in time, or finds another
+        holder. The transport is fenced by then: no write leaves any more, and those in flight are cut.
+        When cancelled, it leaves the lease to expire.
+        """
+        self._running = True
+        try:
+            if not self._stopping:
+                claim = await self._candidacy.win()
+                await self._serve(claim) if claim is not None else await self._withdraw()
+        finally:
+            self._status.set(0)
+            self._over.set()
+
+    async def release(self, *, within: float = 5.0) -> None:
+        """End the election, and give the lease back if we hold it: another replica takes over at once.
+
+        To be called when the leader's work has ended. Returns when `run` is about to, after `within` seconds
+        or one request's time at most. Does not raise when the lease cannot be released.
+        """
+        self._stopping = True
+        self._release_within = within
+        self._candidacy.stop()
+        if self._tenure is not None:
+            self._tenure.stop()
+        if self._running:
+            await self._over.wait()
+
+    async def _serve(self, claim: Claim) -> None:
+        tenure = Tenure(
+            self._leases,
+            claim,
+            identity=self.identity,
+            timing=self._timing,
+            rng=self._rng,
+            troubles=self._troubles,
+            renewed=self._transport.fence_at,
+        )
+        self._transport.fence_at(tenure.deadline)
+        self._tenure = tenure
+        if self._stopping:
+            tenure.stop()  # won in the very moment in which we were to stop: only to give it back
+        else:
+            self._status.set(1)
+            self.elected.set()
+            _log.info("became the leader", lease=str(self._leases), identity=self.identity)
+        try:
+            await tenure.hold()
+        except LeadershipLost as lost:
+            # Here and now, before anything else gets to run: the next write could already be one too many.
+            self._transport.fence(str(lost))
+            raise
+        self._status.set(0)
+        # The leader's work is done, and what is still to be written (Events, say) is not the leader's.
+        self._transport.fence_at(None)
+        await self._give_back(tenure.lease)
+
+    async def _withdraw(self) -> None:
+        if self._candidacy.uncertain:
+            await self._give_back(None)
+
+    async def _give_back(self, held: Lease | None) -> None:
+        released = await release(
+            self._leases, held, identity=self.identity, within=self._release_within, troubles=self._troubles
+        )
+        if released:
+            _log.info("released the lease", lease=str(self._leases))
+        else:
+            _log.warning(
+                "could not release the lease: the others wait until it expires", lease=str(self._leases)
+            )

@@ -1,0 +1,81 @@
+"""The one Lease of an election, on the server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from random import Random
+from urllib.parse import quote
+
+from manager.kube.errors import NotFound, status_error
+from manager.kube.transport import Transport
+from manager.kube.watch import decode_event, lines
+from manager.leader.lease import Lease
+
+__all__ = ["LeaseChange", "LeaseClient"]
+
+_WATCH_SECONDS = (300.0, 600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseChange:
+    """What a watch reports: the lease as it is now, or as it last was when it is `gone`."""
+
+    lease: Lease
+    gone: bool
+
+
+class LeaseClient:
+    """Reads and writes one Lease. Every method raises KubeError, or MalformedLease for an odd answer.
+
+    A write whose error says nothing about its effect (a connection lost, a deadline, a failing server) may
+    have happened, or may still happen: the resourceVersion it carries makes that harmless.
+    """
+
+    def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
+        self.namespace = namespace
+        self.name = name
+        self._transport = transport
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+        self._object = f"{self._collection}/{quote(name, safe='')}"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    async def read(self, *, timeout: float) -> Lease | None:
+        """Return the lease as it is now, not from any cache; None when there is none."""
+        try:
+            return Lease.decode(await self._transport.request("GET", self._object, deadline=timeout))
+        except NotFound:
+            return None
+
+    async def write(self, lease: Lease, *, timeout: float) -> Lease:
+        """Create the lease when it carries no version, else replace that version; return what is stored now.
+
+        Raises Conflict, AlreadyExists or NotFound when the server has another version of it, or none.
+        """
+        body = lease.encode()
+        if lease.metadata.get("resourceVersion"):
+            answer = await self._transport.request("PUT", self._object, body=body, deadline=timeout)
+        else:
+            answer = await self._transport.request("POST", self._collection, body=body, deadline=timeout)
+        return Lease.decode(answer)
+
+    async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[LeaseChange, None]:
+        """Watch the lease: first as it is now, if there is one, then each change, until the server ends it.
+
+        A stream that says nothing for `silence` seconds is taken for dead and raises DeadlineExceeded.
+        """
+        query = {
+            "watch": "true",
+            # The name in the selector is what lets RBAC grant the watch of one lease only.
+            "fieldSelector": f"metadata.name={self.name}",
+            "timeoutSeconds": str(round(rng.uniform(*_WATCH_SECONDS))),
+        }
+        async with self._transport.stream(self._collection, query=query, idle_timeout=silence) as chunks:
+            async for line in lines(chunks):
+                event = decode_event(line)
+                if event.type == "ERROR":
+                    raise status_error(event.object)
+                if event.type != "BOOKMARK":
+                    yield LeaseChange(Lease.decode(bytes(event.object)), gone=event.type == "DELETED")

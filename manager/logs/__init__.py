@@ -1,0 +1,28 @@
+"""Structured logs: JSON lines in a container, readable columns on a terminal.
+
+Every line has `ts` (RFC 3339, UTC, milliseconds), `level` (debug, info, warn, error), `logger`
+and `msg`; the rest are the fields bound to the logger and given with the call. Lines go to
+standard error through a thread, so a reader that stalls never stalls the event loop.
+
+    log = get_logger("cache.reflector")
+    log.warning("watch closed", kind="Pod", reason="expired")
+
+Within a reconcile, `reconcile_log()` is the logger that carries its controller, object and id.
+"""
+
+from __future__ import annotations
+
+from manager.logs.loggers import get_logger, reconcile_log, reset_reconcile_log, set_reconcile_log
+from manager.logs.setup import LogFormat, LogLevel, configured
+from manager.logs.writer import LineWriter
+
+__all__ = [
+    "LineWriter",
+    "LogFormat",
+    "LogLevel",
+    "configured",
+    "get_logger",
+    "reconcile_log",
+    "reset_reconcile_log",
+    "set_reconcile_log",
+]

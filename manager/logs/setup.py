@@ -1,0 +1,76 @@
+"""Turning logging on for a process, and off again."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import structlog
+from structlog.typing import EventDict
+
+from manager.logs import bridge
+from manager.logs.render import ConsoleLines, render_json
+from manager.logs.writer import LineWriter
+
+LogLevel = Literal["debug", "info", "warn", "error"]
+"""The least level whose lines are written."""
+
+LogFormat = Literal["auto", "json", "console"]
+"""How lines look; `auto` is console on a terminal and JSON elsewhere."""
+
+CLOSE_TIMEOUT = 2.0
+"""Seconds the end of the process waits for a reader that stalls."""
+
+_LEVELS: dict[LogLevel, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+class _Sink:
+    """The end of structlog's chain: every level writes the rendered line."""
+
+    def __init__(self, writer: LineWriter) -> None:
+        write = writer.write
+        self.debug = self.info = self.warning = self.error = self.critical = write
+
+
+@contextmanager
+def configured(
+    *, level: LogLevel = "info", log_format: LogFormat = "auto", fd: int = 2
+) -> Iterator[LineWriter]:
+    """Logging as asked for while the context lasts; on leaving, what is waiting is written.
+
+    `fd` is where lines go: standard error unless told otherwise. Yields the writer, whose
+    `flush` a sudden end (`os._exit`) has to call itself.
+    """
+    terminal = os.isatty(fd)
+    render: Callable[[Any, str, EventDict], bytes] = render_json
+    if log_format == "console" or (log_format == "auto" and terminal):
+        render = ConsoleLines(colours=terminal and "NO_COLOR" not in os.environ)
+    writer = LineWriter(
+        fd,
+        dropped_line=lambda count: render(
+            None, "warning", {"logger_name": "logs", "event": "log lines dropped", "lines": count}
+        ),
+    )
+    sink = _Sink(writer)
+    structlog.configure(
+        processors=[render],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=lambda: sink,
+        # Not cached: a logger made at import would keep the settings of an earlier context.
+        cache_logger_on_first_use=False,
+    )
+    handler = bridge.install(_LEVELS[level])
+    try:
+        yield writer
+    finally:
+        bridge.remove(handler)
+        structlog.reset_defaults()
+        writer.close(CLOSE_TIMEOUT)

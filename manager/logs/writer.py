@@ -1,0 +1,108 @@
+"""Log lines leave the process through a thread, so that logging never waits."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+MAX_WAITING = 10_000
+"""Lines held for a reader that does not keep up. Beyond that new ones are dropped and counted."""
+
+_BATCH_BYTES = 64 * 1024
+
+
+class LineWriter:
+    """Writes lines to a file descriptor in the order given, from a thread of its own.
+
+    A write to a pipe whose reader stalls would stop the event loop, and with it the renewal of
+    the lease; here it only stops the thread. What does not fit is dropped, and a line says how
+    many were once the reader goes on.
+    """
+
+    def __init__(
+        self, fd: int, *, dropped_line: Callable[[int], bytes], max_waiting: int = MAX_WAITING
+    ) -> None:
+        """`dropped_line` renders the line that tells how many lines were dropped."""
+        self._fd = fd
+        self._dropped_line = dropped_line
+        self._max_waiting = max_waiting
+        self._queue: SimpleQueue[bytes | threading.Event | None] = SimpleQueue()
+        self._dropped = 0
+        self._dropped_lock = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread.start()
+
+    def write(self, line: bytes) -> None:
+        """Take one line, without its newline. Never waits and never fails; safe in any thread."""
+        if self._closed:
+            self._write_all(line + b"\n")
+        elif self._queue.qsize() >= self._max_waiting:
+            with self._dropped_lock:
+                self._dropped += 1
+        else:
+            self._queue.put(line)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds until all lines taken so far are written; blocks.
+
+        Answers whether they were.
+        """
+        if self._closed:
+            return True
+        written = threading.Event()
+        self._queue.put(written)
+        return written.wait(timeout)
+
+    def close(self, timeout: float) -> None:
+        """Write what is waiting, for at most `timeout` seconds; lines after that go out at once."""
+        if not self._closed:
+            self._queue.put(None)
+            self._thread.join(timeout)
+            self._closed = True
+
+    def _run(self) -> None:
+        batch: list[bytes] = []
+        size = 0
+        while True:
+            item = self._next(wait=not batch)
+            if isinstance(item, bytes):
+                batch.append(item)
+                size += len(item)
+                if size < _BATCH_BYTES:
+                    continue
+            if batch:
+                self._write_all(b"\n".join(batch) + b"\n")
+                batch, size = [], 0
+            self._report_dropped()
+            if isinstance(item, threading.Event):
+                item.set()
+            elif item is None:
+                return
+
+    def _next(self, *, wait: bool) -> bytes | threading.Event | bool | None:
+        """The next item; False when there is none and `wait` is not asked for."""
+        try:
+            return self._queue.get(block=wait)
+        except Empty:
+            return False
+
+    def _report_dropped(self) -> None:
+        with self._dropped_lock:
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
+            self._write_all(self._dropped_line(dropped) + b"\n")
+
+    def _write_all(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self._fd, rest) :]
+            except BlockingIOError:
+                select.select((), (self._fd,), ())
+            except OSError:
+                # Nobody reads any more, and there is no other place to say so.
+                return

@@ -1,0 +1,222 @@
+"""The manager: what the controllers of one process share, and the order of starting and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from manager.cache import Cache, CacheOptions
+from manager.client import Client
+from manager.controller import Controller
+from manager.events import EventRecorder
+from manager.health import Health
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.leader import LeaderElector
+from manager.logs import get_logger
+from manager.metrics import Metrics
+from manager.runnables import Runnables
+
+__all__ = ["Manager", "Runnable"]
+
+# Fields that we set are booked under this name, followed by the controller's.
+FIELD_MANAGER = "operator-manager"
+
+# How long events that are still unsent may hold up the end of the process, in seconds.
+EVENTS_FLUSH_TIMEOUT = 2.0
+
+_log = get_logger("manager")
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """Something that runs beside the controllers until it is cancelled.
+
+    `run` is called once, when its turn comes. With `leader_only` it runs in the replica that leads.
+    """
+
+    name: str
+    run: Callable[[], Coroutine[Any, Any, None]]
+    leader_only: bool = False
+
+
+class Manager:
+    """Runs controllers on shared caches over one connection to one cluster.
+
+    An operator's `setup` finds here what it builds its controllers from: `cache`, `client`, `events`,
+    `health`, `metrics`, `rng`. Building a manager starts nothing; `run` does, once.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        metrics: Metrics,
+        rng: random.Random,
+        identity: str,
+        cache_options: CacheOptions | None = None,
+        elector: LeaderElector | None = None,
+        graceful_shutdown_timeout: float = 30.0,
+    ) -> None:
+        """Args:
+        transport: carries every request; the caller closes it after `run`.
+        metrics: where everything is counted.
+        rng: the one source of jitter.
+        identity: names this replica in Events.
+        cache_options: which namespaces and objects are watched; default all.
+        elector: takes part in an election with other replicas; None is to work without asking.
+        graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
+        """
+        self.metrics = metrics
+        self.rng = rng
+        self.health = Health()
+        self.mapper = RestMapper(transport)
+        self.cache = Cache(
+            transport,
+            self.mapper,
+            field_manager=FIELD_MANAGER,
+            options=cache_options or CacheOptions(),
+            metrics=metrics,
+            rng=rng,
+        )
+        self.client = Client(transport, self.mapper, self.cache, field_manager=FIELD_MANAGER)
+        self.events = EventRecorder(
+            transport, component=FIELD_MANAGER, instance=identity, metrics=metrics, rng=rng
+        )
+        self.controllers: list[Controller] = []
+        self._elector = elector
+        self._grace = graceful_shutdown_timeout
+        self._servers: list[Callable[[], AbstractAsyncContextManager[Any]]] = []
+        self._runnables: list[Runnable] = []
+        self._stopping = False
+        self._lost = asyncio.Event()
+        self.health.add_readiness("shutdown", lambda: "the manager is stopping" if self._stopping else None)
+        self.health.add_readiness("informers", lambda: "; ".join(self.cache.problems()) or None)
+        if elector is not None:
+            self.health.add_readiness("leader-election", lambda: elector.problem)
+
+    def add_controller(self, controller: Controller) -> None:
+        """Run the controller; raises ValueError when there is one of that name already."""
+        if any(other.name == controller.name for other in self.controllers):
+            raise ValueError(f"there is a controller named {controller.name} already")
+        self.controllers.append(controller)
+        self.health.add_readiness(f"controller-{controller.name}", controller.ready_problem)
+
+    def add(self, runnable: Runnable) -> None:
+        """Run something else beside the controllers. When it raises, the manager stops and raises it."""
+        self._runnables.append(runnable)
+
+    def add_server(self, server: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        """Serve while the manager runs: entered first, so that a port in use ends it, and left last."""
+        self._servers.append(server)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, then stop in order; raises what made it stop early.
+
+        Raises LeadershipLost, the error of a runnable that failed, or OSError for an address that cannot be
+        served. Cancelling it ends everything at once, and leaves the lease to expire.
+        """
+        failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        shared, led = Runnables(failure), Runnables(failure)
+        try:
+            async with AsyncExitStack() as servers:
+                for server in self._servers:
+                    await servers.enter_async_context(server())
+                try:
+                    self._start(shared, led)
+                    await _first(stop, failure)
+                    await self._stop(shared, led, failure)
+                finally:
+                    # After a stop in order nothing is left; else this is the stop.
+                    self._stopping = True
+                    await led.stop()
+                    await shared.stop()
+        finally:
+            failed = failure.done() and failure.exception()
+        if failed:
+            raise failed
+
+    def _start(self, shared: Runnables, led: Runnables) -> None:
+        # Caches run in every replica, leading or not: a standby that is warm works at once after a takeover.
+        shared.start(self.cache.run(), name="cache")
+        shared.start(self.events.run(), name="events")
+        self._start_work(shared, led, leader_only=False)
+        if self._elector is None:
+            self._start_work(shared, led, leader_only=True)
+        else:
+            shared.start(self._take_part(self._elector), name="leader-election")
+            shared.start(self._work_once_elected(self._elector, shared, led), name="wait-for-election")
+
+    async def _take_part(self, elector: LeaderElector) -> None:
+        try:
+            await elector.run()
+        except Exception:
+            self._lost.set()
+            raise
+
+    async def _work_once_elected(self, elector: LeaderElector, shared: Runnables, led: Runnables) -> None:
+        await elector.elected.wait()
+        if not self._stopping:
+            self._start_work(shared, led, leader_only=True)
+
+    def _start_work(self, shared: Runnables, led: Runnables, *, leader_only: bool) -> None:
+        for runnable in self._runnables:
+            if runnable.leader_only is leader_only:
+                (led if leader_only else shared).start(runnable.run(), name=runnable.name)
+        for controller in self.controllers:
+            if controller.needs_leader_election is leader_only:
+                led.start(controller.run(), name=f"controller-{controller.name}")
+
+    async def _stop(self, shared: Runnables, led: Runnables, failure: asyncio.Future[None]) -> None:
+        """Work first, then the lease, then the events: while work goes on, no other replica may begin."""
+        self._stopping = True
+        _log.info("stopping", reason=_reason(failure), grace=self._grace)
+        if not await _unless(self._lost, self._end_work(grace=self._grace)):
+            # Another replica may be working already: what is begun must not be finished.
+            await self._end_work(grace=0.0)
+        await led.stop()
+        if not self._lost.is_set():
+            if self._elector is not None:
+                await self._elector.release()
+            await self.events.flush(EVENTS_FLUSH_TIMEOUT)
+        await shared.stop()
+        _log.info("stopped")
+
+    async def _end_work(self, *, grace: float) -> None:
+        async with asyncio.TaskGroup() as stopping:
+            for controller in self.controllers:
+                stopping.create_task(controller.stop(grace=grace), name=f"stop-{controller.name}")
+
+
+async def _first(stop: asyncio.Event, failure: asyncio.Future[None]) -> None:
+    """Wait until the stop is asked for or something failed."""
+    asked = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((asked, failure), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        asked.cancel()
+        await asyncio.wait([asked])
+
+
+async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work and return True; False when the event is set before it is done, which cancels it."""
+    working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (working, waiting):
+            task.cancel()
+        await asyncio.wait((working, waiting))
+    if working.cancelled():
+        return False
+    working.result()
+    return True
+
+
+def _reason(failure: asyncio.Future[None]) -> str:
+    error = failure.exception() if failure.done() else None
+    return "asked to" if error is None else str(error) or type(error).__name__

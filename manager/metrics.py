@@ -1,0 +1,206 @@
+"""Every metric family of the process, under the names dashboards and alerts already know.
+
+One `Metrics` belongs to one manager and is handed to whoever records. Families with labels are
+bound once (`metrics.reconcile_total.labels("memcached", "success")`) and the bound child kept,
+so that recording on a hot path is one addition.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+RECONCILE_BUCKETS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
+    *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60),
+)
+"""Upper bounds in seconds for how long one reconcile takes."""
+
+QUEUE_BUCKETS = tuple(float(f"1e{exponent}") for exponent in range(-8, 4))
+"""Upper bounds in seconds for waiting in and working on a queue: 10 ns to 1,000 s, by tens."""
+
+REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+"""Upper bounds in seconds for one request to the API server."""
+
+LATENCY_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+"""Upper bounds in seconds for delays inside the process."""
+
+
+class Metrics:
+    """All metric families, registered in one registry.
+
+    Cardinality is bounded: no label ever holds an object's name or namespace.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        """Register every family in `registry` (default: a new one of its own)."""
+        # A process-wide switch of prometheus_client; a `_created` series beside each counter
+        # and histogram would double their cost in the time series database.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it without hints
+        self.registry = CollectorRegistry() if registry is None else registry
+        self.process_registry = CollectorRegistry()
+        """What describes the process. Apart, because collecting it reads files: not in the event loop."""
+        ProcessCollector(registry=self.process_registry)
+        PlatformCollector(registry=self.process_registry)
+        GCCollector(registry=self.process_registry)
+        self._register_controllers()
+        self._register_queues()
+        self._register_requests()
+        self._register_runtime()
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, labels, registry=self.registry, buckets=buckets)
+
+    def _register_controllers(self) -> None:
+        self.reconcile_total = self._counter(
+            "controller_runtime_reconcile_total",
+            "Reconciles per controller and result: success, error, requeue or requeue_after.",
+            "controller",
+            "result",
+        )
+        self.reconcile_errors = self._counter(
+            "controller_runtime_reconcile_errors_total", "Reconciles that failed.", "controller"
+        )
+        self.terminal_reconcile_errors = self._counter(
+            "controller_runtime_terminal_reconcile_errors_total",
+            "Reconciles that failed in a way no retry can mend.",
+            "controller",
+        )
+        self.reconcile_panics = self._counter(
+            "controller_runtime_reconcile_panics_total",
+            "Reconciles that ended in an exception that only a fault in the program raises.",
+            "controller",
+        )
+        self.reconcile_timeouts = self._counter(
+            "controller_runtime_reconcile_timeouts_total",
+            "Reconciles stopped because they exceeded the reconcile timeout.",
+            "controller",
+        )
+        self.reconcile_time = self._histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Time taken by one reconcile.",
+            "controller",
+            buckets=RECONCILE_BUCKETS,
+        )
+        self.max_concurrent_reconciles = self._gauge(
+            "controller_runtime_max_concurrent_reconciles",
+            "How many reconciles the controller may run at once.",
+            "controller",
+        )
+        self.active_workers = self._gauge(
+            "controller_runtime_active_workers", "How many reconciles are running.", "controller"
+        )
+        self.event_to_reconcile = self._histogram(
+            "operator_manager_event_to_reconcile_seconds",
+            "Time from the arrival of a watch event to the start of the reconcile it caused.",
+            "controller",
+            buckets=LATENCY_BUCKETS,
+        )
+
+    def _register_queues(self) -> None:
+        self.queue_depth = self._gauge(
+            "workqueue_depth",
+            "Keys waiting in the queue, per priority.",
+            "name",
+            "controller",
+            "priority",
+        )
+        self.queue_adds = self._counter(
+            "workqueue_adds_total", "Keys added to the queue.", "name", "controller"
+        )
+        self.queue_retries = self._counter(
+            "workqueue_retries_total", "Keys added again after a failure.", "name", "controller"
+        )
+        self.queue_latency = self._histogram(
+            "workqueue_queue_duration_seconds",
+            "How long a key waits in the queue before it is worked on.",
+            "name",
+            "controller",
+            buckets=QUEUE_BUCKETS,
+        )
+        self.work_duration = self._histogram(
+            "workqueue_work_duration_seconds",
+            "How long working on a key takes.",
+            "name",
+            "controller",
+            buckets=QUEUE_BUCKETS,
+        )
+        self.unfinished_work = self._gauge(
+            "workqueue_unfinished_work_seconds",
+            "Sum of the ages of the work in progress; a value that only grows means stuck workers.",
+            "name",
+            "controller",
+        )
+        self.longest_running = self._gauge(
+            "workqueue_longest_running_processor_seconds",
+            "Age of the oldest work in progress.",
+            "name",
+            "controller",
+        )
+
+    def _register_requests(self) -> None:
+        self.rest_requests = self._counter(
+            "rest_client_requests_total",
+            "Requests to the API server by status code, method and host; "
+            "the code is <error> when no answer came.",
+            "code",
+            "method",
+            "host",
+        )
+        self.rest_latency = self._histogram(
+            "rest_client_request_duration_seconds",
+            "Time from sending a request to its answer, retries apart.",
+            "verb",
+            "host",
+            buckets=REQUEST_BUCKETS,
+        )
+
+    def _register_runtime(self) -> None:
+        self.leader_status = self._gauge(
+            "leader_election_master_status",
+            "1 while this process holds the lease of that name, else 0.",
+            "name",
+        )
+        self.cache_objects = self._gauge(
+            "operator_manager_cache_objects", "Objects held in the cache.", "kind", "projection"
+        )
+        self.cache_bytes = self._gauge(
+            "operator_manager_cache_bytes",
+            "Bytes of JSON held in the cache.",
+            "kind",
+            "projection",
+        )
+        self.watch_restarts = self._counter(
+            "operator_manager_watch_restarts_total",
+            "Watches that ended and were opened again, by reason.",
+            "kind",
+            "reason",
+        )
+        self.events_total = self._counter(
+            "operator_manager_events_total",
+            "Kubernetes Events by what became of them.",
+            "result",
+        )
+        self.loop_tasks = self._gauge(
+            "operator_manager_event_loop_tasks",
+            "Tasks of the event loop that are not done; more and more of them are a leak.",
+        )
+        self.loop_lag = self._histogram(
+            "operator_manager_event_loop_lag_seconds",
+            "How late the event loop ran a timer: what anything else in the process had to wait.",
+            buckets=LATENCY_BUCKETS,
+        )

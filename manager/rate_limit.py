@@ -1,0 +1,53 @@
+"""How often something may happen."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+__all__ = ["TokenBucket"]
+
+
+class TokenBucket:
+    """Lets `rate` tokens a second through, and up to `burst` of them at once after a quiet time.
+
+    Needs no task and no timer of its own: all it keeps is the moment at which the bucket will be full
+    again, on the running loop's clock. There may be one per object.
+    """
+
+    __slots__ = ("_burst", "_full_at", "_interval")
+
+    def __init__(self, *, rate: float, burst: int = 1) -> None:
+        """Raises `ValueError` unless the rate is positive and finite, and the burst at least 1."""
+        if not 0 < rate < math.inf or burst < 1:
+            raise ValueError(f"a token bucket needs a positive rate and burst, not {rate} and {burst}")
+        self._interval = 1 / rate
+        self._burst = burst
+        self._full_at = -math.inf
+
+    def try_acquire(self) -> bool:
+        """Take a token if there is one."""
+        now = asyncio.get_running_loop().time()
+        if self._shortage(now) > 0:
+            return False
+        self._take(now)
+        return True
+
+    async def acquire(self) -> None:
+        """Take a token, waiting for it in turn; whoever is cancelled while waiting gives it back."""
+        now = asyncio.get_running_loop().time()
+        shortage = self._shortage(now)
+        self._take(now)
+        if shortage > 0:
+            try:
+                await asyncio.sleep(shortage)
+            except BaseException:
+                self._full_at -= self._interval
+                raise
+
+    def _shortage(self, now: float) -> float:
+        """Seconds until a token is there; zero or less when one is."""
+        return self._full_at - now - (self._burst - 1) * self._interval
+
+    def _take(self, now: float) -> None:
+        self._full_at = max(self._full_at, now) + self._interval

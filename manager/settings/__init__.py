@@ -1,0 +1,9 @@
+"""What the manager can be told: by flags, by the environment, by a file, else by defaults."""
+
+from __future__ import annotations
+
+from manager.settings.error import SettingsError
+from manager.settings.load import given_by, load_settings
+from manager.settings.model import Settings
+
+__all__ = ["Settings", "SettingsError", "given_by", "load_settings"]

@@ -1,0 +1,26 @@
+"""Environment variables that look like settings and are none."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from manager.settings.model import Settings
+from manager.settings.origin import ENV_PREFIX, env_names
+
+_SERVICE_LINK = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
+)
+"""What a kubelet sets in every pod for each Service, one named operator-manager included."""
+
+
+def unknown_variables() -> tuple[str, ...]:
+    """Variables that begin as our settings do but set nothing: most likely mistyped."""
+    known = {name for field in Settings.model_fields for name in env_names(field)}
+    return tuple(
+        sorted(
+            name
+            for name in os.environ
+            if name.startswith(ENV_PREFIX) and name not in known and not _SERVICE_LINK.search(name)
+        )
+    )

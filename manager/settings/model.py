@@ -1,0 +1,144 @@
+"""Every setting, with its default, unit and what to beware of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import AliasChoices, Field, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from manager.http.address import BindAddress
+from manager.settings.file import FileSource
+from manager.settings.origin import ENV_PREFIX, env_names
+from manager.settings.values import (
+    Address,
+    Concurrency,
+    Duration,
+    LogFormat,
+    LogLevel,
+    Names,
+    Namespace,
+    Namespaces,
+    ObjectName,
+    Shown,
+    Text,
+)
+
+
+class Settings(BaseSettings):
+    """The settings of `operator-manager run`.
+
+    Each can be given as a flag, as an environment variable and as a key of the settings file,
+    in this order of precedence. `load_settings` reads them; the description of a field is what
+    `--help` prints.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        hide_input_in_errors=True,
+    )
+
+    config: Annotated[Text | None, Shown("Settings", "FILE")] = Field(
+        default=None,
+        description="YAML file of settings; its keys are the names of these flags without the dashes",
+    )
+
+    kubeconfig: Annotated[Text | None, Shown("Cluster", "FILE")] = Field(
+        default=None,
+        description="kubeconfig file; else KUBECONFIG, else the pod's service account, else ~/.kube/config",
+    )
+    context: Annotated[Text | None, Shown("Cluster", "NAME")] = Field(
+        default=None, description="context of the kubeconfig; else its current context"
+    )
+    namespaces: Annotated[Namespaces, Shown("Cluster", "NAME,...")] = Field(
+        default=(),
+        description="namespaces to watch; all of them when not set",
+        validation_alias=AliasChoices(*env_names("namespaces")),
+    )
+
+    controllers: Annotated[Names, Shown("Controllers", "LIST")] = Field(
+        default=("*",),
+        description="controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo ('*,-foo'); "
+        "the first entry that names a controller decides",
+    )
+    concurrency: Annotated[Concurrency, Shown("Controllers", "NAME=N,...")] = Field(
+        default_factory=dict,
+        description="how many objects a controller works on at once; may be given several times",
+    )
+    graceful_shutdown_timeout: Annotated[Duration, Shown("Controllers", "DURATION")] = Field(
+        default=30.0,
+        ge=0,
+        description="how long running reconciles may take to finish when the manager is stopped; "
+        "a pod's terminationGracePeriodSeconds has to be longer",
+    )
+
+    leader_elect: Annotated[bool, Shown("Leader election", "BOOL")] = Field(
+        default=False,
+        description="work only while holding the lease, so that several replicas can run; "
+        "without it, never run more than one",
+    )
+    leader_election_id: Annotated[ObjectName, Shown("Leader election", "NAME")] = Field(
+        default="operator-manager",
+        description="name of the lease; replicas of one manager share it, different managers must not",
+    )
+    leader_election_namespace: Annotated[Namespace | None, Shown("Leader election", "NAME")] = Field(
+        default=None,
+        description="namespace of the lease; else the pod's own or the kubeconfig context's",
+    )
+    leader_elect_lease_duration: Annotated[Duration, Shown("Leader election", "DURATION")] = Field(
+        default=15.0,
+        description="how long others wait after the last renewal before they take over",
+    )
+    leader_elect_renew_deadline: Annotated[Duration, Shown("Leader election", "DURATION")] = Field(
+        default=10.0,
+        description="how long the leader tries to renew before it gives up and exits; "
+        "the difference to the lease duration is what keeps two leaders apart",
+    )
+    leader_elect_retry_period: Annotated[Duration, Shown("Leader election", "DURATION")] = Field(
+        default=2.0, description="wait between attempts to take or to renew the lease"
+    )
+
+    metrics_bind_address: Annotated[Address, Shown("Endpoints", "ADDRESS")] = Field(
+        default=BindAddress("", 8080), description="where /metrics is served; 0 is off"
+    )
+    health_probe_bind_address: Annotated[Address, Shown("Endpoints", "ADDRESS")] = Field(
+        default=BindAddress("", 8081), description="where /healthz and /readyz are served; 0 is off"
+    )
+
+    log_level: Annotated[LogLevel, Shown("Logs", "LEVEL")] = Field(
+        default="info", description="least level to write: debug, info, warn or error"
+    )
+    log_format: Annotated[LogFormat, Shown("Logs", "FORMAT")] = Field(
+        default="auto", description="json, console, or auto: console on a terminal, json elsewhere"
+    )
+
+    @model_validator(mode="after")
+    def _lease_times_fit(self) -> Self:
+        """Refuse times with which two leaders could work at once or none could stay."""
+        # Imported late: `--help` shows this model and needs no election.
+        from manager.leader import LeaseTiming  # noqa: PLC0415
+
+        LeaseTiming(
+            lease_duration=self.leader_elect_lease_duration,
+            renew_deadline=self.leader_elect_renew_deadline,
+            retry_period=self.leader_elect_retry_period,
+        )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags before the environment before the file."""
+        del dotenv_settings, file_secret_settings
+        return init_settings, env_settings, FileSource(settings_cls)

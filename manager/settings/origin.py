@@ -1,0 +1,23 @@
+"""What a setting is called in each place that can set it."""
+
+from __future__ import annotations
+
+ENV_PREFIX = "OPERATOR_MANAGER_"
+
+ENV_ALSO: dict[str, tuple[str, ...]] = {"namespaces": ("WATCH_NAMESPACE",)}
+"""Further environment variables per field, for names the field's users already know."""
+
+
+def flag_name(field: str) -> str:
+    """`--leader-elect` for `leader_elect`."""
+    return f"--{key_name(field)}"
+
+
+def key_name(field: str) -> str:
+    """The key in a settings file: the flag without its dashes."""
+    return field.replace("_", "-")
+
+
+def env_names(field: str) -> tuple[str, ...]:
+    """The environment variables that set `field`, the strongest first."""
+    return (ENV_PREFIX + field.upper(), *ENV_ALSO.get(field, ()))

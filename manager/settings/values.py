@@ -1,0 +1,127 @@
+"""The types of settings: each reads what a person wrote and says what is expected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+from pydantic_settings import NoDecode
+
+from manager.duration import format_duration, parse_duration
+from manager.http.address import BindAddress, parse_address
+
+LogLevel = Literal["debug", "info", "warn", "error"]
+LogFormat = Literal["auto", "json", "console"]
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_NAME = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How `--help` shows a setting."""
+
+    group: str
+    """The heading it stands under."""
+
+    metavar: str
+    """What stands for its value."""
+
+
+def _duration(value: Any) -> float:
+    if isinstance(value, float):
+        return value
+    # A number without a unit, as a file may have, could be seconds or milliseconds: refused as in Go.
+    return parse_duration(str(value))
+
+
+def _address(value: Any) -> BindAddress | None:
+    if value is None or isinstance(value, BindAddress):
+        return value
+    if value == 0 and not isinstance(value, bool):
+        return None  # YAML reads an unquoted 0 as a number
+    return parse_address(value if isinstance(value, str) else "")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("some text is expected")
+    return value
+
+
+def _list(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise ValueError("names separated by commas are expected")
+    items = (item.strip() for item in value)
+    return tuple(dict.fromkeys(item for item in items if item))
+
+
+def _namespace(value: Any) -> str:
+    if not isinstance(value, str) or not _LABEL.fullmatch(value):
+        raise ValueError(
+            'a namespace is expected: at most 63 lower-case letters, digits and "-", '
+            "with a letter or digit at both ends"
+        )
+    return value
+
+
+def _namespaces(value: Any) -> tuple[str, ...]:
+    return tuple(_namespace(item) for item in _list(value))
+
+
+def _object_name(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _MAX_NAME or not _SUBDOMAIN.fullmatch(value):
+        raise ValueError('an object\'s name is expected: lower-case letters, digits, "-" and "."')
+    return value
+
+
+def _pair(item: str) -> tuple[str, str]:
+    name, _, limit = item.partition("=")
+    return name.strip(), limit.strip()
+
+
+def _concurrency(value: Any) -> dict[str, int]:
+    pairs = value if isinstance(value, Mapping) else dict(_pair(item) for item in _list(value))
+    limits: dict[str, int] = {}
+    for name, limit in pairs.items():
+        if isinstance(limit, str) and limit.isascii() and limit.isdigit():
+            limit = int(limit)  # noqa: PLW2901 - the same value, read
+        if not isinstance(name, str) or not name or type(limit) is not int or limit < 1:
+            raise ValueError('NAME=N is expected, N a whole number of at least 1, such as "memcached=4"')
+        limits[name] = limit
+    return limits
+
+
+Duration = Annotated[float, BeforeValidator(_duration)]
+"""Seconds, written as Go writes durations."""
+
+Address = Annotated[BindAddress | None, BeforeValidator(_address)]
+"""Where to listen; None for nowhere."""
+
+Text = Annotated[str, BeforeValidator(_text)]
+Namespace = Annotated[str, BeforeValidator(_namespace)]
+ObjectName = Annotated[str, BeforeValidator(_object_name)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_list)]
+Namespaces = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_namespaces)]
+Concurrency = Annotated[dict[str, int], NoDecode, BeforeValidator(_concurrency)]
+
+
+def written(value: object) -> str:
+    """A setting's value as it would be written on the command line; "" for what is not set."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return format_duration(value)
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, dict):
+        return ",".join(f"{name}={limit}" for name, limit in value.items())
+    return str(value)

@@ -1,0 +1,10 @@
+"""Which version this is, and what it is tested with."""
+
+from __future__ import annotations
+
+VERSION = "0.1.0"
+
+KUBERNETES_VERSIONS = ("1.36",)
+"""The Kubernetes versions whose control plane the integration tests run on."""
+
+__all__ = ["KUBERNETES_VERSIONS", "VERSION"]

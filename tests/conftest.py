@@ -1,0 +1,201 @@
+"""Fixtures for every test; those that need a control plane skip, saying why, where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import os
+import secrets
+from typing import TYPE_CHECKING, Any, Protocol
+
+import hypothesis
+import pytest
+from blockbuster import blockbuster_ctx
+
+from tests.support.control_plane import Feature
+from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
+from tests.support.crds import install_crds
+from tests.support.eventually import eventually
+from tests.support.fault_proxy import FaultProxy
+from tests.support.kubeconfig import Credentials
+from tests.support.manager_process import ManagerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tests.support.control_plane import ControlPlane
+
+NEEDS_CONTROL_PLANE = "control_plane_kind"
+
+# How long an example takes says something about the machine only. On CI the same examples are tried each
+# time, so that what fails there fails because of the change.
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.load_profile("tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Mark integration tests, and order those marked `last`.
+
+    Whatever asks for a control plane, however indirectly, is an integration test.
+    """
+    for item in items:
+        if NEEDS_CONTROL_PLANE in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.integration)
+    yield
+    # Whoever shuffles has done so by now, and keeps the tests of a file together.
+    files = list(dict.fromkeys(item.path for item in items))
+    places = {path: place for place, path in enumerate(files)}
+    items.sort(key=lambda item: (places[item.path], item.get_closest_marker("last") is not None))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why tests were skipped, once for each reason."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = collections.Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"skipped {count}: {reason}", yellow=True)
+
+
+def pytest_sessionstart() -> None:
+    """Tell asyncio that loops are set on purpose.
+
+    Else its policy makes one when pytest-asyncio asks which loop the first test replaces, and nobody closes
+    it: the warning about that fails whichever test the garbage collector runs in.
+    """
+    asyncio.set_event_loop(None)
+
+
+@pytest.fixture(autouse=True)
+def no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A blocking call that our own code makes inside a running loop fails the test."""
+    if "integration" in request.keywords:
+        yield  # the harness itself blocks there, with its own threads doing what must go on
+        return
+    # One module runs a library that blocks in a loop of its own, in a thread.
+    with blockbuster_ctx(["manager", "controllers", "apis"], excluded_modules=["manager.kube.user"]):
+        yield
+
+
+@pytest.fixture(scope="session", params=KINDS, ids=lambda kind: kind.name)
+def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
+    """Each kind of control plane in turn; skips a kind that this machine cannot run."""
+    kind: ControlPlaneKind = request.param
+    problem = kind.why_not()
+    if problem:
+        pytest.skip(f"no {kind.name} control plane: {problem}")
+    return kind
+
+
+class StartControlPlane(Protocol):
+    """Starts a control plane; see EnvtestControlPlane for the options."""
+
+    def __call__(
+        self,
+        *,
+        parts: Sequence[str] = ...,
+        apiserver_flags: Sequence[str] = ...,
+        controllers_flags: Sequence[str] = ...,
+    ) -> ControlPlane: ...
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A control plane with all its parts, shared by all tests of one worker: leave it as it was."""
+    with control_plane_kind.create(tmp_path_factory.mktemp("control-plane")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def crds(control_plane: ControlPlane) -> ControlPlane:
+    """The shared control plane, with all our CRDs installed."""
+    install_crds(control_plane)
+    return control_plane
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A namespace of the shared control plane for this test alone."""
+    name = f"test-{secrets.token_hex(4)}"
+    control_plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    if control_plane.supports(Feature.WORKLOADS):
+        # No pod is admitted before its namespace has the default service account.
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        eventually(lambda: control_plane.api.get(account), every=0.02)
+    yield name
+    # A test may have left the server broken, and failed for it; that is not to be reported a second time.
+    with contextlib.suppress(Exception):
+        control_plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def own_control_plane(control_plane_kind: ControlPlaneKind, tmp_path: Path) -> Iterator[StartControlPlane]:
+    """Starts control planes for this test alone, to break them or to choose their parts and flags."""
+    with contextlib.ExitStack() as stack:
+        yield _starter(stack, control_plane_kind, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def module_control_plane(
+    control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StartControlPlane]:
+    """As `own_control_plane`, for the tests of one module together."""
+    with contextlib.ExitStack() as stack:
+        yield _starter(stack, control_plane_kind, tmp_path_factory.mktemp("module"))
+
+
+class RunManager(Protocol):
+    """Starts a manager against a kubeconfig, not waiting for it to be ready."""
+
+    def __call__(
+        self,
+        kubeconfig: Path,
+        *flags: str,
+        environ: Mapping[str, str] | None = ...,
+        program: Sequence[str | Path] = ...,
+    ) -> ManagerProcess: ...
+
+
+@pytest.fixture
+def run_manager(tmp_path: Path) -> Iterator[RunManager]:
+    """Starts managers as real processes; those still running at the end of the test are killed."""
+    with contextlib.ExitStack() as stack:
+        count = 0
+
+        def run(kubeconfig: Path, *flags: str, **options: Any) -> ManagerProcess:
+            nonlocal count
+            count += 1
+            folder = tmp_path / f"manager-{count}"
+            return stack.enter_context(ManagerProcess(kubeconfig, *flags, folder=folder, **options))
+
+        yield run
+
+
+@pytest.fixture
+def fault_proxy(tmp_path: Path) -> Iterator[Callable[[Path], FaultProxy]]:
+    """Puts a misbehaving proxy before the API server of a kubeconfig; use the proxy's own kubeconfig."""
+    with contextlib.ExitStack() as stack:
+        count = 0
+
+        def start(kubeconfig: Path) -> FaultProxy:
+            nonlocal count
+            count += 1
+            folder = tmp_path / f"proxy-{count}"
+            return stack.enter_context(FaultProxy(Credentials.read(kubeconfig), folder=folder))
+
+        yield start
+
+
+def _starter(stack: contextlib.ExitStack, kind: ControlPlaneKind, folder: Path) -> StartControlPlane:
+    count = 0
+
+    def start(**options: Sequence[str]) -> ControlPlane:
+        nonlocal count
+        count += 1
+        return stack.enter_context(kind.create(folder / f"control-plane-{count}", **options))
+
+    return start

@@ -1,0 +1,319 @@
+"""The client against a real API server: what is sent, what is refused, and what the next read shows."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from pydantic import Field
+
+from apis.apps.v1.deployment import Deployment
+from apis.cache.v1.memcached import Memcached, MemcachedSpec
+from apis.meta import ObjectKey, ObjectMeta, Resource
+from manager.cache import Cache
+from manager.client import Client, NotCached, Outcome, OwnedByOther
+from manager.kube.config import load_config
+from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from manager.kube.http_wire import HttpWire
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.eventually import eventually_async
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.control_plane import ControlPlane
+
+
+class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
+    """Some text."""
+
+    data: dict[str, str] = Field(default_factory=dict)
+
+
+class Secret(Resource, group="", version="v1", plural="secrets"):
+    """A kind that nobody watches here."""
+
+
+class Bench:
+    """A client with running caches, and a count of what it sent."""
+
+    def __init__(self, client: Client, metrics: Metrics, namespace: str) -> None:
+        self.client = client
+        self.metrics = metrics
+        self.namespace = namespace
+
+    def writes(self) -> int:
+        """How many requests other than GET were sent so far."""
+        family = next(iter(self.metrics.rest_requests.collect()))
+        counted = [each for each in family.samples if each.name.endswith("_total")]
+        return int(sum(each.value for each in counted if each.labels["method"] != "GET"))
+
+    def key(self, name: str) -> ObjectKey:
+        return ObjectKey(self.namespace, name)
+
+    def config_map(self, name: str, **data: str) -> ConfigMap:
+        return ConfigMap(metadata=ObjectMeta(name=name, namespace=self.namespace), data=data)
+
+    def memcached(self, name: str) -> Memcached:
+        return Memcached(metadata=ObjectMeta(name=name, namespace=self.namespace), spec=MemcachedSpec(size=1))
+
+    def deployment(self, name: str, **container: Any) -> Deployment:
+        labels = {"app": name}
+        return Deployment(
+            metadata=ObjectMeta(name=name, namespace=self.namespace, labels=labels),
+            spec={
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"containers": [{"name": "main", "image": "image:1", **container}]},
+                },
+            },
+        )
+
+
+@asynccontextmanager
+async def running(plane: ControlPlane, namespace: str) -> AsyncIterator[Bench]:
+    rng, metrics = random.Random(1), Metrics()
+    wire = HttpWire(await load_config(kubeconfig=str(plane.kubeconfig), context=None, environ={}))
+    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="client-test")
+    mapper = RestMapper(transport)
+    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+    for kind in (ConfigMap, Deployment, Memcached):
+        cache.informer(kind)
+    upkeep = asyncio.create_task(cache.run())
+    try:
+        await cache.wait_synced()
+        yield Bench(Client(transport, mapper, cache, field_manager="test"), metrics, namespace)
+    finally:
+        upkeep.cancel()
+        await asyncio.wait([upkeep])
+        await wire.aclose()
+
+
+@pytest_asyncio.fixture
+async def bench(crds: ControlPlane, namespace: str) -> AsyncIterator[Bench]:
+    async with running(crds, namespace) as ready:
+        yield ready
+
+
+async def test_a_read_right_after_a_write_shows_it(bench: Bench) -> None:
+    client = bench.client
+    for number in range(50):
+        created = await client.create(bench.config_map(f"c-{number}", value="1"))
+        assert (await client.get(ConfigMap, created.key)).data == {"value": "1"}
+        created.data["value"] = "2"
+        await client.update(created)
+        assert (await client.get(ConfigMap, created.key)).data == {"value": "2"}
+        names = [each.metadata.name for each in await client.list(ConfigMap, namespace=bench.namespace)]
+        assert created.metadata.name in names
+        await client.delete(created)
+        assert await client.find(ConfigMap, created.key) is None
+        again = await client.create(bench.config_map(f"c-{number}", value="3"))
+        assert (await client.get(ConfigMap, created.key)).metadata.uid == again.metadata.uid
+
+
+async def test_what_the_server_refuses_has_a_type(bench: Bench) -> None:
+    client = bench.client
+    created = await client.create(bench.config_map("one"))
+    with pytest.raises(AlreadyExists):
+        await client.create(bench.config_map("one"))
+    stale = await client.uncached.get(ConfigMap, created.key)
+    created.data["a"] = "b"
+    await client.update(created)
+    stale.data["a"] = "c"
+    with pytest.raises(Conflict):
+        await client.update(stale)
+    with pytest.raises(NotFound):
+        await client.get(ConfigMap, bench.key("none"))
+    with pytest.raises(NotFound):
+        await client.uncached.get(ConfigMap, bench.key("none"))
+    with pytest.raises(NotCached, match="Secret is not cached"):
+        await client.find(Secret, bench.key("any"))
+
+
+async def test_a_patch_sends_only_what_changed(bench: Bench) -> None:
+    client = bench.client
+    created = await client.create(bench.config_map("one", a="1", b="2"))
+    before = bench.writes()
+    await client.patch(created)
+    assert bench.writes() == before
+
+    other = await client.uncached.get(ConfigMap, created.key)
+    other.data["b"] = "changed elsewhere"
+    await client.update(other)
+    created.data["a"] = "changed here"
+    patched = await client.patch(created)
+    assert patched.data == {"a": "changed here", "b": "changed elsewhere"}
+
+
+async def test_a_patch_of_finalizers_demands_the_version_that_was_read(bench: Bench) -> None:
+    client = bench.client
+    stale = await client.create(bench.config_map("one"))
+    theirs = await client.uncached.get(ConfigMap, stale.key)
+    theirs.metadata.finalizers.append("example.com/theirs")
+    await client.patch(theirs)
+    stale.metadata.finalizers.append("example.com/ours")
+    with pytest.raises(Conflict):
+        await client.patch(stale)
+    theirs = await client.get(ConfigMap, stale.key)
+    theirs.metadata.finalizers.clear()
+    await client.patch(theirs)
+
+
+async def test_a_deletion_that_finalizers_hold_up_is_seen_at_once_and_so_is_its_end(bench: Bench) -> None:
+    client = bench.client
+    held = bench.config_map("held")
+    held.metadata.finalizers.append("example.com/hold")
+    created = await client.create(held)
+    await client.delete(created)
+    deleting = await client.get(ConfigMap, created.key)
+    assert deleting.metadata.deletion_timestamp is not None
+    deleting.metadata.finalizers.clear()
+    await client.patch(deleting)
+    assert await client.find(ConfigMap, created.key) is None
+
+
+async def test_a_replaced_object_is_neither_deleted_nor_given_the_old_ones_status(bench: Bench) -> None:
+    client = bench.client
+    old = await client.create(bench.memcached("m"))
+    await client.delete(old)
+    new = await client.create(bench.memcached("m"))
+    with pytest.raises(Conflict):
+        await client.delete(old)
+    old.status.nodes = ["of-the-old-one"]
+    with pytest.raises(Invalid):
+        await client.status.patch(old)
+    assert (await client.uncached.get(Memcached, new.key)).status.nodes == []
+
+
+async def test_a_status_that_does_not_differ_is_not_sent(bench: Bench) -> None:
+    client = bench.client
+    memcached = await client.create(bench.memcached("m"))
+    memcached.status.nodes = ["a"]
+    memcached = await client.status.patch(memcached)
+    before = bench.writes()
+    again = await client.get(Memcached, memcached.key)
+    again.status.nodes = ["a"]
+    await client.status.patch(again)
+    assert bench.writes() == before
+
+
+async def test_an_update_of_a_cached_object_leaves_the_ownership_of_others_as_it_is(
+    bench: Bench, crds: ControlPlane
+) -> None:
+    def managers() -> set[str]:
+        path = f"/api/v1/namespaces/{bench.namespace}/configmaps/one"
+        return {entry["manager"] for entry in crds.api.get(path)["metadata"]["managedFields"]}
+
+    await bench.client.create(bench.config_map("one", a="1"))
+    label = ("label", "configmap", "one", "by=kubectl")
+    crds.kubectl(f"--namespace={bench.namespace}", *label, "--field-manager=somebody")
+
+    async def labelled() -> bool:
+        return "by" in (await bench.client.get(ConfigMap, bench.key("one"))).metadata.labels
+
+    await eventually_async(labelled)
+    cached = await bench.client.get(ConfigMap, bench.key("one"))
+    cached.data["a"] = "2"
+    await bench.client.update(cached)
+    assert managers() == {"test", "somebody"}
+
+
+async def test_the_scale_subresource_reads_and_writes(bench: Bench) -> None:
+    memcached = await bench.client.create(bench.memcached("m"))
+    scale = bench.client.subresource("scale")
+    assert (await scale.get(memcached))["spec"] == {"replicas": 1}
+    await scale.patch(memcached, {"spec": {"replicas": 4}})
+    assert (await bench.client.uncached.get(Memcached, memcached.key)).spec.size == 4
+
+
+async def test_an_apply_creates_then_is_silent_then_changes_and_removes(bench: Bench) -> None:
+    client = bench.client
+    owner = await client.create(bench.memcached("owner"))
+    wanted = bench.deployment("d", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
+    assert (await client.apply(wanted, owner=owner)).outcome is Outcome.CREATED
+
+    before = bench.writes()
+    for _ in range(3):
+        assert (await client.apply(wanted, owner=owner)).outcome is Outcome.UNCHANGED
+    assert bench.writes() == before
+
+    fewer = bench.deployment("d", env=[{"name": "B", "value": "3"}])
+    applied = await client.apply(fewer, owner=owner)
+    assert applied.outcome is Outcome.UPDATED
+    assert applied.previous is not None
+    [container] = applied.object.spec["template"]["spec"]["containers"]
+    assert container["env"] == [{"name": "B", "value": "3"}]
+    before = bench.writes()
+    assert (await client.apply(fewer, owner=owner)).outcome is Outcome.UNCHANGED
+    assert bench.writes() == before
+
+    none = await client.apply(bench.deployment("d"), owner=owner)
+    [container] = none.object.spec["template"]["spec"]["containers"]
+    assert "env" not in container
+
+
+async def test_an_apply_puts_back_what_others_changed_and_leaves_what_they_added(
+    bench: Bench, crds: ControlPlane
+) -> None:
+    client = bench.client
+    wanted = bench.deployment("d")
+    await client.apply(wanted)
+    for image in ("other:1", "other:2"):  # first on what we created, then on what we applied
+        crds.kubectl(f"--namespace={bench.namespace}", "set", "image", "deployment/d", f"main={image}")
+        crds.kubectl(f"--namespace={bench.namespace}", "set", "env", "deployment/d", "ADDED=1")
+
+        async def has_come() -> bool:
+            deployment = await client.get(Deployment, bench.key("d"))
+            return bool(deployment.spec["template"]["spec"]["containers"][0]["image"] != "image:1")
+
+        await eventually_async(has_come)
+        applied = await client.apply(wanted)
+        assert applied.outcome is Outcome.UPDATED
+        [container] = applied.object.spec["template"]["spec"]["containers"]
+        assert container["image"] == "image:1"
+        assert container["env"] == [{"name": "ADDED", "value": "1"}]
+
+
+async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_it_must(bench: Bench) -> None:
+    client = bench.client
+    wanted = bench.deployment("d", resources={"requests": {"cpu": "0.5", "memory": "1024Mi"}})
+    created = await client.apply(wanted)
+    [container] = created.object.spec["template"]["spec"]["containers"]
+    assert container["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
+    assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
+    before = bench.writes()
+    for _ in range(3):
+        assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
+    assert bench.writes() == before
+
+
+async def test_an_object_of_somebody_else_is_not_touched(bench: Bench) -> None:
+    client = bench.client
+    owner = await client.create(bench.memcached("owner"))
+    other = await client.create(bench.memcached("other"))
+    await client.apply(bench.deployment("nobodys"))
+    await client.apply(bench.deployment("others"), owner=other)
+    before = bench.writes()
+    with pytest.raises(OwnedByOther, match="nobodys already exists and was created by somebody else"):
+        await client.apply(bench.deployment("nobodys"), owner=owner)
+    with pytest.raises(OwnedByOther, match="others already exists and belongs to Memcached other"):
+        await client.apply(bench.deployment("others"), owner=owner)
+    assert bench.writes() == before
+
+
+async def test_an_uncached_list_reads_every_page(bench: Bench, crds: ControlPlane) -> None:
+    path = f"/api/v1/namespaces/{bench.namespace}/configmaps"
+    crds.api.create_many(path, [{"metadata": {"name": f"c-{number:04d}"}} for number in range(600)])
+    found = await bench.client.uncached.list(
+        ConfigMap, namespace=bench.namespace, field_selector="metadata.name!=x"
+    )
+    names = [each.metadata.name for each in found if each.metadata.name.startswith("c-")]
+    assert names == [f"c-{number:04d}" for number in range(600)]

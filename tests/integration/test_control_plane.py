@@ -1,0 +1,128 @@
+"""The harness itself: what the other integration tests take for granted about a control plane."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.api_access import ApiAccess, ApiFailure
+from tests.support.control_plane import Feature
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually
+from tests.support.kubeconfig import Credentials
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+DEPLOYMENT = {
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "web"}]},
+        },
+    },
+}
+
+
+def test_a_deployment_gets_ready_and_its_pods_go_with_it(control_plane: ControlPlane, namespace: str) -> None:
+    control_plane.require(Feature.READY_PODS)
+    deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    control_plane.api.create(deployments, DEPLOYMENT)
+
+    def ready() -> bool:
+        return control_plane.api.get(f"{deployments}/web")["status"].get("readyReplicas") == 2
+
+    eventually(ready)
+    control_plane.kubectl("delete", "deployment", "web", f"--namespace={namespace}")
+
+    def gone() -> bool:
+        return control_plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
+
+    eventually(gone)
+
+
+def test_a_job_completes(control_plane: ControlPlane, namespace: str) -> None:
+    control_plane.require(Feature.READY_PODS)
+    control_plane.kubectl("create", "job", "once", "--image=once", f"--namespace={namespace}")
+    done = "jsonpath={.status.succeeded}"
+    eventually(
+        lambda: (
+            control_plane.kubectl("get", "job", "once", "-o", done, f"--namespace={namespace}").stdout == "1"
+        )
+    )
+
+
+def test_a_deleted_namespace_goes_with_its_content(control_plane: ControlPlane, namespace: str) -> None:
+    control_plane.require(Feature.WORKLOADS)
+    path = f"/api/v1/namespaces/{namespace}"
+    control_plane.api.create(f"{path}/configmaps", {"metadata": {"name": "content"}})
+    control_plane.api.delete(path)
+    eventually(lambda: control_plane.api.find(path) is None)
+
+
+def test_a_user_may_do_nothing_until_rbac_says_so(
+    control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    credentials = Credentials.read(control_plane.user_kubeconfig("somebody", "a-group"))
+    user = ApiAccess(credentials, scratch=tmp_path)
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    with pytest.raises(ApiFailure) as refused:
+        user.get(pods)
+    assert refused.value.status == 403
+    control_plane.kubectl(
+        "create", "rolebinding", "view", "--clusterrole=view", "--group=a-group", f"--namespace={namespace}"
+    )
+    eventually(lambda: user.get(pods)["items"] == [])
+    user.close()
+
+
+def test_kubectl_says_what_went_wrong(control_plane: ControlPlane) -> None:
+    with pytest.raises(AssertionError, match='pods "nobody" not found'):
+        control_plane.kubectl("get", "pod", "nobody")
+
+
+def test_many_objects_are_created_at_once(control_plane: ControlPlane, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    control_plane.api.create_many(path, ({"metadata": {"name": f"many-{index}"}} for index in range(40)))
+    names = {item["metadata"]["name"] for item in control_plane.api.get(path)["items"]}
+    assert {f"many-{index}" for index in range(40)} <= names
+
+
+def test_the_api_server_shows_its_metrics(control_plane: ControlPlane) -> None:
+    control_plane.require(Feature.SERVER_METRICS)
+    before = control_plane.server_metrics()
+    control_plane.api.find("/api/v1/namespaces/default/configmaps/none")
+    requests = control_plane.server_metrics().increase_since(
+        before, "apiserver_request_total", resource="configmaps", verb="GET", code="404"
+    )
+    assert requests == 1
+
+
+def test_an_own_control_plane_has_the_chosen_parts_and_flags(own_control_plane: StartControlPlane) -> None:
+    plane = own_control_plane(parts=BARE, apiserver_flags=["--min-request-timeout=1"])
+    plane.require(Feature.SERVER_FLAGS)
+    assert not plane.supports(Feature.WORKLOADS)
+    # With the default of half an hour this would not return, but run into the client's timeout.
+    plane.api.request("GET", "/api/v1/namespaces/default/configmaps", query={"watch": "true"})
+
+
+def test_objects_survive_a_crash_of_the_api_server_and_of_its_database(
+    own_control_plane: StartControlPlane,
+) -> None:
+    plane = own_control_plane(parts=BARE).require(Feature.PROCESSES)
+    path = "/api/v1/namespaces/default/configmaps"
+    plane.api.create(path, {"metadata": {"name": "kept"}})
+    plane.kill("apiserver")
+    with pytest.raises(OSError, match=r"refused|reset|closed|EOF"):
+        plane.api.get(f"{path}/kept")
+    plane.kill("etcd")
+    plane.restart("etcd")
+    plane.restart("apiserver")
+    assert plane.api.get(f"{path}/kept")["metadata"]["name"] == "kept"

@@ -1,0 +1,99 @@
+"""What the manager asks of the API server: two writes per object, and nothing at rest."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.control_plane import Feature
+from tests.support.crds import install_crds
+from tests.support.eventually import eventually
+from tests.support.fault_proxy import Match
+from tests.support.memcacheds import assert_converged, memcached, memcached_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import RunManager, StartControlPlane
+    from tests.support.control_plane import ControlPlane
+    from tests.support.exchanges import Exchange
+    from tests.support.fault_proxy import FaultProxy
+
+OBJECTS = 500
+QUIET = 30.0
+
+
+@pytest.fixture
+def bare(own_control_plane: StartControlPlane) -> ControlPlane:
+    """An API server without other controllers, so that every write is the manager's."""
+    plane = own_control_plane(parts=("etcd", "apiserver"))
+    install_crds(plane)
+    return plane
+
+
+@pytest.mark.timeout(240)
+def test_many_objects_cost_two_writes_each_and_then_nothing(
+    bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
+) -> None:
+    names = [f"m-{number:03d}" for number in range(OBJECTS)]
+    bare.api.create_many(memcached_path("default"), [memcached(name) for name in names])
+    proxy = fault_proxy(bare.kubeconfig)
+    manager = run_manager(proxy.kubeconfig, "--leader-elect", "--leader-election-namespace=default")
+    eventually(lambda: assert_converged(bare, "default", names, size=3), within=120, every=1)
+
+    objects = proxy.exchanges(Match(path="/(deployments|memcacheds)"))
+    writes = [each for each in objects if each.method != "GET"]
+    assert len(writes) == 2 * OBJECTS
+    assert {each.status for each in writes} == {200, 201}
+    counted = manager.metrics()
+    assert counted.value("rest_client_requests_total", code="409") == 0
+    assert counted.value("controller_runtime_reconcile_errors_total") == 0
+
+    # Events follow behind the real writes.
+    eventually(lambda: manager.metrics().value("operator_manager_events_total") >= OBJECTS, within=60)
+    eventually(lambda: no_more(proxy), within=60)
+    before = len(proxy.exchanges())
+    time.sleep(QUIET)
+    later = proxy.exchanges()[before:]
+    assert [each for each in later if not (is_lease(each) or each.watch)] == []
+
+
+def test_all_who_ask_for_a_kind_share_one_watch(crds: ControlPlane, run_manager: RunManager) -> None:
+    crds.require(Feature.SERVER_METRICS)
+
+    def watches() -> dict[str, float]:
+        """How many watches of all namespaces are open, by resource."""
+        found = crds.server_metrics().select("apiserver_longrunning_requests", verb="WATCH")
+        return {
+            each.labels["resource"]: each.value
+            for each in found
+            if each.labels["resource"] in {"memcacheds", "deployments", "pods"}
+            and each.labels["scope"] == "cluster"
+        }
+
+    before = watches()
+    run_manager(crds.kubeconfig).wait_ready()
+
+    def one_more_of_each() -> None:
+        now = watches()
+        assert {name: now[name] - before.get(name, 0) for name in now} == {
+            "memcacheds": 1,
+            "deployments": 1,
+            "pods": 1,
+        }
+
+    eventually(one_more_of_each)
+
+
+def is_lease(exchange: Exchange) -> bool:
+    return re.search("/leases", exchange.path) is not None
+
+
+def no_more(proxy: FaultProxy) -> bool:
+    """Whether nothing but leases was asked for in the last second."""
+    since = time.monotonic() - 1
+    return not [each for each in proxy.exchanges() if each.at > since and not is_lease(each)]

@@ -1,0 +1,323 @@
+"""The generated definitions and roles, as a real API server takes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from apis.cache.v1.memcached import Memcached
+from apis.meta import ApiModel, Resource, crd
+from manager.codegen import custom_resource_definitions, yaml_stream
+from tests.support.api_access import APPLY_PATCH, ApiFailure
+from tests.support.control_plane import Feature
+from tests.support.eventually import eventually
+from tests.support.widget import Widget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.control_plane import ControlPlane
+
+CONFIG = Path(__file__).parents[2] / "config"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class GadgetSpec(ApiModel):
+    """The gadget that is wanted."""
+
+    size: int = 1
+
+
+@crd(storage=False, status=False, deprecated="use test.example.com/v1")
+class OldGadget(
+    Resource, group="test.example.com", version="v1beta1", kind="Gadget", plural="gadgets", namespaced=False
+):
+    """A gadget, as it was."""
+
+    spec: GadgetSpec
+
+
+@crd(status=False)
+class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets", namespaced=False):
+    """A gadget."""
+
+    spec: GadgetSpec
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The shared control plane, with the definitions of Memcached and of this module's own kinds."""
+    own = custom_resource_definitions([Widget, OldGadget, Gadget])
+    stream = yaml_stream([*custom_resource_definitions([Memcached]), *own])
+    apply = ("apply", "--server-side", "--force-conflicts", "--warnings-as-errors", "-f", "-")
+    control_plane.kubectl(*apply, stdin=stream)
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+    yield control_plane
+    for definition in own:
+        path = f"{CRDS}/{definition['metadata']['name']}"
+        control_plane.api.delete(path)
+        eventually(lambda path=path: control_plane.api.find(path) is None)
+
+
+@pytest.fixture
+def memcacheds(plane: ControlPlane, namespace: str) -> str:
+    """The path of the namespace's Memcacheds, ready for use."""
+    return _served(plane, f"/apis/cache.example.com/v1/namespaces/{namespace}/memcacheds")
+
+
+@pytest.fixture
+def widgets(plane: ControlPlane, namespace: str) -> str:
+    """The path of the namespace's Widgets, ready for use."""
+    return _served(plane, f"/apis/test.example.com/v1/namespaces/{namespace}/widgets")
+
+
+def _served(plane: ControlPlane, collection: str) -> str:
+    # A definition is established a moment before its objects are served.
+    eventually(lambda: plane.api.get(collection), every=0.02)
+    return collection
+
+
+def memcached(**spec: Any) -> dict[str, Any]:
+    """A Memcached to create."""
+    return {
+        "apiVersion": "cache.example.com/v1",
+        "kind": "Memcached",
+        "metadata": {"name": "sample"},
+        "spec": spec,
+    }
+
+
+def widget(**spec: Any) -> dict[str, Any]:
+    """A Widget to create."""
+    return {
+        "apiVersion": "test.example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "sample"},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["memcacheds.cache.example.com", "widgets.test.example.com", "gadgets.test.example.com"]
+)
+def test_the_server_has_nothing_to_complain_of(plane: ControlPlane, name: str) -> None:
+    conditions = plane.api.get(f"{CRDS}/{name}")["status"]["conditions"]
+    assert {each["type"]: each["status"] for each in conditions} == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
+
+
+def test_explain_says_what_the_docstrings_say(plane: ControlPlane, memcacheds: str) -> None:
+    def explained() -> None:
+        text = " ".join(plane.kubectl("explain", "memcached.spec").stdout.split())
+        assert "The servers that are wanted." in text
+        assert "size <integer> -required- How many memcached servers to run, 0 for none." in text
+        assert "image <string> Container image of the servers." in text
+
+    eventually(explained)  # the server publishes schemas a moment after it serves the objects
+
+
+def test_get_prints_size_ready_and_age(plane: ControlPlane, namespace: str, memcacheds: str) -> None:
+    plane.api.create(memcacheds, memcached(size=3))
+    plane.api.patch(f"{memcacheds}/sample/status", {"status": {"readyReplicas": 2, "nodes": []}})
+    header, row = plane.kubectl("get", "mc", f"--namespace={namespace}").stdout.splitlines()
+    assert header.split() == ["NAME", "SIZE", "READY", "AGE"]
+    assert row.split()[:3] == ["sample", "3", "2"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({}, "spec.size: Required value"),
+        ({"size": -1}, "spec.size in body should be greater than or equal to 0"),
+        ({"size": 2**31}, "must be of type integer with format int32 in spec.size"),
+        ({"size": "three"}, 'spec.size in body must be of type integer: \\"string\\"'),
+        ({"size": None}, "spec.size: Required value"),
+    ],
+)
+def test_a_wrong_memcached_is_refused(
+    plane: ControlPlane, memcacheds: str, spec: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ApiFailure) as refused:
+        plane.api.create(memcacheds, memcached(**spec))
+    assert refused.value.status == 422
+    assert message in str(refused.value)
+
+
+def test_a_memcached_without_a_spec_is_refused(plane: ControlPlane, memcacheds: str) -> None:
+    with pytest.raises(ApiFailure, match="spec: Required value"):
+        plane.api.create(memcacheds, {**memcached(), "spec": None})
+
+
+def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, memcacheds: str) -> None:
+    def named(length: int) -> dict[str, Any]:
+        return {**memcached(size=1), "metadata": {"name": "m" * length}}
+
+    plane.api.create(memcacheds, named(63))
+    with pytest.raises(ApiFailure, match=r"metadata\.name must be at most 63 characters"):
+        plane.api.create(memcacheds, named(64))
+
+
+def test_a_memcached_scales(plane: ControlPlane, namespace: str, memcacheds: str) -> None:
+    plane.api.create(memcacheds, memcached(size=3))
+    status = {"replicas": 3, "selector": "app=memcached", "nodes": []}
+    plane.api.patch(f"{memcacheds}/sample/status", {"status": status})
+    plane.kubectl("scale", "memcached/sample", "--replicas=0", f"--namespace={namespace}")
+    assert plane.api.get(f"{memcacheds}/sample")["spec"]["size"] == 0
+    scale = plane.api.get(f"{memcacheds}/sample/scale")
+    assert scale["spec"] == {}  # the server leaves out a zero
+    assert scale["status"] == {"replicas": 3, "selector": "app=memcached"}
+
+
+def test_the_status_is_written_apart_from_the_rest(plane: ControlPlane, memcacheds: str) -> None:
+    created = plane.api.create(memcacheds, {**memcached(size=3), "status": {"nodes": ["made-up"]}})
+    assert "status" not in created
+    patched = plane.api.patch(f"{memcacheds}/sample/status", {"spec": {"size": 9}, "status": {"nodes": []}})
+    assert (patched["spec"], patched["status"]) == ({"size": 3}, {"nodes": []})
+    assert patched["metadata"]["generation"] == created["metadata"]["generation"]
+
+
+def test_conditions_are_merged_by_type(plane: ControlPlane, memcacheds: str) -> None:
+    plane.api.create(memcacheds, memcached(size=3))
+    for manager, kind in (("one", "Available"), ("two", "Degraded")):
+        condition = {
+            "type": kind,
+            "status": "True",
+            "reason": "Because",
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        body = {**memcached(), "status": {"conditions": [condition]}}
+        del body["spec"]
+        path = f"{memcacheds}/sample/status?fieldManager={manager}"
+        plane.api.patch(path, body, content_type=APPLY_PATCH)
+    conditions = plane.api.get(f"{memcacheds}/sample")["status"]["conditions"]
+    assert {each["type"] for each in conditions} == {"Available", "Degraded"}
+
+
+def test_what_the_model_writes_the_server_takes_and_gives_back(plane: ControlPlane, memcacheds: str) -> None:
+    raw = plane.api.request("POST", memcacheds, body=memcached(size=3))
+    stored = Memcached.decode(raw.encode())
+    stored.spec.size = 0
+    stored.metadata.labels["a"] = "b"
+    answer = plane.api.request("PUT", f"{memcacheds}/sample", body=stored.to_wire())
+    again = Memcached.decode(answer.encode())
+    assert (again.spec, again.metadata.labels) == (stored.spec, {"a": "b"})
+    again.status.replicas = 0
+    answer = plane.api.request("PUT", f"{memcacheds}/sample/status", body=again.to_wire())
+    assert json.loads(answer)["status"] == {"nodes": [], "replicas": 0, "conditions": []}
+
+
+def test_defaults_are_filled_in(plane: ControlPlane, widgets: str) -> None:
+    assert plane.api.create(widgets, widget())["spec"] == {
+        "mode": "fast",
+        "unit": "metre",
+        "colour": "red",
+        "ratio": 0.5,
+        "limits": {"low": 1, "high": 5},
+        "path": [1, 2],
+    }
+
+
+def test_everything_that_a_structural_schema_can_say_is_kept(plane: ControlPlane, widgets: str) -> None:
+    spec = {
+        "mode": "slow",
+        "otherMode": "fast",
+        "unit": "metre",
+        "colour": "blue",
+        "ratio": 0.25,
+        "step": 10,
+        "large": 2**40,
+        "limits": {"low": 2, "high": 3},
+        "ports": [
+            {"name": "a", "number": 1, "protocol": "TCP", "target": "25%"},
+            {"name": "a", "number": 1, "protocol": "UDP", "target": 80},
+        ],
+        "tags": ["one", "two"],
+        "path": [],
+        "holes": ["a", None],
+        "selector": {"a": "b"},
+        "groups": {"g": [{"name": "a", "number": 1, "protocol": "TCP"}]},
+        "settings": {"anyName": {"you": ["like"]}},
+        "anything": 7,
+        "since": "2026-01-01T00:00:00Z",
+        "day": "2026-01-01",
+        "serial": "4a8d3c6e-1b5f-4a94-9df7-0f4eb21c8d2b",
+        "title": "t",
+    }
+    created = plane.api.request("POST", widgets, body=widget(**spec))
+    assert json.loads(created)["spec"] == spec
+    assert Widget.decode(created.encode()).to_wire()["spec"] == spec
+
+
+def test_a_field_that_no_model_names_is_dropped(plane: ControlPlane, widgets: str) -> None:
+    created = plane.api.create(widgets, widget(unknown=1, limits={"low": 1, "unknown": 1}))
+    assert "unknown" not in created["spec"]
+    assert created["spec"]["limits"] == {"low": 1, "high": 5}
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"mode": "sideways"}, 'spec.mode: Unsupported value: \\"sideways\\"'),
+        ({"unit": "foot"}, "spec.unit: Unsupported value"),
+        ({"colour": "Red"}, "spec.colour in body should match"),
+        ({"ratio": 0}, "spec.ratio in body should be greater than 0"),
+        ({"ratio": 1}, "spec.ratio in body should be less than 1"),
+        ({"step": 3}, "spec.step in body should be a multiple of 5"),
+        ({"limits": {"low": 9}}, "low must not be above high"),
+        ({"spareLimits": {"low": 9}}, "low must not be above high"),
+        ({"since": "2026-01-01T00:00:00Z"}, "only slow widgets have a past"),
+        ({"since": "yesterday"}, "spec.since in body must be of type date-time"),
+        ({"serial": "1"}, "spec.serial in body must be of type uuid"),
+        ({"ports": [{"name": "a"}]}, "spec.ports[0].number: Required value"),
+        ({"ports": [{"name": "a", "number": 0}]}, "spec.ports[0].number in body should be greater"),
+        ({"ports": [{"name": "a", "number": 1}, {"name": "a", "number": 2}]}, "Duplicate value"),
+        ({"ports": [{"name": "a", "number": 1, "target": True}]}, "spec.ports[0].target"),
+        ({"tags": ["a", "a"]}, "Duplicate value"),
+        ({"tags": [None]}, "spec.tags[0]"),
+        ({"groups": {"g": [{"name": "", "number": 1}]}}, "should be at least 1 chars long"),
+    ],
+)
+def test_a_wrong_widget_is_refused(
+    plane: ControlPlane, widgets: str, spec: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ApiFailure) as refused:
+        plane.api.create(widgets, widget(**spec))
+    assert refused.value.status == 422
+    assert message in str(refused.value)
+
+
+def test_a_rule_on_what_a_field_was_holds_on_updates(plane: ControlPlane, widgets: str) -> None:
+    plane.api.create(widgets, widget(colour="blue"))
+    with pytest.raises(ApiFailure, match="the colour is immutable"):
+        plane.api.patch(f"{widgets}/sample", {"spec": {"colour": "green"}})
+
+
+def test_each_version_of_a_kind_is_served_and_the_old_one_warns(plane: ControlPlane) -> None:
+    old = {
+        "apiVersion": "test.example.com/v1beta1",
+        "kind": "Gadget",
+        "metadata": {"name": "old"},
+        "spec": {},
+    }
+    warned = eventually(lambda: plane.kubectl("create", "-f", "-", stdin=json.dumps(old)))
+    assert "Warning: use test.example.com/v1" in warned.stderr
+    gadget = plane.api.get("/apis/test.example.com/v1/gadgets/old")
+    assert (gadget["apiVersion"], gadget["spec"]) == ("test.example.com/v1", {"size": 1})
+
+
+def test_the_server_takes_every_folder_of_config(plane: ControlPlane, memcacheds: str) -> None:
+    system = "/api/v1/namespaces/system"  # where the roles have the manager, until kustomize moves it
+    if plane.api.find(system) is None:
+        plane.api.create("/api/v1/namespaces", {"metadata": {"name": "system"}})
+    for folder in ("crd", "rbac", "samples"):
+        apply = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--warnings-as-errors")
+        plane.kubectl(*apply, "-k", CONFIG / folder)
+    plane.api.delete(system)
+    if plane.supports(Feature.WORKLOADS):
+        eventually(lambda: plane.api.find(system) is None)

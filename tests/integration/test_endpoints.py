@@ -1,0 +1,219 @@
+"""/metrics, /healthz and /readyz, as a Prometheus server, a kubelet and a person read them."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from tests.support.eventually import consistently, eventually
+from tests.support.memcacheds import assert_converged, memcached, memcached_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from prometheus_client import Metric
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+    from tests.support.fault_proxy import FaultProxy
+    from tests.support.manager_process import ManagerProcess
+    from tests.support.openmetrics import Samples
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+CONTROLLER = {"controller"}
+QUEUE = {"name", "controller"}
+# What dashboards and alerts of the field ask for, and what is ours, with the labels of each.
+EXPECTED = {
+    "controller_runtime_reconcile_total": {"controller", "result"},
+    "controller_runtime_reconcile_errors_total": CONTROLLER,
+    "controller_runtime_terminal_reconcile_errors_total": CONTROLLER,
+    "controller_runtime_reconcile_panics_total": CONTROLLER,
+    "controller_runtime_reconcile_time_seconds_count": CONTROLLER,
+    "controller_runtime_reconcile_time_seconds_bucket": CONTROLLER | {"le"},
+    "controller_runtime_max_concurrent_reconciles": CONTROLLER,
+    "controller_runtime_active_workers": CONTROLLER,
+    "workqueue_depth": QUEUE | {"priority"},
+    "workqueue_adds_total": QUEUE,
+    "workqueue_retries_total": QUEUE,
+    "workqueue_queue_duration_seconds_bucket": QUEUE | {"le"},
+    "workqueue_work_duration_seconds_bucket": QUEUE | {"le"},
+    "workqueue_unfinished_work_seconds": QUEUE,
+    "workqueue_longest_running_processor_seconds": QUEUE,
+    "rest_client_requests_total": {"code", "method", "host"},
+    "rest_client_request_duration_seconds_bucket": {"verb", "host", "le"},
+    "leader_election_master_status": {"name"},
+    "operator_manager_cache_objects": {"kind", "projection"},
+    "operator_manager_cache_bytes": {"kind", "projection"},
+    "operator_manager_watch_restarts_total": {"kind", "reason"},
+    "operator_manager_event_to_reconcile_seconds_bucket": CONTROLLER | {"le"},
+    "operator_manager_event_loop_lag_seconds_bucket": {"le"},
+    "operator_manager_event_loop_tasks": set(),
+    "operator_manager_events_total": {"result"},
+    "process_cpu_seconds_total": set(),
+    "process_resident_memory_bytes": set(),
+    "process_open_fds": set(),
+}
+# Watches end and are opened again rarely; until then only the family is there.
+RARE = {"operator_manager_watch_restarts_total"}
+
+
+class Work:
+    """Memcacheds of size 0, which cost the cluster little."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.names: list[str] = []
+
+    def grow_to(self, count: int) -> None:
+        """Make more, and wait until all are done."""
+        more = [f"object-{number:03d}" for number in range(len(self.names), count)]
+        self.names += more
+        self.plane.api.create_many(memcached_path(self.namespace), [memcached(name, 0) for name in more])
+        eventually(lambda: assert_converged(self.plane, self.namespace, self.names, size=0))
+
+
+@pytest.fixture
+def work(crds: ControlPlane, namespace: str) -> Work:
+    return Work(crds, namespace)
+
+
+@pytest.fixture
+def manager(crds: ControlPlane, namespace: str, run_manager: RunManager) -> ManagerProcess:
+    return run_manager(
+        crds.kubeconfig,
+        f"--namespaces={namespace}",
+        "--leader-elect",
+        f"--leader-election-namespace={namespace}",
+    ).wait_ready()
+
+
+def check_families(families: Iterable[Metric]) -> None:
+    """Each has a type and a text, and is there once."""
+    names = []
+    for family in families:
+        assert family.documentation, f"{family.name} has no HELP"
+        assert family.type not in {"unknown", "untyped"}, f"{family.name} has no TYPE"
+        names.append(family.name)
+    assert len(names) == len(set(names))
+    assert "controller_runtime_reconcile_time_seconds" in names
+
+
+def test_metrics_are_what_prometheus_expects(manager: ManagerProcess, work: Work) -> None:
+    work.grow_to(3)
+    check_families(parse_text(manager.scrape()))
+    check_families(parse_openmetrics(manager.scrape(OPENMETRICS)))  # type: ignore[no-untyped-call]
+    promtool = shutil.which("promtool")
+    if promtool is not None:
+        checked = subprocess.run(
+            [promtool, "check", "metrics"],
+            input=manager.scrape(),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert checked.stderr + checked.stdout == ""
+        assert checked.returncode == 0
+
+
+def test_metrics_carry_the_names_and_labels_of_the_field(manager: ManagerProcess, work: Work) -> None:
+    work.grow_to(3)
+    found = manager.metrics()
+    families = {family.name for family in parse_text(manager.scrape())}
+    for name, labels in EXPECTED.items():
+        samples = found.select(name)
+        if name in RARE:
+            assert name.removesuffix("_total") in families
+        else:
+            assert samples, f"there is no {name}"
+        for sample in samples:
+            assert set(sample.labels) == labels, name
+    assert not [name for name in found.names() if name.endswith("_created")]
+
+
+def test_metrics_tell_what_happened(manager: ManagerProcess, work: Work) -> None:
+    work.grow_to(10)
+    lease = "operator-manager"
+    found = manager.metrics()
+    assert found.value("leader_election_master_status", name=lease) == 1
+    assert found.value("controller_runtime_reconcile_total", controller="memcached", result="success") >= 10
+    assert found.value("controller_runtime_reconcile_errors_total") == 0
+    assert found.value("workqueue_adds_total", name="memcached") >= 10
+    assert found.value("rest_client_requests_total", method="POST", code="201") >= 10
+    eventually(lambda: manager.metrics().value("workqueue_depth") == 0)
+    for kind in ("memcacheds.cache.example.com", "deployments.apps"):
+        eventually(functools.partial(holds, manager, kind, 10))
+        assert manager.metrics().value("operator_manager_cache_bytes", kind=kind) > 1000
+
+
+def holds(manager: ManagerProcess, kind: str, count: int) -> bool:
+    """Whether that many objects of a kind are in the cache."""
+    return manager.metrics().value("operator_manager_cache_objects", kind=kind) == count
+
+
+def test_the_number_of_series_does_not_grow_with_the_objects(manager: ManagerProcess, work: Work) -> None:
+    work.grow_to(5)
+    before = series(manager.metrics())
+    work.grow_to(50)
+    after = series(manager.metrics())
+    # One more or less for an answer of the server that was not seen before.
+    assert len(after - before) < 10
+    named = [one for one in after if "object-" in str(one) or work.namespace in str(one)]
+    assert named == []
+
+
+def test_health_has_a_path_for_each_check(manager: ManagerProcess) -> None:
+    assert manager.probe("/healthz") == (200, "ok")
+    assert manager.probe("/readyz") == (200, "ok")
+    assert manager.probe("/healthz/ping") == (200, "ok")
+
+    status, text = manager.probe("/readyz?verbose")
+    assert status == 200
+    *lines, last = text.splitlines()
+    assert last == "readyz check passed"
+    names = [line.removeprefix("[+]").removesuffix(" ok") for line in lines]
+    assert {"ping", "shutdown", "informers", "leader-election", "controller-memcached"} <= set(names)
+    for name in names:
+        assert manager.probe(f"/readyz/{name}") == (200, "ok")
+    assert manager.probe("/readyz/nothing")[0] == 404
+    assert manager.probe("/nothing")[0] == 404
+
+
+def test_readiness_says_what_is_wrong_and_can_leave_it_out(
+    crds: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy], namespace: str
+) -> None:
+    proxy = fault_proxy(crds.kubeconfig)
+    manager = run_manager(proxy.kubeconfig, f"--namespaces={namespace}").wait_ready()
+    proxy.refuse()
+
+    def says_so() -> None:
+        status, text = manager.probe("/readyz")
+        assert status == 500
+        assert "[-]informers failed: " in text
+        assert text.splitlines()[-1] == "readyz check failed"
+
+    eventually(says_so)
+    assert manager.probe("/readyz/informers")[0] == 500
+    assert manager.probe("/readyz/ping") == (200, "ok")
+    status, text = manager.probe("/readyz?verbose&exclude=informers")
+    assert (status, text.splitlines()[-1]) == (200, "readyz check passed")
+    assert "[+]informers excluded: ok" in text
+    # To start it anew would mend nothing.
+    consistently(lambda: manager.probe("/healthz") == (200, "ok"), during=0.5)
+
+    proxy.accept()
+    manager.wait_ready()
+
+
+def series(found: Samples) -> set[tuple[Any, ...]]:
+    """Every series, buckets included."""
+    return {(sample.name, *sorted(sample.labels.items())) for sample in found.all}

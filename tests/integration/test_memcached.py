@@ -1,0 +1,211 @@
+"""The Memcached operator, walked through as a person with kubectl would."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.control_plane import Feature
+from tests.support.eventually import consistently, eventually
+from tests.support.memcacheds import condition, deployment_path, memcached, memcached_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+    from tests.support.manager_process import ManagerProcess
+
+SAMPLE = "config/samples/cache_v1_memcached.yaml"
+
+
+class Walk:
+    """One namespace, seen through kubectl, with a manager that watches it."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, manager: ManagerProcess) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.manager = manager
+
+    def kubectl(self, *arguments: str, **options: Any) -> str:
+        return self.plane.kubectl(f"--namespace={self.namespace}", *arguments, **options).stdout
+
+    def memcached(self, name: str = "memcached-sample") -> dict[str, Any]:
+        found: dict[str, Any] = self.plane.api.get(memcached_path(self.namespace, name))
+        return found
+
+    def deployment(self, name: str = "memcached-sample") -> dict[str, Any]:
+        found: dict[str, Any] = self.plane.api.get(deployment_path(self.namespace, name))
+        return found
+
+    def has_ready_nodes(self, count: int, name: str = "memcached-sample") -> None:
+        """`nodes` names exactly the running pods of that Memcached, all of them ready."""
+        status = self.memcached(name)["status"]
+        pods = self.plane.api.get(
+            f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=f"memcached_cr={name}"
+        )["items"]
+        running = sorted(
+            pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
+        )
+        assert len(running) == count
+        assert status["nodes"] == running
+        assert status["readyReplicas"] == status["replicas"] == count
+
+
+@pytest.fixture
+def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[Walk]:
+    manager = run_manager(crds.kubeconfig, f"--namespaces={namespace}").wait_ready()
+    yield Walk(crds, namespace, manager)
+    assert not [line for line in manager.logs() if line.get("level") == "error"]
+
+
+def test_the_worked_example(walk: Walk) -> None:
+    walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
+
+    walk.kubectl("apply", "-f", SAMPLE)
+    eventually(lambda: walk.has_ready_nodes(3))
+    assert condition(walk.memcached(), "Available")["status"] == "True"
+    eventually(lambda: condition(walk.memcached(), "Progressing")["status"] == "False")
+    assert condition(walk.memcached(), "Degraded")["status"] == "False"
+
+    walk.kubectl("patch", "memcached", "memcached-sample", "--type=merge", "-p", '{"spec":{"size":5}}')
+    eventually(lambda: walk.has_ready_nodes(5))
+
+    walk.kubectl("scale", "memcached/memcached-sample", "--replicas=2")
+    eventually(lambda: walk.has_ready_nodes(2))
+
+    walk.kubectl("scale", "memcached/memcached-sample", "--replicas=0")
+    eventually(lambda: walk.has_ready_nodes(0))
+    assert walk.memcached()["status"]["nodes"] == []
+
+    walk.kubectl("delete", "-f", SAMPLE, "--wait=true")
+    eventually(lambda: walk.plane.api.find(deployment_path(walk.namespace, "memcached-sample")) is None)
+
+
+def test_drift_is_put_back(walk: Walk) -> None:
+    walk.kubectl("apply", "-f", SAMPLE)
+    original = eventually(walk.deployment)["spec"]["template"]["spec"]["containers"][0]["image"]
+
+    walk.kubectl("set", "image", "deployment/memcached-sample", "memcached=memcached:1.5")
+    eventually(lambda: image_of(walk.deployment()) == original)
+    walk.kubectl("scale", "deployment/memcached-sample", "--replicas=1")
+    eventually(lambda: walk.deployment()["spec"]["replicas"] == 3)
+    walk.kubectl("label", "deployment/memcached-sample", "app-")
+    eventually(lambda: walk.deployment()["metadata"]["labels"]["app"] == "memcached")
+    walk.kubectl("delete", "deployment/memcached-sample")
+    eventually(walk.deployment)
+
+
+def test_fields_that_others_add_stay(walk: Walk) -> None:
+    walk.kubectl("apply", "-f", SAMPLE)
+    eventually(walk.deployment)
+    walk.kubectl("label", "deployment/memcached-sample", "team=blue")
+    walk.kubectl("set", "env", "deployment/memcached-sample", "DEBUG=1")
+    walk.kubectl("patch", "memcached", "memcached-sample", "--type=merge", "-p", '{"spec":{"size":4}}')
+    eventually(lambda: walk.deployment()["spec"]["replicas"] == 4)
+    deployment = walk.deployment()
+    assert deployment["metadata"]["labels"]["team"] == "blue"
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert {"name": "DEBUG", "value": "1"} in container["env"]
+
+
+def test_the_image_of_the_spec_goes_before_the_managers_default(
+    crds: ControlPlane, namespace: str, run_manager: RunManager
+) -> None:
+    environ = {"MEMCACHED_IMAGE": "registry.local/memcached:default"}
+    run_manager(crds.kubeconfig, f"--namespaces={namespace}", environ=environ).wait_ready()
+    crds.api.create(memcached_path(namespace), memcached("plain", 1))
+    crds.api.create(memcached_path(namespace), memcached("own", 1, image="registry.local/memcached:own"))
+    plain = eventually(lambda: crds.api.get(deployment_path(namespace, "plain")))
+    own = eventually(lambda: crds.api.get(deployment_path(namespace, "own")))
+    assert image_of(plain) == "registry.local/memcached:default"
+    assert image_of(own) == "registry.local/memcached:own"
+
+
+def test_proxy_settings_reach_the_container_and_leave_with_the_managers_own(
+    crds: ControlPlane, namespace: str, run_manager: RunManager
+) -> None:
+    def environment() -> dict[str, str]:
+        pod = crds.api.get(deployment_path(namespace, "proxied"))["spec"]["template"]["spec"]
+        return {each["name"]: each["value"] for each in pod["containers"][0].get("env", ())}
+
+    # The API server is on the loopback address, which must not go through the made-up proxy.
+    proxy = {"HTTPS_PROXY": "http://proxy.local:3128", "NO_PROXY": "127.0.0.1,localhost"}
+    first = run_manager(crds.kubeconfig, f"--namespaces={namespace}", environ=proxy).wait_ready()
+    crds.api.create(memcached_path(namespace), memcached("proxied", 1))
+    wanted = {**proxy, **{name.lower(): value for name, value in proxy.items()}}
+    eventually(lambda: environment() == wanted)
+    assert first.stop() == 0
+
+    run_manager(crds.kubeconfig, f"--namespaces={namespace}").wait_ready()
+    eventually(lambda: environment() == {})
+
+
+def test_a_deployment_of_somebody_else_is_left_alone(walk: Walk) -> None:
+    walk.kubectl("create", "deployment", "taken", "--image=nginx")
+    before = walk.deployment("taken")
+
+    walk.plane.api.create(memcached_path(walk.namespace), memcached("taken"))
+    eventually(lambda: condition(walk.memcached("taken"), "Degraded")["reason"] == "NameTaken")
+    assert condition(walk.memcached("taken"), "Available")["status"] == "False"
+    eventually(lambda: "NameTaken" in walk.kubectl("describe", "memcached", "taken"))
+    assert walk.deployment("taken")["spec"] == before["spec"]
+    assert walk.deployment("taken")["metadata"].get("ownerReferences") is None
+
+    walk.kubectl("delete", "deployment", "taken")
+    eventually(lambda: walk.deployment("taken")["metadata"]["ownerReferences"][0]["name"] == "taken")
+    eventually(lambda: condition(walk.memcached("taken"), "Degraded")["status"] == "False")
+
+
+def test_kubectl_shows_it_well(walk: Walk) -> None:
+    walk.plane.require(Feature.READY_PODS)
+    walk.kubectl("apply", "-f", SAMPLE)
+    eventually(lambda: walk.has_ready_nodes(3))
+
+    header, row = walk.kubectl("get", "memcached").splitlines()
+    assert header.split() == ["NAME", "SIZE", "READY", "AGE"]
+    assert row.split()[:3] == ["memcached-sample", "3", "3"]
+
+    def describes() -> None:
+        described = walk.kubectl("describe", "memcached", "memcached-sample")
+        assert "Created Deployment memcached-sample" in described
+        assert "operator-manager" in described
+        for kind in ("Available", "Progressing", "Degraded"):
+            assert kind in described
+
+    eventually(describes)
+    explained = walk.kubectl("explain", "memcached.spec")
+    assert "size" in explained
+    assert "-required-" in explained
+
+
+def test_a_change_that_matters_to_nobody_causes_no_write(walk: Walk) -> None:
+    walk.plane.require(Feature.READY_PODS)
+    walk.kubectl("apply", "-f", SAMPLE)
+    eventually(lambda: walk.has_ready_nodes(3))
+    eventually(lambda: condition(walk.memcached(), "Progressing")["status"] == "False")
+    settled = walk.memcached()["metadata"]["resourceVersion"]
+    consistently(lambda: walk.memcached()["metadata"]["resourceVersion"] == settled, during=2)
+    walk.kubectl("label", "pods", "--all", "seen=yes")
+    walk.kubectl("label", "deployment/memcached-sample", "note=hello")
+    consistently(lambda: walk.memcached()["metadata"]["resourceVersion"] == settled, during=2)
+
+
+def test_names_and_sizes_out_of_bounds_are_refused_by_the_schema(crds: ControlPlane, namespace: str) -> None:
+    def refusal(body: dict[str, Any]) -> str:
+        refused = crds.kubectl(
+            f"--namespace={namespace}", "create", "-f", "-", stdin=json.dumps(body), check=False
+        )
+        assert refused.returncode != 0
+        return refused.stderr
+
+    assert "spec.size" in refusal(memcached("negative", -1))
+    assert "spec.size" in refusal(memcached("huge", 2**31))
+    # The name becomes a label's value, which is bounded to 63 characters.
+    assert "63" in refusal(memcached("n" * 64))
+
+
+def image_of(deployment: dict[str, Any]) -> str:
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])

@@ -1,0 +1,184 @@
+"""The roles in config/rbac/ are enough for the manager, and no more than it needs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.api_access import ApiAccess, ApiFailure
+from tests.support.control_plane import Feature
+from tests.support.crds import install_crds
+from tests.support.eventually import eventually
+from tests.support.exchanges import Match
+from tests.support.kubeconfig import Credentials
+from tests.support.memcacheds import condition, deployment_path, memcached, memcached_path
+from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, permission_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.conftest import RunManager, StartControlPlane
+    from tests.support.control_plane import ControlPlane
+    from tests.support.fault_proxy import FaultProxy
+
+ENFORCED = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+FINALIZERS = ("cache.example.com", "memcacheds/finalizers", "update")
+NAMESPACE = "example"
+SYSTEM = "operator-system"
+
+TOO_OLD_TO_STREAM = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "status": "Failure",
+    "code": 422,
+    "reason": "Invalid",
+    "message": "sendInitialEvents is forbidden",
+}
+
+
+@pytest.fixture(scope="module")
+def plane(module_control_plane: StartControlPlane) -> ControlPlane:
+    """A control plane that demands a right for owner references that block the owner's deletion."""
+    plane = module_control_plane(apiserver_flags=[ENFORCED]).require(Feature.SERVER_FLAGS)
+    install_crds(plane)
+    for namespace in (NAMESPACE, SYSTEM):
+        plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    return plane
+
+
+@pytest.fixture
+def user(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[str], ApiAccess]]:
+    """Requests as a user."""
+    opened: list[ApiAccess] = []
+
+    def access(name: str) -> ApiAccess:
+        credentials = Credentials.read(plane.user_kubeconfig(name))
+        opened.append(ApiAccess(credentials, scratch=tmp_path / name))
+        return opened[-1]
+
+    yield access
+    for each in opened:
+        each.close()
+
+
+def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
+    """Whether the user may create something that keeps `owner` from going before it."""
+    reference = {**owner, "controller": True, "blockOwnerDeletion": True}
+    metadata = {"name": "owned", "ownerReferences": [reference]}
+    labels = {"app": "owned"}
+    spec = {
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "owned", "image": "owned"}]},
+        },
+    }
+    try:
+        access.request(
+            "POST",
+            deployment_path(NAMESPACE),
+            query={"dryRun": "All"},
+            body={"metadata": metadata, "spec": spec},
+        )
+    except ApiFailure as failure:
+        if failure.status != 403:
+            raise
+        return False
+    return True
+
+
+def owner_in(plane: ControlPlane, name: str) -> dict[str, Any]:
+    """A Memcached that is there, as its children name it."""
+    found = plane.api.find(memcached_path(NAMESPACE, name))
+    if found is None:
+        found = plane.api.create(memcached_path(NAMESPACE), memcached(name, 0))
+    return {
+        "apiVersion": "cache.example.com/v1",
+        "kind": "Memcached",
+        "name": name,
+        "uid": found["metadata"]["uid"],
+    }
+
+
+def test_the_worked_example_needs_every_right_and_is_refused_nothing(
+    plane: ControlPlane,
+    user: Callable[[str], ApiAccess],
+    fault_proxy: Callable[[Path], FaultProxy],
+    run_manager: RunManager,
+) -> None:
+    plane.require(Feature.READY_PODS)
+    granted = Roles(plane, "worker", SYSTEM).grant(*MANAGER, *LEADER_ELECTION)
+    worker, known = user("worker"), owner_in(plane, "known")
+    # New roles and new kinds take the server a while to learn of.
+    eventually(lambda: may_own(worker, known))
+
+    proxy = fault_proxy(plane.user_kubeconfig("worker"))
+    for kind in ("/memcacheds", "/deployments", "/pods"):
+        # A server of that age is listed page by page, which takes another right.
+        body = json.dumps(TOO_OLD_TO_STREAM).encode()
+        proxy.answer(422, body=body, match=Match(path=kind, watch=True))
+    flags = ("--leader-elect", f"--leader-election-namespace={SYSTEM}")
+    manager = run_manager(proxy.kubeconfig, *flags).wait_ready()
+    standby = run_manager(proxy.kubeconfig, *flags).wait_ready()
+    eventually(lambda: proxy.open_watches(Match(path="/leases")) != [])
+
+    def ready(count: int) -> None:
+        found = plane.api.get(memcached_path(NAMESPACE, "memcached-sample"))
+        assert condition(found, "Available")["status"] == "True"
+        assert found["status"]["readyReplicas"] == len(found["status"]["nodes"]) == count
+
+    def kubectl(*arguments: str) -> None:
+        plane.kubectl(f"--namespace={NAMESPACE}", *arguments)
+
+    def image() -> str:
+        found = plane.api.get(deployment_path(NAMESPACE, "memcached-sample"))
+        return str(found["spec"]["template"]["spec"]["containers"][0]["image"])
+
+    def restored() -> int:
+        events = plane.api.get(f"/api/v1/namespaces/{NAMESPACE}/events")["items"]
+        return sum(event["count"] for event in events if event["reason"] == "Restored")
+
+    def put_back(other: str, wanted: str) -> None:
+        before = restored()
+        kubectl("set", "image", "deployment/memcached-sample", f"memcached={other}")
+        eventually(lambda: image() == wanted)
+        eventually(lambda: restored() == before + 1)
+
+    def cached(kind: str) -> float:
+        return manager.metrics().value("operator_manager_cache_objects", kind=kind)
+
+    kubectl("apply", "-f", "config/samples/cache_v1_memcached.yaml")
+    eventually(lambda: ready(3))
+    kubectl("scale", "memcached/memcached-sample", "--replicas=5")
+    eventually(lambda: ready(5))
+    kubectl("patch", "memcached", "memcached-sample", "--type=merge", "-p", '{"spec":{"size":0}}')
+    eventually(lambda: ready(0))
+    wanted = image()
+    # The same happens twice, which is one Event that is counted.
+    put_back("memcached:1.5", wanted)
+    put_back("memcached:1.4", wanted)
+    kubectl("delete", "memcached", "memcached-sample")
+    # Its Deployment is the garbage collector's affair.
+    eventually(lambda: cached("memcacheds.cache.example.com") == 1)
+
+    assert manager.stop() == 0
+    eventually(lambda: standby.metrics().value("leader_election_master_status") == 1)
+    assert standby.metrics().value("rest_client_requests_total", code="403") == 0
+    assert standby.stop() == 0
+
+    assert not [exchange for exchange in proxy.exchanges() if exchange.status in {401, 403}]
+    used = {permission_for(exchange) for exchange in proxy.exchanges()} - {None}
+    assert used == granted - {FINALIZERS}
+
+
+def test_the_right_to_block_the_owners_deletion_is_needed_where_it_is_enforced(
+    plane: ControlPlane, user: Callable[[str], ApiAccess]
+) -> None:
+    access, owner, roles = user("owner"), owner_in(plane, "known"), Roles(plane, "owner", SYSTEM)
+    roles.grant(*MANAGER)
+    eventually(lambda: may_own(access, owner))
+    roles.grant(*MANAGER, keep=lambda permission: permission != FINALIZERS)
+    eventually(lambda: not may_own(access, owner))

@@ -1,0 +1,245 @@
+"""Two replicas with an election between them: one works, the other is warm, and never both."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.crds import install_crds
+from tests.support.eventually import consistently, eventually
+from tests.support.exchanges import Match
+from tests.support.memcacheds import assert_converged, memcached, memcached_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.conftest import RunManager, StartControlPlane
+    from tests.support.control_plane import ControlPlane
+    from tests.support.exchanges import Exchange
+    from tests.support.fault_proxy import FaultProxy
+    from tests.support.manager_process import ManagerProcess
+
+LEASE, DEADLINE, RETRY = 6.0, 4.0, 0.5
+# What a process on a busy machine may be late by, on top of what it waits for on purpose.
+BUSY = 2.0
+LEASE_PATH = "/leases"
+
+
+class Replica:
+    """One manager behind a proxy of its own, which sees all that this replica asks for."""
+
+    def __init__(self, manager: ManagerProcess, proxy: FaultProxy) -> None:
+        self.manager = manager
+        self.proxy = proxy
+
+    def leads(self) -> bool:
+        """What it says of itself."""
+        status = self.manager.metrics().select("leader_election_master_status")
+        assert len(status) == 1
+        return status[0].value == 1
+
+    def object_writes(self) -> list[Exchange]:
+        """Whatever it sent that changes something, the lease aside."""
+        return [each for each in self.proxy.exchanges() if each.method != "GET" and not is_lease(each)]
+
+    def works(self) -> bool:
+        """Whether it has written anything."""
+        return bool(self.object_writes())
+
+    def took_over(self) -> float:
+        """When it sent the claim that won it the lease."""
+        claims = [
+            each
+            for each in self.proxy.exchanges()
+            if each.method != "GET" and is_lease(each) and each.status in {200, 201}
+        ]
+        assert claims, "it has not taken the lease"
+        return claims[0].at
+
+    def cached(self) -> dict[str, float]:
+        """Objects in its caches, by kind."""
+        found = self.manager.metrics().select("operator_manager_cache_objects")
+        return {each.labels["kind"]: each.value for each in found}
+
+    def has_warm(self, kind: str, count: int) -> bool:
+        """Whether its cache holds that many of a kind."""
+        return self.cached().get(kind) == count
+
+
+class Pair:
+    """Two replicas over the Memcacheds of one namespace."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, start: Callable[[], Replica]) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        replicas = [start(), start()]
+        eventually(lambda: [replica.leads() for replica in replicas].count(True) == 1)
+        self.leader, self.standby = sorted(replicas, key=Replica.leads, reverse=True)
+        for replica in replicas:
+            replica.manager.wait_ready()
+        self.names: list[str] = []
+
+    def create(self, count: int) -> None:
+        """Make that many more Memcacheds."""
+        names = [f"m-{len(self.names) + index:03d}" for index in range(count)]
+        self.names += names
+        self.plane.api.create_many(memcached_path(self.namespace), [memcached(name) for name in names])
+
+    def converged(self, size: int = 3) -> None:
+        """All that was made is as it should be."""
+        assert_converged(self.plane, self.namespace, self.names, size=size)
+
+    def never_both_at_work(self) -> None:
+        """The old leader's last write was before the first of the other."""
+        before, after = self.leader.object_writes(), self.standby.object_writes()
+        assert after, "the other replica has not written anything"
+        assert max((each.at for each in before), default=0.0) < min(each.at for each in after)
+
+
+@pytest.fixture(scope="module")
+def plane(module_control_plane: StartControlPlane) -> ControlPlane:
+    """Without other controllers, so that every write is a replica's."""
+    plane = module_control_plane(parts=("etcd", "apiserver"))
+    install_crds(plane)
+    return plane
+
+
+@pytest.fixture
+def pair(plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]) -> Pair:
+    namespace = f"test-{secrets.token_hex(4)}"
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+
+    def start() -> Replica:
+        proxy = fault_proxy(plane.kubeconfig)
+        manager = run_manager(
+            proxy.kubeconfig,
+            f"--namespaces={namespace}",
+            "--leader-elect",
+            f"--leader-election-namespace={namespace}",
+            f"--leader-elect-lease-duration={LEASE:g}s",
+            f"--leader-elect-renew-deadline={DEADLINE:g}s",
+            f"--leader-elect-retry-period={RETRY * 1000:g}ms",
+        )
+        return Replica(manager, proxy)
+
+    return Pair(plane, namespace, start)
+
+
+@pytest.fixture
+def busy(pair: Pair) -> Iterator[None]:
+    """Meanwhile new Memcacheds appear all the time, so that whoever may write has something to."""
+    enough = threading.Event()
+
+    def create() -> None:
+        while not enough.wait(0.05):
+            pair.create(1)
+
+    creating = threading.Thread(target=create, name="creating")
+    creating.start()
+    yield
+    enough.set()
+    creating.join()
+
+
+def test_one_replica_works_and_the_other_is_warm(pair: Pair) -> None:
+    pair.create(20)
+    eventually(pair.converged)
+    assert pair.leader.leads()
+    assert not pair.standby.leads()
+    assert pair.leader.object_writes()
+    eventually(lambda: pair.standby.has_warm("memcacheds.cache.example.com", 20))
+    eventually(lambda: pair.standby.has_warm("deployments.apps", 20))
+    assert pair.standby.manager.probe("/readyz?verbose")[0] == 200
+
+    # What changes reaches both, and only one acts.
+    path = memcached_path(pair.namespace, pair.names[0])
+    pair.plane.api.patch(path, {"spec": {"size": 1}})
+    eventually(lambda: pair.plane.api.get(path)["status"].get("observedGeneration") == 2)
+    consistently(lambda: pair.standby.object_writes() == [], during=2 * RETRY)
+    assert pair.standby.proxy.exchanges(Match(method="PATCH", path=LEASE_PATH)) == []
+
+
+def test_a_killed_leader_is_followed_within_the_lease_and_its_work_is_finished(pair: Pair) -> None:
+    pair.create(5)
+    eventually(pair.converged)
+    reads = pair.standby.proxy.count(Match(method="GET", path="/(memcacheds|deployments|pods)$"))
+    creating = threading.Thread(target=pair.create, args=(60,), name="creating")
+    creating.start()
+    eventually(lambda: len(pair.leader.object_writes()) > 20, every=0.01)
+    pair.leader.manager.kill()
+    killed = time.monotonic()
+    creating.join()
+
+    eventually(pair.converged)
+    assert pair.standby.leads()
+    assert pair.standby.took_over() - killed <= LEASE + RETRY + BUSY
+    pair.never_both_at_work()
+    # It was warm: it needed no list and no new watch to go on.
+    assert pair.standby.proxy.count(Match(method="GET", path="/(memcacheds|deployments|pods)$")) == reads
+    conflicts = pair.standby.manager.metrics().value("rest_client_requests_total", code="409", method="PATCH")
+    assert conflicts == 0
+
+
+def test_a_leader_that_is_stopped_hands_over_at_once(pair: Pair, busy: None) -> None:
+    eventually(lambda: len(pair.leader.object_writes()) > 10)
+    pair.leader.manager.terminate()
+    asked = time.monotonic()
+    eventually(pair.standby.leads, every=0.02)
+    assert pair.standby.took_over() - asked <= 2
+    assert pair.leader.manager.wait() == 0
+    eventually(pair.standby.works)
+    writes = [each for each in pair.leader.object_writes() if "/events" not in each.path]
+    assert max(each.at for each in writes) < pair.standby.took_over()
+
+
+@pytest.mark.parametrize("fault", ["refused", "silent"])
+def test_a_leader_cut_off_from_the_server_ends_before_the_other_begins(
+    pair: Pair, busy: None, fault: str
+) -> None:
+    eventually(lambda: len(pair.leader.object_writes()) > 10)
+    if fault == "refused":
+        pair.leader.proxy.refuse()
+    else:
+        pair.leader.proxy.black_hole()
+    since = time.monotonic()
+    assert pair.leader.manager.wait() == 1
+    assert time.monotonic() - since <= LEASE + RETRY + BUSY
+    # Nothing of what it sent into the silence may come out of it later.
+    if fault == "silent":
+        pair.leader.proxy.heal()
+    eventually(pair.standby.leads)
+    assert pair.standby.took_over() - since <= LEASE + RETRY + BUSY
+    eventually(pair.standby.works)
+    pair.never_both_at_work()
+    assert_one_clear_message(pair.leader)
+
+
+def test_a_leader_that_hung_for_longer_than_its_lease_writes_nothing_when_it_goes_on(
+    pair: Pair, busy: None
+) -> None:
+    eventually(lambda: len(pair.leader.object_writes()) > 10)
+    pair.leader.manager.process.freeze()
+    eventually(pair.standby.works)
+    pair.leader.manager.process.thaw()
+    assert pair.leader.manager.wait() == 1
+    pair.never_both_at_work()
+    assert_one_clear_message(pair.leader)
+    consistently(pair.standby.leads, during=2 * RETRY)
+
+
+def assert_one_clear_message(replica: Replica) -> None:
+    """The last line says why it ended; nothing in the log looks like a fault in the program."""
+    last = replica.manager.logs()[-1]
+    assert last["level"] == "error"
+    assert last["msg"].startswith("no longer the leader: lease ")
+    assert replica.manager.logs(level="error", logger="manager") == [last]
+    assert not [line for line in replica.manager.logs() if "stacktrace" in line or "text" in line]
+
+
+def is_lease(exchange: Exchange) -> bool:
+    return LEASE_PATH in exchange.path

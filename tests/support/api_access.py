@@ -1,0 +1,133 @@
+"""A plain way to an API server for the tests' own reads and writes, sharing no code with the manager."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from tests.support.kubeconfig import Credentials
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+CREATORS = 4
+# RemoteDisconnected is a ConnectionError; OpenSSL makes an EOF of some resets.
+BROKEN = (ConnectionError, ssl.SSLEOFError)
+
+
+class ApiFailure(Exception):
+    """The server answered with an error."""
+
+    def __init__(self, status: int, body: str) -> None:
+        super().__init__(f"{status}: {body[:500]}")
+        self.status = status
+
+
+class ApiAccess:
+    """Requests to one server as one user; may be used from several threads, one connection each."""
+
+    def __init__(self, credentials: Credentials, *, scratch: Path, timeout: float = 30.0) -> None:
+        self._credentials = credentials
+        self._context = credentials.ssl_context(scratch)
+        self._netloc = urlsplit(credentials.server).netloc
+        self._timeout = timeout
+        self._local = threading.local()
+        self._connections: list[http.client.HTTPSConnection] = []
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+    ) -> str:
+        """Send one request and return the body of the answer.
+
+        Raises:
+            ApiFailure: the server refused.
+            OSError: there was no answer.
+        """
+        headers = {"Accept": JSON}
+        if self._credentials.token is not None:
+            headers["Authorization"] = f"Bearer {self._credentials.token}"
+        payload = None
+        if body is not None:
+            headers["Content-Type"] = content_type
+            payload = json.dumps(body)
+        target = f"{path}?{urlencode(query)}" if query else path
+        status, text = self._exchange(method, target, payload, headers)
+        if status >= http.HTTPStatus.BAD_REQUEST:
+            raise ApiFailure(status, text)
+        return text
+
+    def get(self, path: str, **query: str) -> Any:
+        """The JSON at `path`."""
+        return json.loads(self.request("GET", path, query=query))
+
+    def find(self, path: str) -> Any | None:
+        """The JSON at `path`, or None when there is nothing."""
+        try:
+            return self.get(path)
+        except ApiFailure as failure:
+            if failure.status == http.HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    def create(self, path: str, body: Mapping[str, Any]) -> Any:
+        """POST `body` to a collection."""
+        return json.loads(self.request("POST", path, body=body))
+
+    def create_many(self, path: str, bodies: Iterable[Mapping[str, Any]]) -> None:
+        """POST all of them, several at a time."""
+        with ThreadPoolExecutor(CREATORS, thread_name_prefix="create-many") as pool:
+            list(pool.map(lambda body: self.request("POST", path, body=body), bodies))
+
+    def patch(self, path: str, body: Mapping[str, Any], *, content_type: str = MERGE_PATCH) -> Any:
+        """PATCH, as a merge patch unless said otherwise."""
+        return json.loads(self.request("PATCH", path, body=body, content_type=content_type))
+
+    def delete(self, path: str, **query: str) -> None:
+        """DELETE, with what has gone already taken as done."""
+        try:
+            self.request("DELETE", path, query=query)
+        except ApiFailure as failure:
+            if failure.status != http.HTTPStatus.NOT_FOUND:
+                raise
+
+    def close(self) -> None:
+        """Close every connection, whichever thread it was opened by."""
+        for connection in self._connections:
+            connection.close()
+
+    def _exchange(
+        self, method: str, target: str, payload: str | None, headers: dict[str, str]
+    ) -> tuple[int, str]:
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPSConnection(
+                self._netloc, timeout=self._timeout, context=self._context
+            )
+            self._local.connection = connection
+            self._connections.append(connection)
+        reused = connection.sock is not None
+        try:
+            connection.request(method, target, payload, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            # A server that was restarted meanwhile has dropped the idle connection: that is no answer to us.
+            if reused and isinstance(error, BROKEN):
+                return self._exchange(method, target, payload, headers)
+            raise

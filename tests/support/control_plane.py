@@ -1,0 +1,155 @@
+"""What an integration test may ask of a control plane, whichever kind it is."""
+
+from __future__ import annotations
+
+import abc
+import enum
+import functools
+import os
+import subprocess
+from typing import TYPE_CHECKING, Self
+
+import pytest
+
+from tests.support.api_access import ApiAccess
+from tests.support.kubeconfig import Credentials
+from tests.support.openmetrics import Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+KUBECTL_TIMEOUT = 60.0
+
+
+class Feature(enum.Enum):
+    """What not every control plane has; the value completes "this control plane has no ..."."""
+
+    WORKLOADS = "controllers for workloads, garbage collection and namespaces"
+    READY_PODS = "nodes that take pods to Ready"
+    SERVER_METRICS = "metrics of its API server"
+    PROCESSES = "parts that can be killed, frozen and started again"
+    SERVER_FLAGS = "flags of its API server that a test may choose"
+
+
+class ControlPlane(abc.ABC):
+    """A Kubernetes API server, and what works beside it, for the length of a `with` block.
+
+    Everything here blocks; an async test may call it all the same, for the moment that it takes.
+    """
+
+    kubeconfig: Path
+    """The administrator's."""
+
+    @property
+    @abc.abstractmethod
+    def folder(self) -> Path:
+        """Where its files are; tests may add theirs."""
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Return once the API server answers and accepts objects."""
+
+    @abc.abstractmethod
+    def stop(self) -> None:
+        """End it, whatever state it is in."""
+
+    @abc.abstractmethod
+    def supports(self, feature: Feature) -> bool:
+        """Whether it has `feature`."""
+
+    @abc.abstractmethod
+    def user_kubeconfig(self, user: str, *groups: str) -> Path:
+        """A kubeconfig for `user` in `groups`, who may do nothing until RBAC says so; valid at once."""
+
+    @abc.abstractmethod
+    def kubectl_program(self) -> Path:
+        """The kubectl that goes with it."""
+
+    def kill(self, part: str) -> None:
+        """Crash one part: `etcd`, `apiserver`, `controllers`, `scheduler` or `nodes`."""
+        raise NotImplementedError(part)
+
+    def restart(self, part: str) -> None:
+        """Start a part that was killed (or still runs) and wait until the API server answers."""
+        raise NotImplementedError(part)
+
+    def freeze(self, part: str) -> None:
+        """Let a part hang, its connections open."""
+        raise NotImplementedError(part)
+
+    def thaw(self, part: str) -> None:
+        """Let a frozen part go on."""
+        raise NotImplementedError(part)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.api.close()
+        self.stop()
+
+    def require(self, *features: Feature) -> Self:
+        """Skip the test, saying why, unless every feature is there."""
+        for feature in features:
+            if not self.supports(feature):
+                pytest.skip(f"this control plane has no {feature.value}")
+        return self
+
+    @property
+    def credentials(self) -> Credentials:
+        """The administrator's."""
+        return Credentials.read(self.kubeconfig)
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return self.credentials.server
+
+    @functools.cached_property
+    def api(self) -> ApiAccess:
+        """Requests as the administrator, without the cost of a kubectl each."""
+        return ApiAccess(self.credentials, scratch=self.folder / "scratch")
+
+    def server_metrics(self) -> Samples:
+        """The API server's own metrics, as they are now."""
+        return Samples.parse(self.api.request("GET", "/metrics"))
+
+    def kubectl(
+        self,
+        *arguments: str | Path,
+        stdin: str | None = None,
+        check: bool = True,
+        kubeconfig: Path | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl, as the administrator unless another kubeconfig is given.
+
+        Raises:
+            AssertionError: it failed, and `check` is on; the message has what it wrote.
+        """
+        command: Sequence[str | Path] = [
+            self.kubectl_program(),
+            f"--kubeconfig={kubeconfig or self.kubeconfig}",
+            f"--cache-dir={self.folder / 'kubectl-cache'}",
+            *arguments,
+        ]
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=KUBECTL_TIMEOUT,
+            check=False,
+            env={**os.environ, "KUBECTL_KUBERC": "false"},
+        )
+        if check and done.returncode != 0:
+            shown = " ".join(str(argument) for argument in arguments)
+            raise AssertionError(
+                f"kubectl {shown} ended with {done.returncode}: {done.stderr or done.stdout}"
+            )
+        return done

@@ -1,0 +1,149 @@
+"""A background program with a log file, signalled as a group, that never outlives the test run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+TAIL_LINES = 20
+
+
+class DaemonDied(Exception):
+    """The program ended when it was expected to run."""
+
+
+class Daemon:
+    """One program, which may be started, killed and started again; its output is appended to `log`.
+
+    It must be started from a thread that lives as long as the program should: the program ends with it.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str | Path], *, log: Path, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._command = [str(part) for part in command]
+        self._environ = dict(os.environ if environ is None else environ)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The program's process id, which leads its process group."""
+        return self._started().pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the program has been started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """As `subprocess` has it, negative for a signal; None while running."""
+        return self._started().poll()
+
+    def start(self) -> None:
+        """Start the program; a running one is an error of the test."""
+        assert not self.running, f"{self.name} is running already"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-ISE", LAUNCHER, str(os.getpid()), *self._command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._environ,
+                start_new_session=True,
+            )
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the whole process group; nothing happens when it has gone."""
+        if self._started().poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def wait(self, timeout: float) -> int:
+        """Wait for the program to end and return its exit code.
+
+        Raises:
+            TimeoutError: it still runs after `timeout` seconds; the end of its log is in the message.
+        """
+        try:
+            return self._started().wait(timeout)
+        except subprocess.TimeoutExpired:
+            message = f"{self.name} still runs after {timeout:g} s; {self.tail()}"
+            raise TimeoutError(message) from None
+
+    def kill(self) -> None:
+        """End it as a crash would, at once."""
+        if self._process is not None:
+            self.signal(signal.SIGKILL)
+            self._process.wait()
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Ask it to end, and kill it if it has not after `grace` seconds; also one that is frozen."""
+        if not self.running:
+            return
+        self.signal(signal.SIGTERM)
+        self.thaw()
+        try:
+            self.wait(grace)
+        except TimeoutError:
+            self.kill()
+
+    def freeze(self) -> None:
+        """Stop its clock: it holds its connections and says nothing."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen program go on."""
+        self.signal(signal.SIGCONT)
+
+    def check(self) -> None:
+        """Raise DaemonDied, with the end of its log, unless it runs."""
+        if not self.running:
+            raise DaemonDied(f"{self.name} ended with {self.exit_code}; {self.tail()}")
+
+    def output(self) -> str:
+        """All that it wrote, over all its runs."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def tail(self) -> str:
+        """The last lines that it wrote, headed for a message."""
+        lines = self.output().splitlines()[-TAIL_LINES:]
+        return f"the end of its log {self.log}:\n" + "\n".join(lines)
+
+    def cpu_seconds(self) -> float:
+        """User and system time it has used so far (Linux)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self) -> int:
+        """The memory it holds now (Linux)."""
+        pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, f"{self.name} was never started"
+        return self._process
+
+
+def wait_until(daemon: Daemon, condition: object, *, timeout: float, what: str) -> None:
+    """Poll `condition` quickly; give up when the program dies or `timeout` seconds have passed."""
+    assert callable(condition)
+    deadline = time.monotonic() + timeout
+    while not condition():
+        daemon.check()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{daemon.name}: {what} did not come within {timeout:g} s; {daemon.tail()}")
+        time.sleep(0.05)

@@ -1,0 +1,273 @@
+"""A real control plane out of the programs that `KUBEBUILDER_ASSETS` names."""
+
+from __future__ import annotations
+
+import contextlib
+import http
+import ipaddress
+import os
+import secrets
+import shutil
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+
+from tests.support.certificates import Authority, signing_key
+from tests.support.control_plane import ControlPlane, Feature
+from tests.support.daemon import Daemon, wait_until
+from tests.support.eventually import eventually
+from tests.support.kubeconfig import Credentials
+from tests.support.ports import PortBlock
+from tests.support.simulated_nodes import STAGES, node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VARIABLE = "KUBEBUILDER_ASSETS"
+REQUIRED = ("etcd", "kube-apiserver", "kubectl")
+# Every part there can be, in the order of starting, and its program.
+PROGRAMS = {
+    "etcd": "etcd",
+    "apiserver": "kube-apiserver",
+    "controllers": "kube-controller-manager",
+    "scheduler": "kube-scheduler",
+    "nodes": "kwok",
+}
+BARE = ("etcd", "apiserver")
+NODES = 3
+START_TIMEOUT = 60.0
+
+
+def why_not() -> str | None:
+    """Why there can be no real control plane here; None when there can."""
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        return f"{VARIABLE} is not set; it names a folder with {', '.join(REQUIRED)}"
+    missing = [program for program in REQUIRED if not (Path(folder) / program).exists()]
+    return f"{VARIABLE}={folder} has no {', '.join(missing)}" if missing else None
+
+
+class EnvtestControlPlane(ControlPlane):
+    """etcd and kube-apiserver, and as many of the other parts as were asked for and are there.
+
+    Nothing is persisted safely (no fsync), every port is on loopback, RBAC is on, anonymous requests are
+    refused, TLS is verified. `administrator` is a user known by token; others get a client certificate.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        parts: Sequence[str] = tuple(PROGRAMS),
+        apiserver_flags: Sequence[str] = (),
+        controllers_flags: Sequence[str] = (),
+    ) -> None:
+        self._folder = folder
+        self._programs = Path(os.environ[VARIABLE])
+        self._parts = [part for part in parts if (self._programs / PROGRAMS[part]).exists()]
+        self._extra_flags = {"apiserver": apiserver_flags, "controllers": controllers_flags}
+        self._daemons: dict[str, Daemon] = {}
+        self._ports: PortBlock | None = None
+        self._authority = Authority("test control plane")
+        self._token = secrets.token_urlsafe(16)
+        self._probe_context = ssl.create_default_context(cadata=self._authority.pem.decode())
+        self.kubeconfig = folder / "kubeconfig"
+
+    @property
+    def folder(self) -> Path:
+        """Where its keys, logs and data are."""
+        return self._folder
+
+    def start(self) -> None:
+        """Start every part; takes about 3 s."""
+        self._ports = PortBlock(6)
+        self._url = f"https://127.0.0.1:{self._ports[0]}"
+        self._write_files()
+        self._credentials().write(self.kubeconfig)
+        for part in self._parts:
+            daemon = Daemon(part, self._command(part), log=self._folder / f"{part}.log")
+            self._daemons[part] = daemon
+            daemon.start()
+            if part == "apiserver":
+                self._wait_ready()
+        if "nodes" in self._parts:
+            for index in range(NODES):
+                self.api.create("/api/v1/nodes", node(f"node-{index}"))
+        # A namespace takes no pod before its service account is there, and that is somebody else's work.
+        if "controllers" in self._parts:
+            eventually(lambda: self.api.get("/api/v1/namespaces/default/serviceaccounts/default"), every=0.05)
+
+    def stop(self) -> None:
+        """Stop every part, the clients of the API server first, and free the space."""
+        for daemon in reversed(self._daemons.values()):
+            # Only etcd would gain from a slow end, and its data is thrown away.
+            daemon.kill() if daemon.name in BARE else daemon.stop(grace=2.0)
+        if self._ports is not None:
+            self._ports.close()
+        shutil.rmtree(self._folder / "etcd-data", ignore_errors=True)
+
+    def supports(self, feature: Feature) -> bool:
+        """By the parts that run."""
+        needed: dict[Feature, set[str]] = {
+            Feature.WORKLOADS: {"controllers"},
+            Feature.READY_PODS: {"controllers", "scheduler", "nodes"},
+            Feature.SERVER_METRICS: set(),
+            Feature.PROCESSES: set(),
+            Feature.SERVER_FLAGS: set(),
+        }
+        return needed[feature] <= set(self._parts)
+
+    def user_kubeconfig(self, user: str, *groups: str) -> Path:
+        """By a client certificate, so that the server needs no restart to know the user."""
+        certificate, key = self._authority.user(user, groups)
+        credentials = Credentials(
+            server=self._url, authority=self._authority.pem, certificate=certificate, key=key
+        )
+        return credentials.write(self._folder / "users" / user.replace(":", "-") / "kubeconfig")
+
+    def kubectl_program(self) -> Path:
+        """From the same folder as the servers."""
+        return self._programs / "kubectl"
+
+    @property
+    def etcd(self) -> str:
+        """Host and port of etcd, plain and open to every local process."""
+        assert self._ports is not None
+        return f"127.0.0.1:{self._ports[1]}"
+
+    def part(self, name: str) -> Daemon:
+        """The process behind a part, for its log, CPU and memory."""
+        return self._daemons[name]
+
+    def kill(self, part: str) -> None:
+        """With SIGKILL."""
+        self._daemons[part].kill()
+
+    def restart(self, part: str) -> None:
+        """Kill it, if it runs, and start it again on the same port."""
+        daemon = self._daemons[part]
+        daemon.kill()
+        daemon.start()
+        # Without the API server's database there is no readiness to wait for, nor without itself.
+        if self._daemons["apiserver"].running and self._daemons["etcd"].running:
+            self._wait_ready()
+
+    def freeze(self, part: str) -> None:
+        """With SIGSTOP."""
+        self._daemons[part].freeze()
+
+    def thaw(self, part: str) -> None:
+        """With SIGCONT."""
+        self._daemons[part].thaw()
+
+    def _credentials(self) -> Credentials:
+        return Credentials(server=self._url, authority=self._authority.pem, token=self._token)
+
+    def _write_files(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        certificate, key = self._authority.server(
+            x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")
+        )
+        files = {
+            "ca.pem": self._authority.pem,
+            "server.pem": certificate,
+            "server-key.pem": key,
+            "service-accounts.pem": signing_key(),
+            "tokens.csv": f"{self._token},administrator,administrator,system:masters\n".encode(),
+        }
+        for name, content in files.items():
+            (self._folder / name).write_bytes(content)
+
+    def _command(self, part: str) -> list[str | Path]:
+        program = self._programs / PROGRAMS[part]
+        flags = getattr(self, f"_{part}_flags")()
+        return [program, *flags, *self._extra_flags.get(part, ())]
+
+    def _etcd_flags(self) -> list[str]:
+        assert self._ports is not None
+        clients, peers = (f"http://127.0.0.1:{self._ports[index]}" for index in (1, 2))
+        return [
+            f"--data-dir={self._folder / 'etcd-data'}",
+            f"--listen-client-urls={clients}",
+            f"--advertise-client-urls={clients}",
+            f"--listen-peer-urls={peers}",
+            f"--initial-advertise-peer-urls={peers}",
+            f"--initial-cluster=default={peers}",
+            "--unsafe-no-fsync",
+            f"--quota-backend-bytes={4 << 30}",
+            "--log-level=warn",
+        ]
+
+    def _apiserver_flags(self) -> list[str]:
+        assert self._ports is not None
+        keys = self._folder / "service-accounts.pem"
+        return [
+            f"--etcd-servers=http://{self.etcd}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self._ports[0]}",
+            f"--tls-cert-file={self._folder / 'server.pem'}",
+            f"--tls-private-key-file={self._folder / 'server-key.pem'}",
+            f"--client-ca-file={self._folder / 'ca.pem'}",
+            f"--token-auth-file={self._folder / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={keys}",
+            f"--service-account-signing-key-file={keys}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--allow-privileged=true",
+        ]
+
+    def _controllers_flags(self) -> list[str]:
+        assert self._ports is not None
+        return [
+            *self._client_flags(self._ports[3], certificates="controllers-certificates"),
+            f"--service-account-private-key-file={self._folder / 'service-accounts.pem'}",
+            f"--root-ca-file={self._folder / 'ca.pem'}",
+        ]
+
+    def _scheduler_flags(self) -> list[str]:
+        assert self._ports is not None
+        return self._client_flags(self._ports[4], certificates="scheduler-certificates")
+
+    def _client_flags(self, port: int, *, certificates: str) -> list[str]:
+        return [
+            f"--kubeconfig={self.kubeconfig}",
+            f"--authentication-kubeconfig={self.kubeconfig}",
+            f"--authorization-kubeconfig={self.kubeconfig}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--cert-dir={self._folder / certificates}",
+            # The defaults are for a cluster that must be protected; a test waits for what they hold back.
+            "--kube-api-qps=1000",
+            "--kube-api-burst=2000",
+        ]
+
+    def _nodes_flags(self) -> list[str]:
+        assert self._ports is not None
+        return [
+            f"--kubeconfig={self.kubeconfig}",
+            f"--config={STAGES}",
+            "--manage-all-nodes",
+            "--node-ip=127.0.0.1",
+            "--cidr=10.128.0.0/16",
+            f"--server-address=127.0.0.1:{self._ports[5]}",
+        ]
+
+    def _wait_ready(self) -> None:
+        wait_until(self._daemons["apiserver"], self._is_ready, timeout=START_TIMEOUT, what="readiness")
+
+    def _is_ready(self) -> bool:
+        request = urllib.request.Request(
+            f"{self._url}/readyz", headers={"Authorization": f"Bearer {self._token}"}
+        )
+        with contextlib.suppress(OSError, urllib.error.URLError):
+            answer = urllib.request.urlopen(request, timeout=2.0, context=self._probe_context)
+            with answer:
+                return bool(answer.status == http.HTTPStatus.OK)
+        return False

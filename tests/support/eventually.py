@@ -1,0 +1,90 @@
+"""Assertions about what a real process or a real server will have done soon.
+
+For integration tests only: in virtual time there is nothing to poll for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+
+WITHIN = 30.0
+EVERY = 0.1
+
+
+class NeverHappened(AssertionError):
+    """The deadline passed; the message carries what the last try found wrong."""
+
+
+def eventually(check: Callable[[], T], *, within: float = WITHIN, every: float = EVERY) -> T:
+    """Call `check` until it neither raises nor returns False, and return what it returned.
+
+    Any other result counts as success, None too, so that a check made of plain asserts needs no return.
+
+    Args:
+        check: what must come true.
+        within: seconds until giving up.
+        every: seconds between two tries.
+
+    Raises:
+        NeverHappened: with the last failure as its cause and in its message.
+    """
+    deadline = time.monotonic() + within
+    while True:
+        failure: Exception | None = None
+        try:
+            result = check()
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is the reason to try again
+            failure = error
+        else:
+            if result is not False:
+                return result
+        if time.monotonic() >= deadline:
+            raise _never(within, failure) from failure
+        time.sleep(every)
+
+
+async def eventually_async(
+    check: Callable[[], Awaitable[T]], *, within: float = WITHIN, every: float = EVERY
+) -> T:
+    """As `eventually`, for a check that awaits; a try still running at the deadline is cancelled."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within
+    failure: Exception | None = None
+    try:
+        async with asyncio.timeout_at(deadline):
+            while True:
+                try:
+                    result = await check()
+                except Exception as error:  # noqa: BLE001 -- whatever it is, it is the reason to try again
+                    failure = error
+                else:
+                    if result is not False:
+                        return result
+                    failure = None
+                await asyncio.sleep(every)
+    except TimeoutError:
+        raise _never(within, failure) from failure
+
+
+def consistently(check: Callable[[], object], *, during: float, every: float = EVERY) -> None:
+    """Assert that `check` holds, without a break, for `during` seconds."""
+    deadline = time.monotonic() + during
+    while time.monotonic() < deadline:
+        assert check() is not False, f"{_name(check)} stopped being true"
+        time.sleep(every)
+
+
+def _never(within: float, failure: Exception | None) -> NeverHappened:
+    reason = "the check returned False" if failure is None else f"{type(failure).__name__}: {failure}"
+    return NeverHappened(f"not within {within:g} s; last: {reason}")
+
+
+def _name(check: Callable[[], object]) -> str:
+    return getattr(check, "__qualname__", repr(check))

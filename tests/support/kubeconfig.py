@@ -1,0 +1,93 @@
+"""Kubeconfig files: written for what we start, read for what somebody else started."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import ssl
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """One server and how to be somebody there: by bearer token or by client certificate."""
+
+    server: str
+    authority: bytes | None = None
+    token: str | None = None
+    certificate: bytes | None = None
+    key: bytes | None = None
+
+    def write(self, path: Path, *, namespace: str = "default") -> Path:
+        """Write a kubeconfig of one context, readable for its owner only."""
+        cluster: dict[str, Any] = {"server": self.server}
+        if self.authority is None:
+            cluster["insecure-skip-tls-verify"] = True
+        else:
+            cluster["certificate-authority-data"] = _encode(self.authority)
+        user: dict[str, Any] = {}
+        if self.token is not None:
+            user["token"] = self.token
+        if self.certificate is not None and self.key is not None:
+            user["client-certificate-data"] = _encode(self.certificate)
+            user["client-key-data"] = _encode(self.key)
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "test", "user": user}],
+            "contexts": [
+                {"name": "test", "context": {"cluster": "test", "user": "test", "namespace": namespace}}
+            ],
+            "current-context": "test",
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the current context of a kubeconfig whose credentials are inside the file."""
+        config = yaml.safe_load(path.read_text())
+        context = _named(config["contexts"], config["current-context"])["context"]
+        cluster = _named(config["clusters"], context["cluster"])["cluster"]
+        user = _named(config["users"], context["user"])["user"]
+        return cls(
+            server=cluster["server"],
+            authority=_decode(cluster.get("certificate-authority-data")),
+            token=user.get("token"),
+            certificate=_decode(user.get("client-certificate-data")),
+            key=_decode(user.get("client-key-data")),
+        )
+
+    def ssl_context(self, scratch: Path) -> ssl.SSLContext:
+        """A client's context; `scratch` is a folder for the key, which ssl reads from a file only."""
+        context = ssl.create_default_context()
+        if self.authority is None:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        else:
+            context.load_verify_locations(cadata=self.authority.decode())
+        if self.certificate is not None and self.key is not None:
+            scratch.mkdir(parents=True, exist_ok=True)
+            pem = scratch / "client.pem"
+            pem.touch(mode=0o600)
+            pem.write_bytes(self.certificate + self.key)
+            context.load_cert_chain(pem)
+        return context
+
+
+def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(entry for entry in entries if entry["name"] == name)
+
+
+def _encode(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _decode(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)

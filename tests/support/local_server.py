@@ -1,0 +1,134 @@
+"""A raw HTTP server on this machine, for what only real connections show: keep-alive, resets, half answers.
+
+    async with LocalServer(authority) as server:
+        server.answer = lambda request: Answer(b"hello")
+        ...connect to server.url...
+
+Every request is kept in `server.requests`; `server.connections` counts the connections accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    import trustme
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+    connection: int
+    """Which of the connections it came over, counted from 1."""
+    client: str | None
+    """The common name of the client's certificate."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    claimed_length: int | None = None
+    """The Content-Length to claim, where it should be wrong."""
+    then: str = "keep"
+    """What to do with the connection afterwards: keep, close or reset."""
+
+
+HANG_UP = None
+"""Instead of an answer: close without any."""
+
+
+class LocalServer:
+    """See the top of this file."""
+
+    def __init__(self, authority: trustme.CA | None = None, *, identity: str = "127.0.0.1") -> None:
+        """A server with a certificate for `identity` by `authority`; plain HTTP without one."""
+        self.requests: list[Request] = []
+        self.connections = 0
+        self.errors: list[Exception] = []
+        self.answer: Callable[[Request], Answer | asyncio.Future[Any] | None] = lambda _: Answer()
+        self.context: ssl.SSLContext | None = None
+        if authority is not None:
+            self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            authority.issue_cert(identity).configure_cert(self.context)
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._changed = asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        return f"{'http' if self.context is None else 'https'}://127.0.0.1:{self.port}"
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until a condition on what this has seen holds."""
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self.context)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task, writer in list(self._tasks.items()):
+            task.cancel()
+            writer.transport.abort()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks[task] = writer
+        task.add_done_callback(self._tasks.pop)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                await self._converse(reader, writer, self.connections)
+        except asyncio.CancelledError:
+            pass  # the server is going down
+        except OSError as error:
+            self.errors.append(error)
+            self._changed.set()
+        finally:
+            writer.transport.abort()
+
+    async def _converse(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int
+    ) -> None:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            method, target, _ = head[0].split(" ")
+            headers = dict(line.split(": ", 1) for line in head[1:] if line)
+            body = await reader.readexactly(int(headers.get("Content-Length", "0")))
+            certificate: Any = writer.get_extra_info("peercert") or {}
+            names = dict(pair for part in certificate.get("subject", ()) for pair in part)
+            request = Request(method, target, headers, body, connection, names.get("commonName"))
+            self.requests.append(request)
+            self._changed.set()
+            answer = self.answer(request)
+            if isinstance(answer, asyncio.Future):
+                answer = await answer
+            if answer is None:
+                return
+            length = len(answer.body) if answer.claimed_length is None else answer.claimed_length
+            lines = [f"HTTP/1.1 {answer.status} Whatever", f"Content-Length: {length}"]
+            lines += [f"{name}: {value}" for name, value in answer.headers.items()]
+            writer.write("\r\n".join([*lines, "", ""]).encode() + answer.body)
+            await writer.drain()
+            if answer.then == "close":
+                return

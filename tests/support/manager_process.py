@@ -1,0 +1,175 @@
+"""`operator-manager run` as a user starts it: a process, seen through its flags, logs and ports."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tests.support.daemon import Daemon, wait_until
+from tests.support.openmetrics import Samples
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PROGRAM = Path(sys.executable).with_name("operator-manager")
+# What a person's shell may carry and a test must not depend on.
+UNWANTED = ("KUBECONFIG", "WATCH_NAMESPACE", "POD_NAMESPACE", "MEMCACHED_IMAGE", "HOME")
+READY_WITHIN = 30.0
+STOP_WITHIN = 40.0
+ONCE_WITHIN = 30.0
+
+
+class ManagerProcess:
+    """One manager; killed at the end of the `with` block if it still runs.
+
+    Its own folder holds the log; its ports stay reserved, so that it can be started again on them.
+    """
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        *flags: str,
+        folder: Path,
+        environ: Mapping[str, str] | None = None,
+        program: Sequence[str | Path] = (PROGRAM,),
+    ) -> None:
+        self._ports = PortBlock(2)
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [
+            *program,
+            "run",
+            f"--kubeconfig={kubeconfig}",
+            f"--metrics-bind-address=127.0.0.1:{self._ports[0]}",
+            f"--health-probe-bind-address=127.0.0.1:{self._ports[1]}",
+            "--log-format=json",
+            *flags,
+        ]
+        self.process = Daemon(
+            folder.name, command, log=folder / "manager.log", environ=_environment(folder, environ)
+        )
+
+    def __enter__(self) -> Self:
+        self.process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self._ports.close()
+        # Shown by pytest with a failed test, next to what the test itself wrote.
+        print(f"----- {self.process.name}: log -----\n{self.process.output()}")  # noqa: T201
+
+    # Its life.
+
+    def start_again(self) -> None:
+        """After it ended: the same flags, ports and log."""
+        self.process.start()
+
+    def wait_ready(self, timeout: float = READY_WITHIN) -> Self:
+        """Wait until /readyz says so; fails at once when the process ends instead."""
+        wait_until(self.process, self.is_ready, timeout=timeout, what="readiness")
+        return self
+
+    def terminate(self) -> None:
+        """SIGTERM: the clean way."""
+        self.process.signal(signal.SIGTERM)
+
+    def interrupt(self) -> None:
+        """SIGINT, as Ctrl-C sends it."""
+        self.process.signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """SIGKILL: a crash. Returns when the process has gone."""
+        self.process.kill()
+
+    def wait(self, timeout: float = STOP_WITHIN) -> int:
+        """Wait for its end and return the exit code."""
+        return self.process.wait(timeout)
+
+    def stop(self, timeout: float = STOP_WITHIN) -> int:
+        """SIGTERM, and wait for the exit code."""
+        self.terminate()
+        return self.wait(timeout)
+
+    # What it shows.
+
+    def is_ready(self) -> bool:
+        """Whether /readyz answers 200 now."""
+        with contextlib.suppress(OSError):
+            return self.probe("/readyz")[0] == 200
+        return False
+
+    def probe(self, path: str) -> tuple[int, str]:
+        """Status and body of a path on the health port, such as `/readyz?verbose`."""
+        return _get(f"http://127.0.0.1:{self._ports[1]}{path}")
+
+    def scrape(self, accept: str = "text/plain") -> str:
+        """The body of /metrics."""
+        status, body = _get(f"http://127.0.0.1:{self._ports[0]}/metrics", accept)
+        assert status == 200, body
+        return body
+
+    def metrics(self) -> Samples:
+        """/metrics, parsed."""
+        return Samples.parse(self.scrape())
+
+    def logs(self, **fields: Any) -> list[dict[str, Any]]:
+        """The log's lines that have these fields; a line that is not JSON is `{"text": line}`."""
+        lines = [_parse(line) for line in self.process.output().splitlines() if line.strip()]
+        return [line for line in lines if all(line.get(name) == value for name, value in fields.items())]
+
+    @property
+    def metrics_address(self) -> str:
+        """Host and port of /metrics."""
+        return f"127.0.0.1:{self._ports[0]}"
+
+    @property
+    def health_address(self) -> str:
+        """Host and port of /healthz and /readyz."""
+        return f"127.0.0.1:{self._ports[1]}"
+
+
+def run_once(
+    *arguments: str | Path, folder: Path, environ: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the program with these arguments to its end, for what it prints and its exit code."""
+    return subprocess.run(
+        [PROGRAM, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=ONCE_WITHIN,
+        check=False,
+        env=_environment(folder, environ),
+    )
+
+
+def _environment(home: Path, extra: Mapping[str, str] | None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
+    return {**kept, "HOME": str(home), "PYTHONFAULTHANDLER": "1", **(extra or {})}
+
+
+def _get(url: str, accept: str = "*/*") -> tuple[int, str]:
+    request = urllib.request.Request(url, headers={"Accept": accept})
+    try:
+        with urllib.request.urlopen(request, timeout=5.0) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def _parse(line: str) -> dict[str, Any]:
+    with contextlib.suppress(ValueError):
+        parsed = json.loads(line)
+        if isinstance(parsed, dict):
+            return parsed
+    return {"text": line}

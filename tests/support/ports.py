@@ -1,0 +1,55 @@
+"""Loopback ports that stay ours: a block is reserved by holding its last port."""
+
+from __future__ import annotations
+
+import random
+import socket
+from typing import Self
+
+# Below the ports that the kernel hands to outgoing connections, which come and go unseen.
+FIRST, LAST = 20_000, 32_000
+TRIES = 500
+
+
+class PortBlock:
+    """`size` neighbouring free ports on 127.0.0.1, as `block[0]` to `block[size - 1]`, until closed."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        step = size + 1
+        for _ in range(TRIES):
+            base = random.SystemRandom().randrange(FIRST, LAST - step, step)
+            if self._reserve(base):
+                self._base = base
+                return
+        raise OSError(f"no {size} free ports in a row between {FIRST} and {LAST}")
+
+    def __getitem__(self, index: int) -> int:
+        if not 0 <= index < self._size:
+            raise IndexError(index)
+        return self._base + index
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others have the block."""
+        self._reservation.close()
+
+    def _reserve(self, base: int) -> bool:
+        held: list[socket.socket] = []
+        try:
+            for port in range(base, base + self._size + 1):
+                held.append(socket.socket())
+                held[-1].bind(("127.0.0.1", port))
+        except OSError:
+            for taken in held:
+                taken.close()
+            return False
+        self._reservation = held.pop()
+        for free in held:
+            free.close()
+        return True

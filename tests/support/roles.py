@@ -1,0 +1,97 @@
+"""`config/rbac/`, given to a plain user instead of the service account of a pod."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.control_plane import ControlPlane
+    from tests.support.exchanges import Exchange
+
+FOLDER = Path("config/rbac")
+MANAGER = ("role.yaml", "role_binding.yaml")
+LEADER_ELECTION = ("leader_election_role.yaml", "leader_election_role_binding.yaml")
+BYSTANDER = Path(__file__).with_name("bystander").resolve() / "role.yaml"
+
+Permission = tuple[str, str, str]
+"""API group, resource or resource/subresource, and verb."""
+
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class Roles:
+    """What a user may do, under names that no other user's roles have."""
+
+    def __init__(self, plane: ControlPlane, user: str, namespace: str) -> None:
+        self._plane = plane
+        self._user = user
+        self._namespace = namespace
+
+    def grant(
+        self, *files: str | Path, keep: Callable[[Permission], bool] = lambda permission: True
+    ) -> set[Permission]:
+        """Let the user do what these files say, as far as `keep` lets it, and nothing else that they say.
+
+        Returns the permissions that were granted.
+        """
+        texts = [(FOLDER / name).read_text() for name in files]
+        manifests = [self._adapt(each) for text in texts for each in yaml.safe_load_all(text)]
+        granted = set()
+        for manifest in manifests:
+            if "rules" in manifest:
+                permissions = [each for each in _permissions(manifest) if keep(each)]
+                manifest["rules"] = [
+                    {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+                    for group, resource, verb in permissions
+                ]
+                granted.update(permissions)
+        self._plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+        return granted
+
+    def _adapt(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        metadata = manifest["metadata"]
+        metadata["name"] = self._name(metadata["name"])
+        if "namespace" in metadata:
+            metadata["namespace"] = self._namespace
+        if "roleRef" in manifest:
+            manifest["roleRef"]["name"] = self._name(manifest["roleRef"]["name"])
+            manifest["subjects"] = [
+                {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": self._user}
+            ]
+        return manifest
+
+    def _name(self, name: str) -> str:
+        return f"{self._user}-{name}"
+
+
+def _permissions(role: dict[str, Any]) -> Iterator[Permission]:
+    for rule in role["rules"]:
+        assert rule.keys() == {"apiGroups", "resources", "verbs"}
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    yield group, resource, verb
+
+
+def permission_for(exchange: Exchange) -> Permission | None:
+    """What a request needs; None for discovery and the like, which every user may read."""
+    match exchange.path.strip("/").split("/"):
+        case ["api", _, *rest]:
+            group = ""
+        case ["apis", group, _, *rest]:
+            pass
+        case _:
+            return None
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    if not rest:
+        return None
+    resource, named = "/".join([rest[0], *rest[2:]]), len(rest) > 1
+    if exchange.method == "GET":
+        return group, resource, "watch" if exchange.watch else "get" if named else "list"
+    return group, resource, VERBS[exchange.method]

@@ -1,0 +1,239 @@
+"""Memcacheds in a namespace of their own, and a manager whose way to the API server can be made to fail."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.support.bystander.operator import SAID
+from tests.support.eventually import eventually
+from tests.support.exchanges import Match
+from tests.support.fault_proxy import FaultProxy
+from tests.support.manager_process import ManagerProcess
+from tests.support.memcacheds import deployment_path, memcached, memcached_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.control_plane import ControlPlane
+    from tests.support.kubeconfig import Credentials
+
+WITH_BYSTANDER = (sys.executable, "-m", "tests.support.bystander")
+
+MEMCACHED_KIND = "memcacheds.cache.example.com"
+DEPLOYMENT_KIND = "deployments.apps"
+MEMCACHEDS = Match(path="/memcacheds")
+DEPLOYMENTS = Match(path="/deployments")
+WATCHES = Match(watch=True)
+
+# A busy machine takes its time, and a back-off may have grown meanwhile.
+SETTLED_WITHIN = 60.0
+
+# What may be tried while nothing works, however long that takes within a minute. An object's back-off begins
+# at 5 ms and doubles, a watch's at 0.8 s; a failed write is one request, or two when its Event fails with it,
+# and a failed watch is a request or two, each sent up to four times. Anything that does not back off is far
+# above this within a second.
+TRIES_PER_OBJECT = 14 * 2
+TRIES_PER_WATCH = 7 * 5
+
+CONNECTIONS_KEPT = 16
+"""How many more connections than at its start a manager may hold at the end: watches, and idle ones."""
+
+MOST_TASKS = 50
+"""Two controllers of eight workers each, and all that is there once, come to some forty."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Resources:
+    """What a process can forget to give back, and what is seen of it from outside."""
+
+    tasks: float
+    files: int
+    threads: int
+
+
+class Scene:
+    """What a test does and sees from outside, past the proxy; the manager is behind it.
+
+    Sizes are Memcacheds by name. No garbage collector is needed: `assert_settled` does its work.
+    """
+
+    def __init__(
+        self, plane: ControlPlane, namespace: str, proxy: FaultProxy, manager: ManagerProcess
+    ) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.proxy = proxy
+        self.manager = manager
+
+    # What a user does.
+
+    def create(self, **sizes: int) -> None:
+        """Make Memcacheds of these names and sizes."""
+        bodies = [memcached(name, size) for name, size in sizes.items()]
+        self.plane.api.create_many(memcached_path(self.namespace), bodies)
+
+    def scale(self, name: str, size: int) -> None:
+        """Change a Memcached's size."""
+        self.plane.api.patch(memcached_path(self.namespace, name), {"spec": {"size": size}})
+
+    def delete(self, name: str) -> None:
+        """Delete a Memcached, but not its Deployment."""
+        self.plane.api.delete(memcached_path(self.namespace, name))
+
+    def delete_deployment(self, name: str) -> None:
+        """Delete a Deployment."""
+        self.plane.api.delete(deployment_path(self.namespace, name))
+
+    # What becomes of it.
+
+    def memcacheds(self) -> dict[str, dict[str, Any]]:
+        """All there are, by name."""
+        return _by_name(self.plane.api.get(memcached_path(self.namespace)))
+
+    def deployments(self) -> dict[str, dict[str, Any]]:
+        """All there are, by name."""
+        return _by_name(self.plane.api.get(deployment_path(self.namespace)))
+
+    def settle(self, *, within: float = SETTLED_WITHIN, **sizes: int) -> None:
+        """Wait until there are exactly these Memcacheds, and everything is as they ask, in the caches too."""
+        eventually(lambda: self.assert_settled(**sizes), within=within)
+        eventually(lambda: self._assert_no_ghosts(len(sizes)), within=within)
+
+    def assert_settled(self, **sizes: int) -> None:
+        """There are exactly these Memcacheds on the server, and everything is as they ask."""
+        memcacheds = self.memcacheds()
+        self._collect_garbage(memcacheds)
+        deployments = self.deployments()
+        assert memcacheds.keys() == sizes.keys()
+        assert deployments.keys() == sizes.keys()
+        for name, size in sizes.items():
+            metadata, status = memcacheds[name]["metadata"], memcacheds[name].get("status", {})
+            deployment = deployments[name]
+            assert status.get("observedGeneration") == metadata["generation"], f"{name}: {status}"
+            assert deployment["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"], name
+            assert deployment["spec"]["replicas"] == size, name
+
+    def _assert_no_ghosts(self, count: int) -> None:
+        metrics = self.manager.metrics()
+        for kind in (MEMCACHED_KIND, DEPLOYMENT_KIND):
+            assert metrics.value("operator_manager_cache_objects", kind=kind) == count, kind
+        assert self.manager.is_ready(), self.manager.probe("/readyz?verbose")
+
+    def _collect_garbage(self, memcacheds: dict[str, dict[str, Any]]) -> None:
+        living = {each["metadata"]["uid"] for each in memcacheds.values()}
+        for name, deployment in self.deployments().items():
+            owners = {owner["uid"] for owner in deployment["metadata"].get("ownerReferences", ())}
+            if owners and not owners & living:
+                self.delete_deployment(name)
+
+    # The other controller.
+
+    def say(self, what: str) -> None:
+        """Change the object that the bystander looks at."""
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps"
+        if self.plane.api.find(f"{path}/news") is None:
+            self.plane.api.create(path, {"metadata": {"name": "news"}, "data": {"say": what}})
+        else:
+            self.plane.api.patch(f"{path}/news", {"data": {"say": what}})
+
+    def heard(self) -> str | None:
+        """What the bystander made of it."""
+        news = self.plane.api.get(f"/api/v1/namespaces/{self.namespace}/configmaps/news")
+        said: str | None = news["metadata"].get("annotations", {}).get(SAID)
+        return said
+
+    def assert_bystander_works(self, what: str) -> None:
+        """Nothing that happens to other kinds is its concern."""
+        self.say(what)
+        eventually(lambda: self.heard() == what)
+
+    # What it costs.
+
+    def tried(self) -> float:
+        """How many requests the manager has sent, whether or not there was anybody to answer."""
+        return self.manager.metrics().value("rest_client_requests_total")
+
+    def failed(self) -> float:
+        """How many of them did not succeed."""
+        samples = self.manager.metrics().select("rest_client_requests_total")
+        return sum(sample.value for sample in samples if not sample.labels["code"].startswith("2"))
+
+    @contextlib.contextmanager
+    def bounded(self, *, objects: int, watches: int = 4) -> Iterator[None]:
+        """Within this block, in which nothing works, nobody keeps the server busy with trying."""
+        before = self.tried()
+        yield
+        tried = self.tried() - before
+        assert tried <= objects * TRIES_PER_OBJECT + watches * TRIES_PER_WATCH
+
+    def restarts(self, kind: str, reason: str) -> float:
+        """How often the watch of a kind ended for that reason."""
+        return self.manager.metrics().value("operator_manager_watch_restarts_total", kind=kind, reason=reason)
+
+    def wait_failed(self, times: int) -> None:
+        """Wait until that many more requests have failed."""
+        before = self.failed()
+        eventually(lambda: self.failed() >= before + times)
+
+    def resources(self) -> Resources:
+        """What the manager's process holds now."""
+        process = Path("/proc", str(self.manager.process.pid))
+        return Resources(
+            tasks=self.manager.metrics().value("operator_manager_event_loop_tasks"),
+            files=sum(1 for _ in (process / "fd").iterdir()),
+            threads=sum(1 for _ in (process / "task").iterdir()),
+        )
+
+    def assert_unspoilt(self, before: Resources) -> None:
+        """It holds no more than it should, and stops in good order, with nothing said of forgotten tasks."""
+
+        def no_more() -> None:
+            now = self.resources()
+            assert now.tasks <= MOST_TASKS
+            assert now.files <= before.files + CONNECTIONS_KEPT
+            assert now.threads <= before.threads + 1
+
+        eventually(no_more, within=SETTLED_WITHIN)
+        assert self.manager.stop() == 0
+        odd = [line for line in self.manager.logs() if "text" in line or line.get("logger") == "asyncio"]
+        assert not odd
+        assert not [line for line in self.manager.logs() if "Traceback" in str(line)]
+
+
+@contextlib.contextmanager
+def on_stage(
+    plane: ControlPlane, credentials: Credentials, folder: Path, *flags: str, ready: bool = True
+) -> Iterator[Scene]:
+    """A scene in a new namespace; at its end the manager has to stop well, unless the test failed.
+
+    The proxy, and so the manager, uses `credentials`. Unless `ready`, the manager only has to be alive.
+    """
+    name = f"scene-{secrets.token_hex(4)}"
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    with (
+        FaultProxy(credentials, folder=folder / "proxy") as proxy,
+        ManagerProcess(
+            proxy.kubeconfig,
+            f"--namespaces={name}",
+            *flags,
+            folder=folder / "manager",
+            program=WITH_BYSTANDER,
+        ) as manager,
+    ):
+        if ready:
+            manager.wait_ready(SETTLED_WITHIN)
+        else:
+            eventually(lambda: manager.probe("/healthz")[0] == 200, within=SETTLED_WITHIN)
+        scene = Scene(plane, name, proxy, manager)
+        before = scene.resources()
+        yield scene
+        scene.assert_unspoilt(before)
+
+
+def _by_name(listed: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {each["metadata"]["name"]: each for each in listed["items"]}

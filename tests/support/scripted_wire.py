@@ -1,0 +1,346 @@
+"""A wire for unit tests: the test scripts what the API server answers, and what breaks.
+
+It runs in virtual time (`@pytest.mark.looptime`); nothing in it waits unless the script says so.
+
+    wire = ScriptedWire()
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+
+Answers are routed by method and path (without the query) and used up in order; the last one stays.
+A path may end in `*`, for all paths that begin so; the longest route that fits wins. A request
+that nothing routes is answered 404, as an API server would.
+
+    wire.on("GET", "/api/v1/namespaces/default", Reply.json({"kind": "Namespace"}))
+    wire.on("PUT", path, Reply.status(409, "Conflict"), Reply.json({...}))      # first this, then that
+    wire.on("POST", path, Reply.status(429, "TooManyRequests", retry_after=2))
+
+Whatever depends on the request, or changes a state the test keeps, is a function (or a coroutine
+function) of the request that answers the next step:
+
+    wire.on("POST", path, lambda request: Reply.json(server.create(request.body), status=201))
+
+Faults are steps like any other:
+
+    Unreached()            no connection can be made
+    LostBefore()           the connection breaks before the server sees the request
+    LostAfter(step)        the server does what `step` does, but the answer is lost on its way
+    Stall()                nothing ever comes; the caller's deadline has to end it
+    Delayed(2.0, step)     `step`, two seconds later
+    Cut(b"half an ans")    the answer begins and breaks off
+
+A watch is fed while it runs. A `Stream` stays good for one connection; route one for each:
+
+    stream = Stream()
+    wire.on("GET", "/api/v1/pods", stream)
+    stream.event("ADDED", {"kind": "Pod", ...})    # one line; `feed(b"...")` sends any bytes, half lines too
+    stream.end()                                   # the server closes in good order
+    stream.cut()                                   # the connection breaks
+    # a stream that goes silent: feed nothing, and let virtual time pass
+    await stream.opened.wait()                     # until the code under test has connected
+    stream.closed                                  # whether it has let go of the connection
+
+What was sent is in `wire.requests`, in order; `wire.sent("PUT", path)` picks some of them, and
+`Sent.json()`, `Sent.query` read one. `wire.aborts` counts calls of `abort()`, which breaks every
+exchange in progress.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+from multidict import CIMultiDict
+
+from manager.kube.errors import ConnectionLost, Unreachable
+from manager.kube.wire import WireRequest
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request as the server got it (or would have)."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes | None
+    at: float
+    """The loop's time when it was sent."""
+
+    def json(self) -> Any:
+        return orjson.loads(self.body or b"null")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A complete answer."""
+
+    code: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def json(cls, value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+        return cls(status, orjson.dumps(value), {"Content-Type": "application/json", **(headers or {})})
+
+    @classmethod
+    def status(
+        cls,
+        code: int,
+        reason: str = "",
+        message: str = "",
+        *,
+        details: Mapping[str, Any] | None = None,
+        retry_after: int | None = None,
+    ) -> Reply:
+        """An error as an API server sends it: a Status object."""
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        value: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
+        value |= {"reason": reason, "message": message or reason or f"status {code}"}
+        if details is not None:
+            value["details"] = dict(details)
+        return cls.json(value, status=code, headers=headers)
+
+
+@dataclass(frozen=True)
+class Unreached:
+    """No connection can be made."""
+
+
+@dataclass(frozen=True)
+class LostBefore:
+    """The connection breaks before the server has seen the request."""
+
+
+@dataclass(frozen=True)
+class LostAfter:
+    """The server acts, and the connection breaks before the answer arrives."""
+
+    step: Step = field(default_factory=Reply)
+
+
+@dataclass(frozen=True)
+class Stall:
+    """No answer ever comes."""
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """A step that takes some (virtual) seconds."""
+
+    seconds: float
+    step: Step
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An answer that breaks off after `body`."""
+
+    body: bytes = b""
+    code: int = 200
+
+
+class Stream:
+    """An answer that the test feeds while it is being read."""
+
+    def __init__(self, *, code: int = 200) -> None:
+        self.code = code
+        self.opened = asyncio.Event()
+        self.closed = False
+        self._pieces: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
+
+    def feed(self, piece: bytes) -> None:
+        """Send these bytes, which need not be whole lines."""
+        self._pieces.put_nowait(piece)
+
+    def event(self, kind: str, value: Any) -> None:
+        """Send one watch event."""
+        self.feed(orjson.dumps({"type": kind, "object": value}) + b"\n")
+
+    def end(self) -> None:
+        """Close in good order."""
+        self._pieces.put_nowait(None)
+
+    def cut(self) -> None:
+        """Break the connection."""
+        self._pieces.put_nowait(ConnectionLost("cut by the script"))
+
+    async def next_piece(self) -> bytes | None:
+        """What was fed next; None at the end."""
+        piece = await self._pieces.get()
+        if isinstance(piece, Exception):
+            raise piece
+        return piece
+
+
+Step: TypeAlias = (
+    "Reply | Unreached | LostBefore | LostAfter | Stall | Delayed | Cut | Stream | Callable[[Sent], Any]"
+)
+"""Any of the above, or a function of the request that answers one (or an awaitable of one)."""
+
+
+class ScriptedWire:
+    """Implements `manager.kube.wire.Wire`; see the top of this file."""
+
+    host = "scripted.test:443"
+
+    def __init__(self) -> None:
+        self.requests: list[Sent] = []
+        self.aborts = 0
+        self.closed = False
+        self._routes: dict[tuple[str, str], deque[Step]] = {}
+        self._in_progress: set[asyncio.Event] = set()
+
+    def on(self, method: str, path: str, *steps: Step) -> None:
+        """Route requests to these steps, one after the other; replaces an earlier route."""
+        self._routes[method, path] = deque(steps)
+
+    def then(self, method: str, path: str, *steps: Step) -> None:
+        """Append to a route."""
+        self._routes.setdefault((method, path), deque()).extend(steps)
+
+    def sent(self, method: str, path: str = "*") -> list[Sent]:
+        """The requests sent so far of this method and path (which may end in `*`)."""
+        return [each for each in self.requests if each.method == method and _fits(path, each.path)]
+
+    @property
+    def in_progress(self) -> int:
+        """Exchanges that somebody has begun and not left; 0 when nothing leaks."""
+        return len(self._in_progress)
+
+    @asynccontextmanager
+    async def exchange(self, request: WireRequest) -> AsyncIterator[ScriptedResponse]:
+        pieces = urlsplit(request.path)
+        query = {name: values[-1] for name, values in parse_qs(pieces.query, keep_blank_values=True).items()}
+        now = asyncio.get_running_loop().time()
+        sent = Sent(request.method, pieces.path, query, request.headers, request.body, now)
+        if request.permit is not None:
+            request.permit()
+        self.requests.append(sent)
+        broken = asyncio.Event()
+        self._in_progress.add(broken)
+        try:
+            response = await _unless(broken, self._perform(self._next_step(sent), sent))
+            response.broken = broken
+            try:
+                yield response
+            finally:
+                if response.stream is not None:
+                    response.stream.closed = True
+        finally:
+            self._in_progress.discard(broken)
+
+    def abort(self) -> None:
+        self.aborts += 1
+        for broken in self._in_progress:
+            broken.set()
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    def _next_step(self, sent: Sent) -> Step:
+        fitting = [
+            (len(path), steps)
+            for (method, path), steps in self._routes.items()
+            if method == sent.method and steps and _fits(path, sent.path)
+        ]
+        if not fitting:
+            return Reply.status(404, "NotFound", f"nothing is scripted for {sent.method} {sent.path}")
+        _, steps = max(fitting, key=lambda each: each[0])
+        return steps.popleft() if len(steps) > 1 else steps[0]
+
+    async def _perform(self, step: Step, sent: Sent) -> ScriptedResponse:
+        match step:
+            case Reply(code, body, headers):
+                return ScriptedResponse(code, headers, body)
+            case Cut(body, code):
+                return ScriptedResponse(code, {}, body, cut=True)
+            case Stream():
+                step.opened.set()
+                return ScriptedResponse(step.code, {}, stream=step)
+            case Unreached():
+                raise Unreachable("cannot connect (scripted)")
+            case LostBefore():
+                raise ConnectionLost("connection lost before the server saw the request (scripted)")
+            case LostAfter(inner):
+                await self._perform(inner, sent)
+                raise ConnectionLost("connection lost before the answer arrived (scripted)")
+            case Stall():
+                await asyncio.Event().wait()
+                raise AssertionError("a stalled exchange goes on")
+            case Delayed(seconds, inner):
+                await asyncio.sleep(seconds)
+                return await self._perform(inner, sent)
+            case _:
+                answer = step(sent)
+                return await self._perform(await answer if inspect.isawaitable(answer) else answer, sent)
+
+
+class ScriptedResponse:
+    """Implements `manager.kube.wire.WireResponse`."""
+
+    def __init__(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        cut: bool = False,
+        stream: Stream | None = None,
+    ) -> None:
+        self.status = status
+        self.headers: CIMultiDict[str] = CIMultiDict(headers)
+        self.stream = stream
+        self.broken = asyncio.Event()
+        self._body = body
+        self._cut = cut
+
+    async def read(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self._pieces()) as pieces:
+            while True:
+                try:
+                    yield await _unless(self.broken, anext(pieces))
+                except StopAsyncIteration:
+                    return
+
+    async def _pieces(self) -> AsyncGenerator[bytes, None]:
+        if self.stream is not None:
+            while (piece := await self.stream.next_piece()) is not None:
+                yield piece
+        elif self._body:
+            yield self._body
+        if self._cut:
+            raise ConnectionLost("the answer broke off (scripted)")
+
+
+_Result = TypeVar("_Result")
+
+
+async def _unless(broken: asyncio.Event, work: Awaitable[_Result]) -> _Result:
+    """What `work` answers, or `ConnectionLost` as soon as `broken` is set."""
+    working = asyncio.ensure_future(work)
+    breaking = asyncio.ensure_future(broken.wait())
+    try:
+        await asyncio.wait({working, breaking}, return_when=asyncio.FIRST_COMPLETED)
+        if broken.is_set():
+            raise ConnectionLost("connections were aborted")
+        return working.result()
+    finally:
+        unfinished = [task for task in (working, breaking) if not task.done()]
+        for task in unfinished:
+            task.cancel()
+        if unfinished:
+            await asyncio.wait(unfinished)
+
+
+def _fits(pattern: str, path: str) -> bool:
+    return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern

@@ -1,0 +1,118 @@
+"""A kind with everything that a structural schema can say."""
+
+from __future__ import annotations
+
+import enum
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import ConfigDict, Field
+
+from apis.meta import (
+    ApiModel,
+    Column,
+    Condition,
+    Int32,
+    Int64,
+    IntOrString,
+    Resource,
+    atomic_list,
+    atomic_map,
+    cel,
+    crd,
+    list_map,
+    list_set,
+    preserve_unknown,
+)
+
+__all__ = ["Limits", "Mode", "Port", "Widget", "WidgetSpec", "WidgetStatus"]
+
+
+class Mode(enum.Enum):
+    """How hard a widget tries."""
+
+    FAST = "fast"
+    SLOW = "slow"
+
+
+class Port(ApiModel):
+    """A port of a widget."""
+
+    name: Annotated[str, Field(min_length=1, max_length=15)]
+    """What the port is called."""
+    number: Annotated[Int32, Field(ge=1, le=65535)]
+    protocol: Literal["TCP", "UDP"] = "TCP"
+    target: IntOrString | None = None
+
+
+class Limits(ApiModel):
+    """Between what a widget moves.
+
+    Both ends are
+    included.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra=cel("self.low <= self.high", "low must not be above high", field_path=".low")
+    )
+
+    low: int = 1
+    high: int = 5
+
+
+class WidgetSpec(ApiModel):
+    """The widget that is wanted."""
+
+    mode: Mode = Mode.FAST
+    """How hard to try."""
+    other_mode: Mode | None = None
+    unit: Literal["metre"] = "metre"
+    colour: Annotated[
+        str, Field(pattern="^[a-z]+$", max_length=63), cel("self == oldSelf", "the colour is immutable")
+    ] = "red"
+    ratio: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    step: Annotated[int, Field(multiple_of=5)] | None = None
+    large: Int64 | None = None
+    limits: Limits = Limits()
+    """Where to stop."""
+    spare_limits: Limits | None = None
+    ports: Annotated[list[Port], Field(max_length=10), list_map("name", "protocol")] = Field(
+        default_factory=list
+    )
+    tags: Annotated[list[Annotated[str, Field(max_length=20)]], list_set()] | None = None
+    path: Annotated[list[int], atomic_list()] = Field(default=[1, 2])
+    holes: list[str | None] = Field(default_factory=list)
+    selector: Annotated[dict[str, str], atomic_map()] = Field(default_factory=dict)
+    groups: dict[str, list[Port]] = Field(default_factory=dict)
+    settings: Annotated[dict[str, Any], preserve_unknown()] = Field(default_factory=dict)
+    anything: Annotated[Any, preserve_unknown()] = None
+    since: datetime | None = None
+    day: date | None = None
+    serial: UUID | None = None
+    title: str | None = None
+    """A field named like a word of JSON Schema."""
+
+
+class WidgetStatus(ApiModel):
+    """The widget as it was last seen."""
+
+    happy: bool | None = None
+    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
+
+
+@crd(
+    columns=(
+        Column("Mode", "string", ".spec.mode", "How hard it tries"),
+        Column("Happy", "boolean", ".status.happy", priority=1),
+    ),
+    short_names=("wd",),
+    categories=("things",),
+)
+class Widget(Resource, group="test.example.com", version="v1", plural="widgets"):
+    """A widget."""
+
+    spec: Annotated[
+        WidgetSpec, cel("!has(self.since) || self.mode == 'slow'", "only slow widgets have a past")
+    ]
+    status: WidgetStatus | None = None

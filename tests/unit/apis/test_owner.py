@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from apis.cache.v1.memcached import Memcached, MemcachedSpec
+from apis.meta import ObjectMeta, OwnerReference, controller_of, controller_reference, is_controlled_by
+
+
+def memcached(uid: str) -> Memcached:
+    return Memcached(metadata=ObjectMeta(name="m", namespace="n", uid=uid), spec=MemcachedSpec(size=1))
+
+
+def reference(uid: str, *, controller: bool | None) -> OwnerReference:
+    return OwnerReference(api_version="v1", kind="Pod", name="p", uid=uid, controller=controller)
+
+
+def test_the_controller_is_the_owner_marked_as_such():
+    mine = reference("2", controller=True)
+    others = [reference("1", controller=None), reference("3", controller=False)]
+    assert controller_of(ObjectMeta(owner_references=[others[0], mine, others[1]])) is mine
+    assert controller_of(ObjectMeta(owner_references=others)) is None
+    assert controller_of(ObjectMeta()) is None
+
+
+def test_a_controller_reference_names_the_owner_and_blocks_its_deletion():
+    assert controller_reference(memcached("1")).to_wire() == {
+        "apiVersion": "cache.example.com/v1",
+        "kind": "Memcached",
+        "name": "m",
+        "uid": "1",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def test_an_object_that_is_not_on_the_server_cannot_own_anything():
+    with pytest.raises(ValueError, match="Memcached n/m has no UID"):
+        controller_reference(memcached(""))
+
+
+def test_control_is_by_uid_because_a_name_can_be_used_again():
+    child = ObjectMeta(owner_references=[controller_reference(memcached("1"))])
+    assert is_controlled_by(child, memcached("1"))
+    assert not is_controlled_by(child, memcached("2"))
+    assert not is_controlled_by(ObjectMeta(), memcached("1"))

@@ -1,0 +1,73 @@
+"""Objects as a server sends them, and records as the cache keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+from pydantic import Field
+
+from apis.meta import Resource
+from manager.cache.event import CacheEvent
+from manager.cache.ingest import Ingest
+from manager.cache.meta import Meta
+from manager.cache.record import Record
+
+
+class Pod(Resource, version="v1", plural="pods"):
+    spec: dict[str, Any] = Field(default_factory=dict)
+
+
+class Node(Resource, version="v1", plural="nodes", namespaced=False):
+    pass
+
+
+class Widget(Resource, group="example.com", version="v1", plural="widgets"):
+    pass
+
+
+def pod(
+    name: str, version: int, *, namespace: str = "ns", uid: str | None = None, **more: Any
+) -> dict[str, Any]:
+    """A pod; `more` goes into the metadata, by its names on the wire, but for `spec`."""
+    spec = more.pop("spec", {"nodeName": "n1"})
+    metadata = {"name": name, "namespace": namespace, "uid": uid or f"{name}-1"}
+    metadata |= {"resourceVersion": str(version), "generation": 1, **more}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
+
+
+def encoded(value: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(value)
+
+
+_ingest = Ingest(Pod.gvk, field_manager="operator-manager")
+
+
+def taken(value: Mapping[str, Any]) -> tuple[Record, Meta]:
+    """What the cache makes of an object."""
+    return _ingest(encoded(value))
+
+
+def record(name: str, version: int, **more: Any) -> Record:
+    return taken(pod(name, version, **more))[0]
+
+
+def told(events: Iterable[CacheEvent]) -> list[str]:
+    """Events in short: `ADDED ns/a@5`, where the version is that of the state told of."""
+    return [f"{event.type.value} {event.key}@{event.record.version}" for event in events]
+
+
+class Told:
+    """A handler that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.events: list[CacheEvent] = []
+
+    def __call__(self, event: CacheEvent) -> None:
+        self.events.append(event)
+
+    def take(self) -> list[str]:
+        """What was told since the last call, in short."""
+        taken, self.events = self.events, []
+        return told(taken)

@@ -1,0 +1,85 @@
+"""A scripted API server that tells lists, streaming lists and watches of one kind apart."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall, Step, Stream
+from tests.unit.cache.objects import pod
+
+DISCOVERY = Reply.json(
+    {"resources": [{"name": "pods", "kind": "Pod", "namespaced": True, "verbs": ["list", "watch"]}]}
+)
+
+
+class PodServer:
+    """Answers each sort of request with its own steps in turn; the last stays. Unscripted sorts stall."""
+
+    def __init__(self, wire: ScriptedWire, path: str = "/api/v1/pods") -> None:
+        self._wire = wire
+        self._path = path
+        self._steps: dict[str, deque[Step]] = {sort: deque([Stall()]) for sort in ("stream", "list", "watch")}
+        wire.on("GET", "/api/v1", DISCOVERY)
+        wire.on("GET", path, self._answer)
+
+    def on(self, sort: str, *steps: Step) -> None:
+        self._steps[sort] = deque(steps)
+
+    def _answer(self, sent: Sent) -> Step:
+        steps = self._steps[sort_of(sent)]
+        return steps.popleft() if len(steps) > 1 else steps[0]
+
+    def sent(self, sort: str) -> list[Sent]:
+        """Requests of a sort so far."""
+        return [sent for sent in self._wire.sent("GET", self._path) if sort_of(sent) == sort]
+
+    def sorts(self) -> list[str]:
+        """What was asked for, in order."""
+        return [sort_of(sent) for sent in self._wire.sent("GET", self._path)]
+
+
+def sort_of(sent: Sent) -> str:
+    if "watch" not in sent.query:
+        return "list"
+    return "stream" if "sendInitialEvents" in sent.query else "watch"
+
+
+def page(version: int, *names_and_versions: tuple[str, int], resume: str = "") -> Reply:
+    """An answer to a list."""
+    items = []
+    for name, of_object in names_and_versions:
+        item = pod(name, of_object)
+        # As the server does it in lists.
+        del item["kind"], item["apiVersion"]
+        items.append(item)
+    metadata = {"resourceVersion": str(version)} | ({"continue": resume} if resume else {})
+    return Reply.json({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items or None})
+
+
+def bookmark(version: int, *, ends_list: bool = False) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+    if ends_list:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata}
+
+
+def expired() -> dict[str, Any]:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": "too old resource version: 1 (5)",
+        "reason": "Expired",
+        "code": 410,
+    }
+
+
+class Listed(Stream):
+    """A streaming list that begins with this content."""
+
+    def __init__(self, version: int, *names_and_versions: tuple[str, int]) -> None:
+        super().__init__()
+        for name, of_object in names_and_versions:
+            self.event("ADDED", pod(name, of_object))
+        self.event("BOOKMARK", bookmark(version, ends_list=True))

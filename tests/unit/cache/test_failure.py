@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from manager.cache.failure import HistoryRestored, NotStreaming, Pause, State, WatchClosed, rule_for
+from manager.kube.errors import (
+    ApiError,
+    BadRequest,
+    ConnectionLost,
+    DeadlineExceeded,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    MethodNotAllowed,
+    NoMatch,
+    NotFound,
+    ProtocolError,
+    ServerError,
+    ServerTimeout,
+    ServiceUnavailable,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+
+RESOLVE, STREAM, LIST, WHOLE, WATCH = (
+    State.RESOLVE,
+    State.STREAM,
+    State.LIST,
+    State.LIST_WHOLE,
+    State.WATCH,
+)
+YES, NO, MAYBE = Pause.YES, Pause.NO, Pause.IF_FRUITLESS
+
+
+@pytest.mark.parametrize(
+    ("failure", "state", "following", "pause"),
+    [
+        (NoMatch(), RESOLVE, RESOLVE, YES),
+        (NotFound(404), STREAM, RESOLVE, YES),
+        (NotFound(404), LIST, RESOLVE, YES),
+        (NotFound(404), WATCH, RESOLVE, YES),
+        (Unreachable(), RESOLVE, RESOLVE, YES),
+        (Unreachable(), STREAM, STREAM, YES),
+        (Unreachable(), LIST, LIST, YES),
+        (Unreachable(), WATCH, WATCH, YES),
+        (ConnectionLost(), STREAM, STREAM, YES),
+        (ConnectionLost(), WHOLE, WHOLE, YES),
+        (ConnectionLost(), WATCH, WATCH, YES),
+        (DeadlineExceeded(), RESOLVE, RESOLVE, YES),
+        (DeadlineExceeded(), STREAM, LIST, YES),
+        (DeadlineExceeded(), LIST, STREAM, YES),
+        (DeadlineExceeded(), WATCH, WATCH, MAYBE),
+        (Unauthorized(401), STREAM, STREAM, YES),
+        (Forbidden(403), RESOLVE, RESOLVE, YES),
+        (Forbidden(403), LIST, LIST, YES),
+        (Forbidden(403), WATCH, WATCH, YES),
+        (TooManyRequests(429), STREAM, STREAM, YES),
+        (TooManyRequests(429), WATCH, WATCH, YES),
+        (ServiceUnavailable(503), STREAM, STREAM, YES),
+        (ServiceUnavailable(503), WATCH, WATCH, YES),
+        (ServerError(500), RESOLVE, RESOLVE, YES),
+        (ServerError(500), STREAM, LIST, YES),
+        (ServerError(500), LIST, STREAM, YES),
+        (ServerError(500), WATCH, WATCH, YES),
+        (ServerTimeout(504), WATCH, WATCH, YES),
+        (BadRequest(400), STREAM, LIST, NO),
+        (Invalid(422), STREAM, LIST, NO),
+        (NotStreaming(), STREAM, LIST, NO),
+        (BadRequest(400), LIST, STREAM, YES),
+        (BadRequest(400), WATCH, STREAM, YES),
+        (Gone(410), STREAM, STREAM, MAYBE),
+        (Gone(410), LIST, WHOLE, NO),
+        (Gone(410), WHOLE, STREAM, MAYBE),
+        (Gone(410), WATCH, STREAM, MAYBE),
+        (HistoryRestored(), WATCH, STREAM, YES),
+        (WatchClosed(), STREAM, LIST, MAYBE),
+        (WatchClosed(), WATCH, WATCH, MAYBE),
+        (ProtocolError(), RESOLVE, RESOLVE, YES),
+        (ProtocolError(), STREAM, LIST, YES),
+        (ProtocolError(), LIST, LIST, YES),
+        (ProtocolError(), WATCH, WATCH, YES),
+        (MethodNotAllowed(405), WATCH, STREAM, YES),
+        (ApiError(418), STREAM, LIST, YES),
+        (ApiError(418), WATCH, STREAM, YES),
+    ],
+)
+def test_each_failure_names_the_next_state(failure: KubeError, state: State, following: State, pause: Pause):
+    rule = rule_for(state, failure)
+    assert (rule.next or state, rule.pause) == (following, pause)
+
+
+@pytest.mark.parametrize("state", [RESOLVE, STREAM, LIST, WHOLE, WATCH])
+def test_a_failure_that_nobody_thought_of_pauses(state: State):
+    assert rule_for(state, KubeError()).pause is YES

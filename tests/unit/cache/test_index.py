@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from apis.meta import ObjectKey
+from manager.cache.index import Index
+from manager.cache.meta import Meta
+from manager.cache.record import Record
+from manager.cache.selector import Selector
+from manager.cache.store import Store
+from tests.unit.cache.objects import pod, taken
+
+
+def by_node(record: Record, _: Meta) -> Iterable[str]:
+    return [node for node in ("n1", "n2") if b'"nodeName":"%b"' % node.encode() in record.raw]
+
+
+def words(_: Record, meta: Meta) -> Iterable[str]:
+    return meta.annotations.get("words", "").split()
+
+
+def test_a_value_of_one_object_costs_no_set():
+    index = Index("words", words)
+    index.insert(*taken(pod("a", 1, annotations={"words": "x"})))
+    assert index.keys("x") == (ObjectKey("ns", "a"),)
+    index.insert(*taken(pod("b", 2, annotations={"words": "x"})))
+    assert sorted(index.keys("x")) == [("ns", "a"), ("ns", "b")]
+    index.remove(*taken(pod("a", 1, annotations={"words": "x"})))
+    assert index.keys("x") == (ObjectKey("ns", "b"),)
+    index.remove(*taken(pod("b", 2, annotations={"words": "x"})))
+    assert index.keys("x") == ()
+
+
+def test_a_function_that_fails_is_logged_and_the_object_is_not_found_by_it():
+    def broken(record: Record, meta: Meta) -> Iterable[str]:
+        raise RuntimeError("no")
+
+    index = Index("broken", broken)
+    with capture_logs() as lines:
+        index.insert(*taken(pod("a", 1)))
+    assert index.keys("x") == ()
+    assert lines[0]["event"] == "an index function failed"
+    assert (lines[0]["index"], lines[0]["object"]) == ("broken", "ns/a")
+
+
+def test_an_index_made_late_knows_what_was_there():
+    store = Store()
+    store.put(*taken(pod("a", 1)))
+    store.add_index("node", by_node)
+    store.put(*taken(pod("b", 2)))
+    assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a", "b"]
+
+
+def test_the_same_index_may_be_registered_twice_and_another_of_its_name_may_not():
+    store = Store()
+    store.add_index("node", by_node)
+    store.add_index("node", by_node)
+    with pytest.raises(ValueError, match="already an index 'node'"):
+        store.add_index("node", words)
+
+
+def test_an_index_that_nobody_registered_is_an_error():
+    with pytest.raises(KeyError, match="no index 'node'"):
+        Store().select(index=("node", "n1"))
+
+
+def test_an_operators_index_does_not_clash_with_ours():
+    store = Store()
+    store.add_index("namespace", words)
+    store.put(*taken(pod("a", 1, annotations={"words": "x"})))
+    assert len(store.select(namespace="ns", index=("namespace", "x"))) == 1
+
+
+def test_a_list_by_index_looks_at_no_other_object(monkeypatch: pytest.MonkeyPatch):
+    store = Store()
+    for number in range(100):
+        store.put(
+            *taken(pod(f"p{number}", number + 1, labels={"app": f"app{number % 10}", "n": str(number)}))
+        )
+    selector = Selector.parse("app=app3,n=13")
+    store.select(namespace="ns", selector=selector)
+
+    def looked(self: Record) -> Meta:
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr(Record, "meta", looked)
+    assert [record.key.name for record in store.select(namespace="ns", selector=selector)] == ["p13"]
+
+
+names = st.sampled_from("abcdef")
+namespaces = st.sampled_from(["one", "two"])
+labels = st.dictionaries(st.sampled_from(["app", "tier"]), st.sampled_from(["x", "y"]))
+owners = st.lists(st.sampled_from(["u1", "u2"]), unique=True)
+puts = st.fixed_dictionaries(
+    {
+        "name": names,
+        "namespace": namespaces,
+        "labels": labels,
+        "ownerReferences": owners.map(
+            lambda uids: [{"uid": uid, "kind": "Owner", "name": uid} for uid in uids]
+        ),
+        "annotations": st.lists(st.sampled_from("pqr")).map(lambda found: {"words": " ".join(found)}),
+    }
+)
+removals = st.fixed_dictionaries({"name": names, "namespace": namespaces})
+selectors = st.sampled_from(
+    [
+        "",
+        "app=x",
+        "app=x,tier=y",
+        "app!=x",
+        "app in (x,y)",
+        "tier",
+        "!tier",
+        "app=x,!tier",
+        "app notin (x),tier=y",
+    ]
+)
+
+
+@given(
+    steps=st.lists(puts | removals, max_size=30),
+    build_at=st.integers(0, 30),
+    namespace=st.none() | namespaces,
+    owner_uid=st.none() | st.sampled_from(["u1", "u2", "u3"]),
+    word=st.none() | st.sampled_from("pqrs"),
+    selector=selectors.map(Selector.parse),
+)
+def test_a_list_is_what_looking_at_every_object_finds(
+    steps: list[dict[str, Any]],
+    build_at: int,
+    namespace: str | None,
+    owner_uid: str | None,
+    word: str | None,
+    selector: Selector,
+):
+    store = Store()
+    store.add_index("words", words)
+    index = None if word is None else ("words", word)
+
+    def select() -> list[Record]:
+        return store.select(namespace=namespace, selector=selector, owner_uid=owner_uid, index=index)
+
+    for number, step in enumerate(steps, start=1):
+        if number == build_at:
+            select()
+        if "labels" in step:
+            store.put(*taken(pod(version=number, **step)))
+        else:
+            store.remove(taken(pod(version=number, **step))[0])
+    wanted = sorted(
+        record.key
+        for record in store
+        if (namespace is None or record.key.namespace == namespace)
+        and selector.matches(record.meta().labels)
+        and (owner_uid is None or owner_uid in {owner.uid for owner in record.meta().owner_references})
+        and (word is None or word in words(record, record.meta()))
+    )
+    assert [record.key for record in select()] == wanted
+    assert store.bytes == sum(len(record.raw) for record in store)

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apis.meta import ObjectKey
+from manager.cache.ingest import Ingest
+from manager.kube.errors import ProtocolError
+from tests.unit.cache.objects import Pod, encoded, pod
+
+OTHERS = [
+    {
+        "manager": "kubelet",
+        "operation": "Update",
+        "fieldsV1": {"f:status": {'k:{"manager":"operator-manager"}': {}}},
+    },
+    {"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:spec": {}}},
+]
+OURS = [
+    {"manager": "operator-manager-web", "operation": "Apply", "fieldsV1": {"f:spec": {"f:nodeName": {}}}},
+    {"manager": "operator-manager+1f0c", "operation": "Update", "fieldsV1": {"f:metadata": {}}},
+]
+
+
+@pytest.fixture
+def ingest() -> Ingest:
+    return Ingest(Pod.gvk, field_manager="operator-manager")
+
+
+@pytest.fixture
+def metadata_ingest() -> Ingest:
+    return Ingest(Pod.gvk, field_manager="operator-manager", metadata_only=True)
+
+
+def test_a_record_knows_what_every_event_asks_for(ingest: Ingest):
+    record, meta = ingest(
+        encoded(pod("a", 7, deletionTimestamp="2026-01-01T00:00:00Z", labels={"app": "web"}))
+    )
+    assert record.key == ObjectKey("ns", "a")
+    assert (record.uid, record.version, record.generation, record.deleting) == ("a-1", 7, 1, True)
+    assert meta.labels == {"app": "web"}
+
+
+def test_an_object_without_managed_fields_stays_as_it_is(ingest: Ingest):
+    raw = encoded(pod("a", 1))
+    assert ingest(raw)[0].raw == raw
+
+
+def test_entries_of_other_managers_are_dropped_and_nothing_else(ingest: Ingest):
+    value = pod("a", 1, labels={"managedFields": "[]"}, annotations={"x": '"managedFields":[{}]'})
+    record, _ = ingest(encoded({**value, "metadata": {**value["metadata"], "managedFields": OTHERS}}))
+    assert record.raw == encoded(value)
+
+
+def test_entries_of_our_own_managers_are_kept_as_they_are(ingest: Ingest):
+    record, _ = ingest(encoded(pod("a", 1, managedFields=[OTHERS[0], *OURS, OTHERS[1]], selfLink="/x")))
+    assert record.raw == encoded(pod("a", 1, managedFields=OURS, selfLink="/x"))
+
+
+@pytest.mark.parametrize("position", ["first", "middle", "last", "only"])
+def test_managed_fields_are_cut_out_wherever_they_stand(ingest: Ingest, position: str):
+    rest = [("name", "a"), ("uid", "u"), ("resourceVersion", "1")]
+    place = {"first": 0, "middle": 1, "last": 3, "only": 0}[position]
+    metadata = dict([*rest[:place], ("managedFields", OTHERS), *rest[place:]])
+    record, _ = ingest(encoded({"metadata": metadata}))
+    assert record.raw == encoded({"metadata": dict(rest)})
+
+
+def test_json_with_spaces_is_understood(ingest: Ingest):
+    raw = json.dumps(pod("a", 1, managedFields=[*OTHERS, *OURS]), indent=2).encode()
+    assert json.loads(ingest(raw)[0].raw) == pod("a", 1, managedFields=OURS)
+
+
+def test_a_managed_fields_of_null_is_no_trouble(ingest: Ingest):
+    record, _ = ingest(encoded(pod("a", 1, managedFields=None)))
+    assert json.loads(record.raw)["metadata"].get("managedFields") is None
+
+
+def test_metadata_is_all_that_is_kept_where_only_that_is_wanted(metadata_ingest: Ingest):
+    record, _ = metadata_ingest(
+        encoded({**pod("a", 1, managedFields=OTHERS), "status": {"phase": "Running"}})
+    )
+    assert json.loads(record.raw) == {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": pod("a", 1)["metadata"],
+    }
+
+
+def test_metadata_as_the_server_sends_it_stays_as_it_is(metadata_ingest: Ingest):
+    raw = encoded(
+        {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod("a", 1)["metadata"]}
+    )
+    assert metadata_ingest(raw)[0].raw == raw
+
+
+def test_the_bytes_of_an_event_are_not_kept_alive_with_the_object(ingest: Ingest):
+    line = b'{"object":%b}' % encoded(pod("a", 1))
+    raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"]
+    before = sys.getrefcount(line)
+    record, _ = ingest(raw)
+    del raw
+    assert sys.getrefcount(line) < before
+    assert type(record.raw) is bytes
+
+
+def test_objects_of_a_namespace_share_its_name(ingest: Ingest):
+    one, _ = ingest(encoded(pod("a", 1, namespace="shared-by-all")))
+    two, _ = ingest(encoded(pod("b", 2, namespace="shared-by-all")))
+    assert one.key.namespace is two.key.namespace
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b'"text"',
+        b"{}",
+        b'{"metadata":null}',
+        b'{"metadata":{}}',
+        b'{"metadata":{"name":"a","uid":"u","resourceVersion":"x"}}',
+        b'{"metadata":{"name":"a","uid":"u","resourceVersion":""}}',
+        b'{"metadata":{"name":"a","uid":"u","resourceVersion":"1"}',
+        b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure"}',
+        b'{"kind":"Secret","metadata":{"name":"a","uid":"u","resourceVersion":"1"}}',
+        b'{"metadata":{"name":"\xff","uid":"u","resourceVersion":"1"}}',
+    ],
+)
+def test_what_is_no_object_of_the_kind_is_refused(ingest: Ingest, metadata_ingest: Ingest, raw: bytes):
+    for each in (ingest, metadata_ingest):
+        with pytest.raises(ProtocolError, match="not a Pod object"):
+            each(raw)
+
+
+def test_a_transform_decides_what_is_kept():
+    def without_spec(raw: bytes) -> bytes:
+        value = json.loads(raw)
+        del value["spec"]
+        value["metadata"]["annotations"] = {"seen": "yes"}
+        return encoded(value)
+
+    ingest = Ingest(Pod.gvk, field_manager="m", transform=without_spec)
+    record, meta = ingest(encoded(pod("a", 1)))
+    assert b"spec" not in record.raw
+    assert meta.annotations == {"seen": "yes"}
+
+
+def test_a_transform_that_fails_is_named_with_the_object():
+    def broken(raw: bytes) -> bytes:
+        raise KeyError("spec")
+
+    ingest = Ingest(Pod.gvk, field_manager="m", transform=broken)
+    with pytest.raises(ProtocolError, match=r"the transform failed on Pod ns/a: KeyError\('spec'\)"):
+        ingest(encoded(pod("a", 1)))
+
+
+field_names = st.text(max_size=8) | st.just("managedFields")
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(field_names, inner, max_size=3),
+    max_leaves=8,
+)
+texts = st.dictionaries(field_names, st.text(max_size=20), max_size=3)
+entries = st.lists(
+    st.fixed_dictionaries(
+        {
+            "manager": st.sampled_from(
+                ["kubelet", "operator-manager", "operator-manager-a", 'x"manager":"operator-manager']
+            ),
+            "fieldsV1": st.dictionaries(st.text(max_size=12), json_values, max_size=3),
+        }
+    ),
+    max_size=4,
+)
+
+
+@given(
+    labels=texts,
+    annotations=texts,
+    managed=st.none() | entries,
+    spec=json_values,
+    extra=st.dictionaries(field_names, json_values | entries, max_size=2),
+    data=st.data(),
+)
+def test_nothing_but_the_entries_of_others_is_ever_lost(
+    labels: dict[str, str],
+    annotations: dict[str, str],
+    managed: list[dict[str, Any]] | None,
+    spec: Any,
+    extra: dict[str, Any],
+    data: st.DataObject,
+):
+    value = {**extra, **pod("a", 1, labels=labels, annotations=annotations, spec=spec)}
+    if managed is not None:
+        value["metadata"]["managedFields"] = managed
+    value["metadata"] = dict(data.draw(st.permutations(list(value["metadata"].items()))))
+    record, _ = Ingest(Pod.gvk, field_manager="operator-manager")(encoded(value))
+    own = [entry for entry in managed or () if entry["manager"].startswith("operator-manager")]
+    kept = json.loads(record.raw)
+    assert kept["metadata"].pop("managedFields", []) == own
+    value["metadata"].pop("managedFields", None)
+    assert kept == value

@@ -1,0 +1,703 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from manager.cache.failure import State
+from manager.cache.ingest import Ingest
+from manager.cache.intake import Intake
+from manager.cache.reflector import Reflector
+from manager.cache.spec import WatchSpec
+from manager.cache.store import Store
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import (
+    Cut,
+    Delayed,
+    LostBefore,
+    Reply,
+    ScriptedWire,
+    Stall,
+    Stream,
+    Unreached,
+)
+from tests.unit.cache.conftest import LogLines
+from tests.unit.cache.objects import Pod, Told, encoded, pod
+from tests.unit.cache.server import DISCOVERY, Listed, PodServer, bookmark, expired, page
+
+pytestmark = pytest.mark.looptime
+
+FORBIDDEN = Reply.status(403, "Forbidden", 'pods is forbidden: User "x" cannot watch resource "pods"')
+NO_STREAMING = Reply.status(422, "Invalid", "sendInitialEvents: Forbidden: forbidden for watch")
+
+
+class Following:
+    """A reflector, its store, and what was told."""
+
+    def __init__(self, reflector: Reflector, store: Store, intake: Intake, told: Told) -> None:
+        self.reflector = reflector
+        self.store = store
+        self.intake = intake
+        self.told = told
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.reflector.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(record.key.name for record in self.store)
+
+
+Make = Callable[..., Following]
+
+
+@pytest.fixture
+async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Make:
+    def build(
+        *, namespace: str = "", metadata_only: bool = False, labels: str = "", fields: str = ""
+    ) -> Following:
+        told, store = Told(), Store()
+        spec = WatchSpec(
+            gvk=Pod.gvk,
+            plural=Pod.plural,
+            metadata_only=metadata_only,
+            label_selector=labels,
+            field_selector=fields,
+        )
+        ingest = Ingest(Pod.gvk, field_manager="m", metadata_only=metadata_only)
+        intake = Intake(
+            store, ingest, namespace, publish=lambda events: [told(event) for event in events] and None
+        )
+        reflector = Reflector(
+            spec,
+            intake,
+            transport=transport,
+            mapper=RestMapper(transport),
+            restarts=metrics.watch_restarts,
+            rng=rng,
+        )
+        return Following(reflector, store, intake, told)
+
+    return build
+
+
+@pytest.fixture
+async def following(make: Make) -> Following:
+    return make()
+
+
+@pytest.fixture
+async def server(wire: ScriptedWire) -> PodServer:
+    return PodServer(wire)
+
+
+def restarts(metrics: Metrics) -> dict[str, float]:
+    return {
+        sample.labels["reason"]: sample.value
+        for metric in metrics.watch_restarts.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total")
+    }
+
+
+async def moments() -> None:
+    """Long enough for what is on its way to arrive, and for nothing else."""
+    await asyncio.sleep(0.01)
+
+
+class TestTheStart:
+    async def test_is_one_streaming_list_that_goes_on_as_the_watch(
+        self, following: Following, server: PodServer
+    ):
+        stream = Listed(10, ("a", 3), ("b", 7))
+        server.on("stream", stream)
+        async with following.running():
+            await following.intake.synced.wait()
+            assert following.told.take() == ["ADDED ns/a@3", "ADDED ns/b@7"]
+            stream.event("MODIFIED", pod("a", 11))
+            stream.event("DELETED", pod("b", 12))
+            await moments()
+            assert following.told.take() == ["MODIFIED ns/a@11", "DELETED ns/b@7"]
+            assert following.reflector.state is State.WATCH
+            assert following.reflector.problem is None
+        assert server.sorts() == ["stream"]
+
+    async def test_tells_of_what_it_finds_as_initial(self, following: Following, server: PodServer):
+        stream = Listed(10, ("a", 3))
+        server.on("stream", stream)
+        async with following.running():
+            await following.intake.synced.wait()
+            stream.event("ADDED", pod("b", 11))
+            await moments()
+        assert [event.initial for event in following.told.events] == [True, False]
+
+    async def test_asks_for_all_it_needs(self, following: Following, server: PodServer):
+        async with following.running():
+            await moments()
+        (sent,) = server.sent("stream")
+        assert 300 <= int(sent.query["timeoutSeconds"]) <= 600
+        assert {name: value for name, value in sent.query.items() if name != "timeoutSeconds"} == {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "sendInitialEvents": "true",
+            "resourceVersionMatch": "NotOlderThan",
+        }
+        assert sent.headers["Accept"] == "application/json"
+
+    async def test_counts_as_synced_only_when_all_is_there(self, following: Following, server: PodServer):
+        stream = Stream()
+        stream.event("ADDED", pod("a", 3))
+        server.on("stream", stream)
+        async with following.running():
+            await moments()
+            assert following.names == ["a"]
+            assert not following.intake.synced.is_set()
+            stream.event("BOOKMARK", bookmark(3, ends_list=True))
+            await moments()
+            assert following.intake.synced.is_set()
+
+    async def test_begins_anew_when_the_stream_breaks_in_the_middle(
+        self, following: Following, server: PodServer
+    ):
+        broken = Stream()
+        broken.event("ADDED", pod("a", 3))
+        broken.event("ADDED", pod("b", 4))
+        broken.cut()
+        server.on("stream", broken, Listed(10, ("b", 9)))
+        async with following.running():
+            await following.intake.synced.wait()
+        assert following.names == ["b"]
+        assert following.told.take() == ["ADDED ns/a@3", "ADDED ns/b@4", "MODIFIED ns/b@9", "DELETED ns/a@3"]
+
+    async def test_takes_in_what_changes_while_the_list_is_sent(
+        self, following: Following, server: PodServer
+    ):
+        stream = Stream()
+        for name, version in (("a", 1), ("b", 2), ("c", 3)):
+            stream.event("ADDED", pod(name, version))
+        stream.event("MODIFIED", pod("a", 11))
+        stream.event("DELETED", pod("b", 12))
+        stream.event("ADDED", pod("d", 13))
+        stream.event("BOOKMARK", bookmark(13, ends_list=True))
+        server.on("stream", stream)
+        async with following.running():
+            await following.intake.synced.wait()
+        assert {record.key.name: record.version for record in following.store} == {"a": 11, "c": 3, "d": 13}
+        assert server.sorts() == ["stream"]
+
+    async def test_narrows_what_it_asks_for(self, make: Make, wire: ScriptedWire):
+        server = PodServer(wire, "/api/v1/namespaces/one/pods")
+        server.on("stream", NO_STREAMING)
+        server.on("list", page(5, ("a", 1), resume="more"), page(5, ("b", 2)))
+        following = make(namespace="one", metadata_only=True, labels="app=web", fields="spec.nodeName=n1")
+        async with following.running():
+            await moments()
+        assert server.sorts() == ["stream", "list", "list", "watch"]
+        for sent in wire.sent("GET", "/api/v1/namespaces/one/pods"):
+            assert (sent.query["labelSelector"], sent.query["fieldSelector"]) == (
+                "app=web",
+                "spec.nodeName=n1",
+            )
+            form = "PartialObjectMetadata" if "watch" in sent.query else "PartialObjectMetadataList"
+            assert sent.headers["Accept"] == f"application/json;as={form};g=meta.k8s.io;v=v1,application/json"
+
+
+class TestAServerWithoutStreamingLists:
+    @pytest.mark.parametrize("code", [400, 422])
+    async def test_is_asked_for_pages_at_once_and_never_for_a_stream_again(
+        self, following: Following, server: PodServer, code: int
+    ):
+        server.on("stream", Reply.status(code, "", "what is sendInitialEvents?"))
+        server.on(
+            "list", page(10, ("a", 1), resume="p2"), page(10, ("b", 2), resume="p3"), page(10), page(20)
+        )
+        server.on("watch", Reply.status(410, "Expired"), Stall())
+        async with following.running():
+            await following.intake.synced.wait()
+            assert asyncio.get_running_loop().time() == 0
+            assert following.names == ["a", "b"]
+            await asyncio.sleep(20)
+            assert following.names == []
+        assert server.sorts() == ["stream", "list", "list", "list", "watch", "list", "watch"]
+        first, second, third, *_ = server.sent("list")
+        assert (first.query["limit"], first.query.get("continue")) == ("500", None)
+        assert (second.query["limit"], second.query["continue"]) == ("500", "p2")
+        assert third.query["continue"] == "p3"
+        assert server.sent("watch")[0].query["resourceVersion"] == "10"
+
+    async def test_is_recognised_by_a_bookmark_that_does_not_end_the_list(
+        self, following: Following, server: PodServer
+    ):
+        stream = Stream()
+        stream.event("ADDED", pod("a", 3))
+        stream.event("BOOKMARK", bookmark(5))
+        server.on("stream", stream)
+        server.on("list", page(10, ("a", 3)))
+        async with following.running():
+            await following.intake.synced.wait()
+        assert server.sorts()[:2] == ["stream", "list"]
+
+    async def test_may_answer_with_a_list_to_a_watch(self, following: Following, server: PodServer):
+        server.on("stream", page(10, ("a", 3)))
+        server.on("list", page(10, ("a", 3)))
+        async with following.running():
+            await following.intake.synced.wait()
+        assert server.sorts()[:2] == ["stream", "list"]
+
+    async def test_may_fail_on_it_in_any_other_way(self, following: Following, server: PodServer):
+        server.on("stream", Reply.status(500, "InternalError", "boom"))
+        server.on("list", page(10, ("a", 3)))
+        async with following.running():
+            await following.intake.synced.wait()
+        assert following.names == ["a"]
+
+    async def test_may_keep_silent(self, following: Following, server: PodServer):
+        server.on("stream", Stream())
+        server.on("list", page(10, ("a", 3)))
+        async with following.running():
+            await following.intake.synced.wait()
+        assert 90 <= asyncio.get_running_loop().time() <= 92
+
+
+class TestPages:
+    @pytest.fixture(autouse=True)
+    def without_streaming(self, server: PodServer):
+        server.on("stream", NO_STREAMING)
+
+    async def test_that_expire_in_the_middle_are_fetched_in_one_answer(
+        self, following: Following, server: PodServer
+    ):
+        server.on("list", page(10, ("a", 1), resume="p2"), Reply.status(410, "Expired"), page(20, ("b", 2)))
+        async with following.running():
+            await following.intake.synced.wait()
+        whole = server.sent("list")[2]
+        assert "limit" not in whole.query
+        assert "continue" not in whole.query
+        assert following.names == ["b"]
+
+    async def test_that_fail_are_asked_for_again(self, following: Following, server: PodServer):
+        server.on("list", *[Reply.status(500, "InternalError")] * 4, page(10, ("a", 1)))
+        async with following.running():
+            await following.intake.synced.wait()
+        assert following.names == ["a"]
+
+    async def test_of_garbage_are_a_problem(self, following: Following, server: PodServer):
+        server.on("list", Reply(200, b"<html>login</html>"))
+        async with following.running():
+            await asyncio.sleep(5)
+            assert following.reflector.problem is not None
+            assert following.reflector.problem.startswith("pods: not a list: ")
+
+    async def test_hold_objects_that_do_not_say_their_kind(self, following: Following, server: PodServer):
+        server.on("list", page(10, ("a", 1)))
+        async with following.running():
+            await following.intake.synced.wait()
+        (record,) = following.store
+        assert record.decode(Pod).kind == "Pod"
+
+
+class TestAWatch:
+    async def test_goes_on_from_the_last_event(self, following: Following, server: PodServer):
+        stream = Listed(10)
+        server.on("stream", stream)
+        async with following.running():
+            await following.intake.synced.wait()
+            stream.event("ADDED", pod("a", 15))
+            stream.end()
+            await asyncio.sleep(2)
+        assert [sent.query["resourceVersion"] for sent in server.sent("watch")] == ["15"]
+
+    async def test_goes_on_from_the_last_bookmark(self, following: Following, server: PodServer):
+        stream = Listed(10)
+        server.on("stream", stream)
+        async with following.running():
+            await following.intake.synced.wait()
+            stream.event("BOOKMARK", bookmark(99))
+            stream.end()
+            await asyncio.sleep(2)
+        assert [sent.query["resourceVersion"] for sent in server.sent("watch")] == ["99"]
+
+    async def test_that_ends_in_good_order_after_a_while_is_renewed_at_once_and_is_no_problem(
+        self, following: Following, server: PodServer, metrics: Metrics
+    ):
+        stream = Listed(10)
+        server.on("stream", stream)
+        async with following.running():
+            await asyncio.sleep(30)
+            stream.end()
+            await moments()
+            assert len(server.sent("watch")) == 1
+            assert following.reflector.problem is None
+        assert restarts(metrics) == {"closed": 1}
+
+    async def test_with_nothing_on_it_is_dead_and_is_replaced(
+        self, following: Following, server: PodServer, metrics: Metrics
+    ):
+        stream = Listed(10)
+        server.on("stream", stream)
+        async with following.running():
+            await asyncio.sleep(89)
+            assert server.sent("watch") == []
+            await asyncio.sleep(2)
+            assert len(server.sent("watch")) == 1
+            assert stream.closed
+            assert following.reflector.problem is None
+        assert restarts(metrics) == {"silent": 1}
+
+    async def test_with_bookmarks_on_it_is_alive(self, following: Following, server: PodServer):
+        stream = Listed(10)
+        server.on("stream", stream)
+        async with following.running():
+            for version in range(11, 31):
+                await asyncio.sleep(60)
+                stream.event("BOOKMARK", bookmark(version))
+        assert server.sorts() == ["stream"]
+
+    async def test_that_breaks_is_opened_again_after_a_pause(self, following: Following, server: PodServer):
+        stream, after = Listed(10, ("a", 1)), Stream()
+        server.on("stream", stream)
+        server.on("watch", after)
+        async with following.running():
+            await asyncio.sleep(20)
+            stream.cut()
+            await moments()
+            assert following.reflector.state is State.WAIT
+            await after.opened.wait()
+            await moments()
+            assert 20.8 <= asyncio.get_running_loop().time() <= 21.7
+            assert following.reflector.problem is None
+            after.event("MODIFIED", pod("a", 11))
+            await moments()
+            assert following.told.take() == ["ADDED ns/a@1", "MODIFIED ns/a@11"]
+
+    async def test_drops_half_a_line_and_gets_the_event_again(self, following: Following, server: PodServer):
+        stream, after = Listed(10), Stream()
+        server.on("stream", stream)
+        server.on("watch", after)
+        line = b'{"type":"ADDED","object":%b}' % encoded(pod("a", 11))
+        async with following.running():
+            await following.intake.synced.wait()
+            stream.feed(line[:70])
+            stream.end()
+            await after.opened.wait()
+            assert server.sent("watch")[0].query["resourceVersion"] == "10"
+            after.feed(line + b"\n")
+            await moments()
+            assert following.told.take() == ["ADDED ns/a@11"]
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            b"<html><body>502 Bad Gateway</body></html>\n",
+            b'{"type":"ADDED"}\n',
+            b'{"type":"SURPRISE","object":%b}\n' % encoded(pod("a", 11)),
+            b'{"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"a","uid":"u","resourceVersion":"11"}}}\n',
+            b'{"type":"ADDED","object":{"kind":"Pod","metadata":{}}}\n',
+            b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"soon"}}}\n',
+        ],
+    )
+    async def test_that_brings_garbage_goes_on_after_a_pause(
+        self, following: Following, server: PodServer, metrics: Metrics, line: bytes
+    ):
+        stream, after = Listed(10), Stream()
+        server.on("stream", stream)
+        server.on("watch", after)
+        async with following.running():
+            await following.intake.synced.wait()
+            stream.feed(line)
+            await after.opened.wait()
+            assert asyncio.get_running_loop().time() >= 0.8
+            assert following.told.take() == []
+            assert server.sent("watch")[0].query["resourceVersion"] == "10"
+        assert restarts(metrics) == {"garbage": 1}
+
+    async def test_that_expired_leads_to_a_new_list_which_tells_what_vanished(
+        self, following: Following, server: PodServer
+    ):
+        stream = Listed(10, ("a", 1), ("b", 2), ("c", 3))
+        server.on("stream", stream, Listed(30, ("b", 2), ("c", 25), ("d", 26)))
+        server.on("watch", Reply.status(410, "Expired", "too old resource version"))
+        async with following.running():
+            await asyncio.sleep(10)
+            following.told.take()
+            stream.end()
+            await asyncio.sleep(5)
+            assert following.told.take() == ["DELETED ns/a@1", "MODIFIED ns/c@25", "ADDED ns/d@26"]
+        assert server.sorts() == ["stream", "watch", "stream"]
+
+    async def test_that_expired_in_an_outage_is_listed_again_as_soon_as_the_server_is_back(
+        self, following: Following, server: PodServer
+    ):
+        stream, again = Listed(10, ("a", 1)), Listed(30)
+        server.on("stream", stream, again)
+        server.on("watch", *[Unreached()] * 8, Reply.status(410, "Expired", "too old resource version"))
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.cut()
+            await again.opened.wait()
+            refused, listed = server.sent("watch")[-1], server.sent("stream")[-1]
+            assert listed.at - refused.at <= 2
+            assert following.reflector.problem is not None
+            await moments()
+            assert following.reflector.problem is None
+
+    async def test_may_expire_by_an_error_event_too(self, following: Following, server: PodServer):
+        stream = Listed(10, ("a", 1))
+        server.on("stream", stream, Listed(30))
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.event("ERROR", expired())
+            await asyncio.sleep(1)
+            assert following.names == []
+        assert server.sorts() == ["stream", "stream"]
+
+    async def test_may_hear_of_a_deletion_while_the_new_list_is_sent(
+        self, following: Following, server: PodServer
+    ):
+        stream, again = Listed(10, ("a", 1), ("b", 2)), Stream()
+        again.event("ADDED", pod("a", 1))
+        again.event("ADDED", pod("b", 2))
+        again.event("DELETED", pod("b", 20))
+        again.event("BOOKMARK", bookmark(20, ends_list=True))
+        server.on("stream", stream, again)
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.event("ERROR", expired())
+            await asyncio.sleep(1)
+            assert following.told.take() == ["ADDED ns/a@1", "ADDED ns/b@2", "DELETED ns/b@2"]
+
+    async def test_that_is_quiet_and_short_is_renewed_without_a_pause(
+        self, following: Following, server: PodServer
+    ):
+        stream = Listed(10)
+        stream.end()
+        server.on("stream", stream)
+        quiet = [Stream() for _ in range(50)]
+        server.on("watch", *quiet)
+        async with following.running():
+            for watch in quiet[:40]:
+                await watch.opened.wait()
+                await asyncio.sleep(2)
+                watch.end()
+            assert following.reflector.problem is None
+            assert asyncio.get_running_loop().time() < 83
+
+    async def test_keeps_showing_the_old_content_until_the_new_list_is_complete(
+        self, following: Following, server: PodServer
+    ):
+        stream, again = Listed(10, ("a", 1), ("b", 2)), Stream()
+        server.on("stream", stream, again)
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.event("ERROR", expired())
+            again.event("ADDED", pod("b", 20))
+            again.event("ADDED", pod("c", 21))
+            await asyncio.sleep(1)
+            assert {record.key.name: record.version for record in following.store} == {"a": 1, "b": 2}
+            again.event("BOOKMARK", bookmark(30, ends_list=True))
+            await moments()
+            assert {record.key.name: record.version for record in following.store} == {"b": 20, "c": 21}
+
+    async def test_of_a_server_restored_from_a_backup_leads_to_a_list_that_is_believed(
+        self, following: Following, server: PodServer
+    ):
+        stream = Listed(50, ("a", 45))
+        server.on("stream", stream, Listed(41, ("a", 30)))
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.event("BOOKMARK", bookmark(40))
+            await asyncio.sleep(5)
+            assert following.told.take() == ["ADDED ns/a@45", "MODIFIED ns/a@30"]
+
+
+class TestAProblem:
+    async def test_of_permission_is_told_and_passes_when_it_is_granted(
+        self, following: Following, server: PodServer, log_lines: LogLines
+    ):
+        server.on("stream", FORBIDDEN)
+        async with following.running():
+            await asyncio.sleep(600)
+            assert following.reflector.problem == (
+                'pods: forbidden: pods is forbidden: User "x" cannot watch resource "pods"'
+            )
+            assert not following.intake.synced.is_set()
+            assert 20 < len(server.sent("stream")) < 50
+            server.on("stream", Listed(10, ("a", 1)))
+            await asyncio.sleep(30)
+            assert following.reflector.problem is None
+            assert following.names == ["a"]
+        assert {line["log_level"] for line in log_lines} == {"warning", "info"}
+
+    async def test_of_permission_keeps_what_is_known(self, following: Following, server: PodServer):
+        stream = Listed(10, ("a", 1))
+        server.on("stream", stream)
+        server.on("watch", *[FORBIDDEN] * 4, Stream())
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.end()
+            await asyncio.sleep(4)
+            assert following.reflector.problem is not None
+            assert following.names == ["a"]
+            await asyncio.sleep(20)
+            assert following.reflector.problem is None
+
+    async def test_is_not_told_of_a_watch_that_fails_once(self, following: Following, server: PodServer):
+        stream = Listed(10)
+        server.on("stream", stream)
+        server.on("watch", LostBefore())
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.cut()
+            await moments()
+            assert following.reflector.problem is None
+            await asyncio.sleep(2)
+            assert following.reflector.problem is not None
+
+    async def test_of_a_missing_kind_is_told_and_passes_when_it_is_installed(
+        self, following: Following, wire: ScriptedWire, server: PodServer
+    ):
+        server.on("stream", Listed(10, ("a", 1)))
+        wire.on("GET", "/api/v1", Reply.json({"resources": []}))
+        async with following.running():
+            await asyncio.sleep(120)
+            assert following.reflector.problem == "pods: not served (is the CRD installed?)"
+            assert following.reflector.state is State.WAIT
+            assert len(wire.sent("GET", "/api/v1")) < 20
+            wire.on("GET", "/api/v1", DISCOVERY)
+            await asyncio.sleep(11)
+            assert following.reflector.problem is None
+            assert following.names == ["a"]
+
+    async def test_of_a_kind_that_goes_keeps_what_is_known_and_passes_when_it_is_back(
+        self, following: Following, wire: ScriptedWire, server: PodServer
+    ):
+        stream = Listed(10, ("a", 1))
+        server.on("stream", stream, Listed(90, ("b", 80)))
+        server.on("watch", Reply(404, b"404 page not found"))
+        async with following.running():
+            await asyncio.sleep(10)
+            wire.on("GET", "/api/v1", Reply.json({"resources": []}))
+            stream.end()
+            await asyncio.sleep(60)
+            assert following.reflector.problem == "pods: not served (is the CRD installed?)"
+            assert following.names == ["a"]
+            wire.on("GET", "/api/v1", DISCOVERY)
+            await asyncio.sleep(31)
+            assert following.reflector.problem is None
+            assert following.names == ["b"]
+
+    async def test_of_overload_waits_as_long_as_the_server_says(
+        self, following: Following, server: PodServer
+    ):
+        server.on("stream", Reply.status(429, "TooManyRequests", retry_after=17), Listed(10))
+        async with following.running():
+            await following.intake.synced.wait()
+        assert asyncio.get_running_loop().time() == pytest.approx(17)
+
+    async def test_of_an_unreachable_server_is_told(
+        self, following: Following, wire: ScriptedWire, server: PodServer
+    ):
+        wire.on("GET", "/api/v1", Unreached())
+        async with following.running():
+            await asyncio.sleep(5)
+            assert following.reflector.problem == "pods: cannot connect (scripted)"
+
+
+class TestRequests:
+    """Whatever a server does, it is not asked more often than is reasonable."""
+
+    async def test_are_few_when_every_watch_is_closed_at_once(self, following: Following, server: PodServer):
+        stream = Listed(10)
+        stream.end()
+        server.on("stream", stream)
+        server.on("watch", Reply(200, b""))
+        async with following.running():
+            await asyncio.sleep(3600)
+            assert following.reflector.problem == "pods: the server closed the watch"
+        assert 120 <= len(server.sent("watch")) <= 250
+
+    async def test_are_one_a_second_when_every_watch_is_closed_after_an_event(
+        self, following: Following, server: PodServer
+    ):
+        versions = iter(range(11, 10_000))
+
+        def one_event(_: object) -> Reply:
+            return Reply(200, b'{"type":"MODIFIED","object":%b}\n' % encoded(pod("a", next(versions))))
+
+        stream = Listed(10)
+        stream.end()
+        server.on("stream", stream)
+        server.on("watch", one_event)
+        async with following.running():
+            await asyncio.sleep(100)
+            assert following.reflector.problem is None
+        assert 98 <= len(server.sent("watch")) <= 101
+
+    async def test_are_few_when_every_version_has_expired(self, following: Following, server: PodServer):
+        server.on("stream", NO_STREAMING)
+        server.on("list", page(10, ("a", 1)))
+        server.on("watch", Reply.status(410, "Expired"))
+        async with following.running():
+            await asyncio.sleep(3600)
+        assert len(server.sorts()) <= 500
+
+    @pytest.mark.parametrize(
+        "step", [Unreached(), LostBefore(), Cut(b'{"type":'), Reply.status(503), Reply(200, b"<html>\n")]
+    )
+    async def test_are_few_when_every_watch_fails(self, following: Following, server: PodServer, step: Reply):
+        stream = Listed(10)
+        stream.end()
+        server.on("stream", stream)
+        server.on("watch", step)
+        async with following.running():
+            await asyncio.sleep(3600)
+            assert following.reflector.problem is not None
+        assert 120 <= len(server.sent("watch")) <= 250
+
+    async def test_come_sooner_again_after_a_good_watch(self, following: Following, server: PodServer):
+        good = Stream()
+        stream = Listed(10)
+        stream.end()
+        server.on("stream", stream)
+        server.on("watch", *[Unreached()] * 8, good, Unreached())
+        async with following.running():
+            await good.opened.wait()
+            await asyncio.sleep(10)
+            good.cut()
+            before = len(server.sent("watch"))
+            await asyncio.sleep(6)
+            assert len(server.sent("watch")) >= before + 2
+
+
+class TestStopping:
+    @pytest.mark.parametrize("sort", ["stream", "list", "watch"])
+    async def test_lets_go_of_the_connection_in_every_state(
+        self, following: Following, server: PodServer, wire: ScriptedWire, sort: str
+    ):
+        if sort != "stream":
+            server.on("stream", NO_STREAMING)
+        if sort == "watch":
+            server.on("list", page(10, ("a", 1)))
+        server.on(sort, Stream())
+        async with following.running():
+            await moments()
+            assert server.sorts()[-1] == sort
+            assert wire.in_progress == 1
+        assert wire.in_progress == 0
+
+    async def test_ends_a_pause(self, following: Following, wire: ScriptedWire):
+        wire.on("GET", "/api/v1", Delayed(1, Unreached()))
+        async with following.running():
+            await asyncio.sleep(10)

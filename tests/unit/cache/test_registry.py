@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from apis.meta import ObjectKey
+from manager.cache import Cache, CacheOptions, KindOptions
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.cache.objects import Pod, Widget, encoded, pod
+from tests.unit.cache.server import Listed, PodServer
+
+pytestmark = pytest.mark.looptime
+
+
+@pytest.fixture
+async def cache(transport: Transport, metrics: Metrics, rng: random.Random) -> Cache:
+    return Cache(transport, RestMapper(transport), field_manager="m", metrics=metrics, rng=rng)
+
+
+@asynccontextmanager
+async def running(cache: Cache) -> AsyncIterator[None]:
+    task = asyncio.create_task(cache.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def moments() -> None:
+    await asyncio.sleep(0.01)
+
+
+class TestSharing:
+    async def test_one_watch_serves_all_who_ask(self, cache: Cache, wire: ScriptedWire):
+        server = PodServer(wire)
+        server.on("stream", Listed(10))
+        assert cache.informer(Pod) is cache.informer(Pod)
+        async with running(cache):
+            assert cache.informer(Pod) is cache.lookup(Pod)
+            await cache.wait_synced()
+            await moments()
+        assert server.sorts() == ["stream"]
+
+    async def test_metadata_has_a_watch_of_its_own(self, cache: Cache):
+        assert cache.informer(Pod) is not cache.informer(Pod, metadata_only=True)
+
+    async def test_looking_up_makes_no_informer(self, cache: Cache):
+        assert cache.lookup(Pod) is None
+        cache.informer(Pod)
+        assert cache.lookup(Pod) is not None
+        assert cache.lookup(Pod, metadata_only=True) is None
+
+    async def test_two_models_of_a_kind_share(self, cache: Cache):
+        class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
+            pass
+
+        assert cache.informer(Pod) is cache.informer(OtherPod)
+
+
+class TestRunning:
+    async def test_starts_what_was_asked_for_before_and_after(self, cache: Cache, wire: ScriptedWire):
+        server = PodServer(wire)
+        server.on("stream", Listed(10))
+        cache.informer(Pod)
+        async with running(cache):
+            await moments()
+            assert server.sorts() == ["stream"]
+            cache.informer(Pod, metadata_only=True)
+            await moments()
+            assert server.sorts() == ["stream", "stream"]
+
+    async def test_ends_all_watches_when_it_ends(self, cache: Cache, wire: ScriptedWire):
+        PodServer(wire).on("stream", Listed(10))
+        cache.informer(Pod)
+        cache.informer(Pod, metadata_only=True)
+        async with running(cache):
+            await moments()
+            assert wire.in_progress == 2
+        assert wire.in_progress == 0
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    async def test_can_be_done_again_afterwards_but_not_twice_at_once(self, cache: Cache):
+        async with running(cache):
+            await moments()
+            with pytest.raises(RuntimeError, match="runs already"):
+                await cache.run()
+        async with running(cache):
+            await moments()
+
+    async def test_of_a_kind_that_fails_disturbs_no_other(self, cache: Cache, wire: ScriptedWire):
+        PodServer(wire).on("stream", Listed(10))
+        wire.on("GET", "/apis/example.com/v1", Reply.json({"resources": []}))
+        pods, widgets = cache.informer(Pod), cache.informer(Widget)
+        async with running(cache):
+            await asyncio.sleep(5)
+            assert pods.synced
+            assert not widgets.synced
+            assert cache.problems() == ["widgets.example.com: not served (is the CRD installed?)"]
+
+
+class TestReleasing:
+    async def test_by_the_last_user_ends_the_watch(self, cache: Cache, wire: ScriptedWire):
+        PodServer(wire).on("stream", Listed(10))
+        informer = cache.informer(Pod)
+        cache.informer(Pod)
+        async with running(cache):
+            await cache.wait_synced()
+            cache.release(informer)
+            await moments()
+            assert wire.in_progress == 1
+            cache.release(informer)
+            await moments()
+            assert wire.in_progress == 0
+            assert cache.lookup(Pod) is None
+
+    async def test_lets_the_kind_be_watched_anew(self, cache: Cache, wire: ScriptedWire):
+        server = PodServer(wire)
+        server.on("stream", Listed(10), Listed(20, ("a", 15)))
+        async with running(cache):
+            first = cache.informer(Pod)
+            await first.wait_synced()
+            cache.release(first)
+            second = cache.informer(Pod)
+            await second.wait_synced()
+            assert second is not first
+            assert len(second) == 1
+
+    async def test_frees_the_memory(self, cache: Cache, wire: ScriptedWire):
+        PodServer(wire).on("stream", Listed(10, ("a", 1)))
+        async with running(cache):
+            informer = cache.informer(Pod)
+            await informer.wait_synced()
+            gone = weakref.ref(informer)
+            cache.release(informer)
+            del informer
+            await moments()
+            gc.collect()
+            assert gone() is None
+
+    async def test_before_it_ran_is_no_trouble(self, cache: Cache):
+        cache.release(cache.informer(Pod))
+        assert cache.statistics().informers == ()
+
+
+class TestWrites:
+    async def test_show_in_every_projection(self, cache: Cache):
+        full, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
+        cache.observe_write(Pod, encoded(pod("a", 5)))
+        assert (len(full), len(metadata)) == (1, 1)
+        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
+        assert (len(full), len(metadata)) == (0, 0)
+
+    async def test_of_kinds_that_nobody_watches_are_ignored(self, cache: Cache):
+        cache.observe_write(Pod, encoded(pod("a", 5)))
+        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
+
+
+class TestNumbers:
+    async def test_are_kept_for_all_informers(self, cache: Cache):
+        cache.informer(Pod)
+        cache.informer(Pod, metadata_only=True)
+        cache.observe_write(Pod, encoded(pod("a", 5)))
+        statistics = cache.statistics()
+        assert [informer.projection for informer in statistics.informers] == ["full", "metadata"]
+        assert statistics.objects == 2
+        assert statistics.bytes == sum(informer.bytes for informer in statistics.informers) > 0
+
+    async def test_are_shown_as_metrics_while_the_informer_lives(self, cache: Cache, metrics: Metrics):
+        labels = {"kind": "pods", "projection": "full"}
+        informer = cache.informer(Pod)
+        raw = encoded(pod("a", 5))
+        cache.observe_write(Pod, raw)
+        assert metrics.registry.get_sample_value("operator_manager_cache_objects", labels) == 1
+        assert metrics.registry.get_sample_value("operator_manager_cache_bytes", labels) == len(raw)
+        cache.release(informer)
+        assert metrics.registry.get_sample_value("operator_manager_cache_objects", labels) is None
+
+
+async def test_options_narrow_and_change_what_is_kept(
+    transport: Transport, metrics: Metrics, rng: random.Random, wire: ScriptedWire
+):
+    options = CacheOptions(
+        namespaces=("one",),
+        by_kind={Pod: KindOptions(label_selector="app=web", transform=lambda raw: raw.replace(b"n1", b"n2"))},
+    )
+    cache = Cache(
+        transport, RestMapper(transport), field_manager="m", options=options, metrics=metrics, rng=rng
+    )
+    informer = cache.informer(Pod)
+    assert informer.spec.namespaces == ("one",)
+    assert informer.spec.label_selector == "app=web"
+    cache.observe_write(Pod, encoded(pod("a", 5, namespace="one", labels={"app": "web"})))
+    (record,) = informer.list()
+    assert record.decode(Pod).spec == {"nodeName": "n2"}

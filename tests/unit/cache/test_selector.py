@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.cache.selector import Selector
+
+WEB = {"app": "web", "tier": "front", "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("", True),
+        ("  ", True),
+        ("app=web", True),
+        ("app==web", True),
+        (" app = web , tier = front ", True),
+        ("app=web,tier=back", False),
+        ("app!=web", False),
+        ("app!=db", True),
+        ("owner!=me", True),
+        ("app in (web, db)", True),
+        ("app in(db)", False),
+        ("app notin (db,cache)", True),
+        ("owner notin (me)", True),
+        ("app", True),
+        ("owner", False),
+        ("!owner", True),
+        ("! app", False),
+        ("empty=", True),
+        ("empty in ()", True),
+        ("app=web,tier in (front),!owner", True),
+        ("in in (x)", False),
+        ("example.com/app", False),
+        ("!example.com/app", True),
+    ],
+)
+def test_a_selector_means_what_kubectl_means(text: str, matches: bool):
+    assert Selector.parse(text).matches(WEB) is matches
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "app=web,",
+        ",",
+        "=web",
+        "app in web",
+        "app in (a",
+        "appin (web)",
+        "app=a=b",
+        "app>3",
+        "-x",
+        "app in (a b)",
+        "!",
+        "a b",
+    ],
+)
+def test_what_is_no_selector_is_refused_and_shown(text: str):
+    with pytest.raises(ValueError, match="not a label selector"):
+        Selector.parse(text)
+
+
+def test_a_map_means_equality():
+    assert Selector.of({"app": "web", "tier": "front"}).matches(WEB)
+    assert not Selector.of({"app": "web", "tier": "back"}).matches(WEB)
+
+
+def test_none_means_everything():
+    assert Selector.of(None).matches({})
+
+
+names = st.sampled_from(["a", "b-c", "example.com/d"])
+values = st.sampled_from(["", "x", "y.z"])
+requirements = st.one_of(
+    st.builds("{}={}".format, names, values),
+    st.builds("{} != {}".format, names, values),
+    st.builds("{} in ({},{})".format, names, values, values),
+    st.builds("{} notin ({})".format, names, values),
+    st.builds("!{}".format, names),
+    names,
+)
+
+
+@given(st.lists(requirements, max_size=4).map(",".join), st.dictionaries(names, values))
+def test_its_text_reads_back_as_the_same_selector(text: str, labels: dict[str, str]):
+    selector = Selector.parse(text)
+    assert Selector.parse(str(selector)) == selector
+    assert Selector.parse(str(selector)).matches(labels) is selector.matches(labels)

@@ -1,0 +1,289 @@
+"""Random interleavings of what others write, what we write, watch events, lists and late answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from apis.meta import ObjectKey
+from manager.cache.event import CacheEvent
+from manager.cache.intake import Intake
+from manager.cache.meta import Meta
+from manager.cache.record import Record
+from manager.cache.selector import Selector
+from manager.cache.store import Store
+
+NAMES = "abc"
+SELECTED = {"app": "web"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change on the server: the object before and after, None where there was none."""
+
+    version: int
+    name: str
+    before: Meta | None
+    after: Meta | None
+
+
+@dataclass
+class Server:
+    version: int = 0
+    live: dict[str, Meta] = field(default_factory=dict)
+    log: list[Change] = field(default_factory=list)
+
+    def put(self, name: str, *, selected: bool) -> Change:
+        before = self.live.get(name)
+        self.version += 1
+        after = Meta(
+            name=name,
+            namespace="ns",
+            uid=before.uid if before else f"{name}-{self.version}",
+            resource_version=str(self.version),
+            labels=SELECTED if selected else {},
+        )
+        self.live[name] = after
+        self.log.append(Change(self.version, name, before, after))
+        return self.log[-1]
+
+    def delete(self, name: str) -> Change:
+        self.version += 1
+        self.log.append(Change(self.version, name, self.live.pop(name), None))
+        return self.log[-1]
+
+
+@dataclass
+class Listing:
+    """A list that was answered as of a version, and what of it has not arrived yet."""
+
+    version: int
+    items: list[Meta]
+
+
+def as_record(meta: Meta, version: int | None = None) -> Record:
+    raw = msgspec.json.encode({"metadata": meta})
+    return Record(ObjectKey("ns", meta.name), raw, meta.uid, version or int(meta.resource_version))
+
+
+def ingest(raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
+    meta = msgspec.json.decode(raw, type=Meta)
+    return as_record(meta), meta
+
+
+class Following(RuleBasedStateMachine):
+    """A store that follows a server, without a selector."""
+
+    selector: ClassVar[str] = ""
+    filtered: ClassVar[bool] = False
+    sees_own_writes: ClassVar[bool] = True
+
+    @initialize()
+    def start(self) -> None:
+        self.server = Server()
+        self.store = Store(selector=Selector.parse(self.selector), filtered=self.filtered)
+        self.view: dict[ObjectKey, Record] = {}
+        self.last_version: dict[str, int] = {}
+        self.intake = Intake(self.store, ingest, "", publish=self.publish)  # type: ignore[arg-type]
+        self.answers: list[Change] = []
+        self.seen: dict[str, int] = {}
+        self.listing: Listing | None = None
+        self.position: int | None = None
+
+    def selects(self, meta: Meta | None) -> bool:
+        return meta is not None and (meta.labels == SELECTED or not (self.selector or self.filtered))
+
+    # What is told must add up to what the store holds.
+
+    def publish(self, events: Sequence[CacheEvent]) -> None:
+        for event in events:
+            held = self.view.pop(event.key, None)
+            assert event.old is held
+            if event.new is None:
+                continue
+            self.view[event.key] = event.new
+            assert held is None or held.uid == event.new.uid
+            oldest = self.last_version.get(event.new.uid, 0) + (not self.filtered)
+            assert event.new.version >= oldest, "told of something old"
+            self.last_version[event.new.uid] = event.new.version
+
+    @invariant()
+    def what_was_told_is_what_is_held(self) -> None:
+        assert self.view == {record.key: record for record in self.store}
+
+    @invariant()
+    def no_read_is_older_than_our_last_write(self) -> None:
+        if not self.sees_own_writes:
+            return
+        for name, version in self.seen.items():
+            held = self.store.get(ObjectKey("ns", name))
+            if held is not None:
+                assert held.version >= version
+            else:
+                states = [
+                    change.after
+                    for change in self.server.log
+                    if change.name == name and change.version >= version
+                ]
+                assert any(not self.selects(state) for state in states), f"{name} is missing"
+
+    # What happens on the server.
+
+    @rule(name=st.sampled_from(NAMES), selected=st.booleans())
+    def somebody_writes(self, name: str, selected: bool) -> None:
+        self.server.put(name, selected=selected)
+
+    @rule(name=st.sampled_from(NAMES))
+    def somebody_deletes(self, name: str) -> None:
+        if name in self.server.live:
+            self.server.delete(name)
+
+    @rule(name=st.sampled_from(NAMES), selected=st.booleans())
+    def we_write(self, name: str, selected: bool) -> None:
+        self.answers.append(self.server.put(name, selected=selected))
+
+    @rule(name=st.sampled_from(NAMES))
+    def we_delete(self, name: str) -> None:
+        if name in self.server.live:
+            self.answers.append(self.server.delete(name))
+
+    # What arrives.
+
+    @precondition(lambda self: self.answers)
+    @rule(data=st.data())
+    def an_answer_arrives(self, data: st.DataObject) -> None:
+        self.take_answer(self.answers.pop(data.draw(st.integers(0, len(self.answers) - 1))))
+
+    @precondition(lambda self: self.answers)
+    @rule(data=st.data())
+    def an_answer_is_lost(self, data: st.DataObject) -> None:
+        self.answers.pop(data.draw(st.integers(0, len(self.answers) - 1)))
+
+    def take_answer(self, change: Change) -> None:
+        if change.after is not None:
+            self.publish(self.store.observe_write(as_record(change.after), change.after))
+        else:
+            assert change.before is not None
+            # The answer does not tell the version of the deletion; who deletes knows one that the object had.
+            known = int(change.before.resource_version)
+            key = ObjectKey("ns", change.name)
+            self.publish(self.store.observe_deletion(key, change.before.uid, known))
+        self.seen[change.name] = max(change.version, self.seen.get(change.name, 0))
+
+    @precondition(lambda self: self.position is not None)
+    @rule(count=st.integers(1, 5))
+    def watch_events_arrive(self, count: int) -> None:
+        assert self.position is not None
+        for change in self.server.log[self.position : self.position + count]:
+            self.position += 1
+            self.watch_event(change)
+
+    def watch_event(self, change: Change) -> None:
+        kind, last = self.told_by_a_watch(change)
+        if kind is not None:
+            self.intake.event(kind, last)
+
+    def told_by_a_watch(self, change: Change) -> tuple[str | None, msgspec.Raw]:
+        """The type of the event, None where the change was out of the selection, and the last state."""
+        selected = (self.selects(change.before), self.selects(change.after))
+        kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
+        last = change.after or change.before
+        assert last is not None
+        last = msgspec.structs.replace(last, resource_version=str(change.version))
+        return kinds.get(selected), msgspec.Raw(msgspec.json.encode(last))
+
+    @precondition(lambda self: self.position == len(self.server.log))
+    @rule()
+    def a_bookmark_arrives(self) -> None:
+        assert self.intake.bookmark(self.server.version)
+
+    @rule()
+    def the_server_answers_a_list(self) -> None:
+        self.position = None
+        items = [meta for meta in self.server.live.values() if self.selects(meta)]
+        self.listing = Listing(self.server.version, items)
+        self.intake.begin_list()
+
+    @precondition(lambda self: self.listing and self.listing.items)
+    @rule()
+    def an_item_of_the_list_arrives(self) -> None:
+        assert self.listing is not None
+        self.intake.list_item(msgspec.Raw(msgspec.json.encode(self.listing.items.pop())))
+
+    @precondition(lambda self: self.listing and not self.listing.items)
+    @rule()
+    def a_change_arrives_before_the_end_of_the_list(self) -> None:
+        """As in a streaming list, whose first part may be older than what was asked for."""
+        assert self.listing is not None
+        change = next((change for change in self.server.log if change.version > self.listing.version), None)
+        if change is None:
+            return
+        self.listing.version = change.version
+        kind, last = self.told_by_a_watch(change)
+        if kind == "DELETED":
+            self.intake.unlist_item(last)
+        elif kind is not None:
+            self.intake.list_item(last)
+
+    @precondition(lambda self: self.listing)
+    @rule()
+    def the_rest_of_the_list_arrives(self) -> None:
+        assert self.listing is not None
+        while self.listing.items:
+            self.an_item_of_the_list_arrives()
+        self.intake.finish_list(self.listing.version)
+        self.position = next(
+            (at for at, change in enumerate(self.server.log) if change.version > self.listing.version),
+            len(self.server.log),
+        )
+        self.listing = None
+
+    # In the end.
+
+    @rule(answers_first=st.booleans())
+    def everything_arrives(self, answers_first: bool) -> None:
+        if answers_first:
+            self.all_answers_arrive()
+        if self.listing is None and self.position is None:
+            self.the_server_answers_a_list()
+        if self.listing is not None:
+            self.the_rest_of_the_list_arrives()
+        self.watch_events_arrive(len(self.server.log))
+        self.all_answers_arrive()
+        wanted = {
+            name: (meta.uid, int(meta.resource_version))
+            for name, meta in self.server.live.items()
+            if self.selects(meta)
+        }
+        assert {record.key.name: (record.uid, record.version) for record in self.store} == wanted
+
+    def all_answers_arrive(self) -> None:
+        while self.answers:
+            self.take_answer(self.answers.pop(0))
+
+    def teardown(self) -> None:
+        if hasattr(self, "server"):
+            self.everything_arrives(answers_first=False)
+
+
+class FollowingLabels(Following):
+    """A store for what has a label; the server tells when an object comes to have it, or has it no more."""
+
+    selector = "app=web"
+
+
+class FollowingFields(Following):
+    """A store for what the server selects by a rule that only it knows."""
+
+    filtered = True
+    sees_own_writes = False
+
+
+TestEverything = Following.TestCase
+TestALabelSelector = FollowingLabels.TestCase
+TestAFieldSelector = FollowingFields.TestCase

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from manager.cli import Operator, main
+
+OPERATORS = tuple(Operator(name, "tests.unit.cli.operator_module") for name in ("memcached", "foo", "pet"))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture(autouse=True)
+def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("OPERATOR_MANAGER_") or name == "WATCH_NAMESPACE":
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Command:
+    """Runs `operator-manager` in this process."""
+
+    def call(*argv: str, operators: Sequence[Operator] = OPERATORS) -> Outcome:
+        code = main(argv, operators)
+        captured = capfd.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return call

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from manager.cli import Operator, assembly
+from manager.cli.assembly import assembled
+from manager.cli.errors import ServerUnusable
+from manager.controller import ControllerOptions
+from manager.kube.errors import ConfigError
+from manager.settings import load_settings
+from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
+from tests.unit.cli import operator_module
+from tests.unit.cli.conftest import OPERATORS
+
+VERSION = Reply.json({"gitVersion": "v1.36.3"})
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
+    wire = ScriptedWire()
+    config = SimpleNamespace(server="https://api.example.com", source="kubeconfig k", namespace=None)
+
+    async def load_config(**_: object) -> SimpleNamespace:
+        return config
+
+    monkeypatch.setattr(assembly, "load_config", load_config)
+    monkeypatch.setattr(assembly, "HttpWire", lambda _: wire)
+    return wire
+
+
+@pytest.fixture
+def set_up(monkeypatch: pytest.MonkeyPatch) -> list[ControllerOptions]:
+    """The options that each operator was set up with."""
+    seen: list[ControllerOptions] = []
+    monkeypatch.setattr(operator_module, "setup", lambda manager, options: seen.append(options))
+    return seen
+
+
+async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda manager: None) -> Any:
+    async with assembled(load_settings(flags), OPERATORS) as manager:
+        return then(manager)
+
+
+@pytest.mark.looptime
+async def test_every_operator_is_set_up_with_its_limit(wire: ScriptedWire, set_up: list[ControllerOptions]):
+    wire.on("GET", "/version", VERSION)
+    await assemble({"concurrency": "foo=3"})
+    default = ControllerOptions().max_concurrent_reconciles
+    assert [options.max_concurrent_reconciles for options in set_up] == [default, 3, default]
+
+
+@pytest.mark.looptime
+async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire, set_up: list[ControllerOptions]):
+    wire.on("GET", "/version", VERSION)
+
+    def takes_part(manager: Any) -> bool:
+        return "leader-election" in manager.health.readiness.names
+
+    assert not await assemble({}, takes_part)
+    assert await assemble({"leader_elect": "true"}, takes_part)
+
+
+@pytest.mark.looptime
+async def test_pages_that_are_off_are_not_served(wire: ScriptedWire, set_up: list[ControllerOptions]):
+    wire.on("GET", "/version", VERSION)
+
+    def pages(manager: Any) -> int:
+        return len(manager._servers)
+
+    assert await assemble({}, pages) == 2
+    assert await assemble({"metrics_bind_address": "0"}, pages) == 1
+    assert await assemble({"metrics_bind_address": "0", "health_probe_bind_address": "0"}, pages) == 0
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (Unreached(), "does not answer: "),
+        (Reply.status(401, "Unauthorized"), "does not accept the credentials: "),
+        (Reply.status(404, "NotFound"), "does not answer as one: "),
+        (Reply.json([]), "does not answer as one: "),
+        (Reply.json({}), "does not answer as one: "),
+    ],
+)
+async def test_a_server_that_cannot_be_used_is_named_with_what_named_it(
+    wire: ScriptedWire, set_up: list[ControllerOptions], step: Any, expected: str
+):
+    wire.on("GET", "/version", step)
+    with pytest.raises(ServerUnusable) as error:
+        await assemble({})
+    assert str(error.value).startswith(f"the API server https://api.example.com (kubeconfig k) {expected}")
+    assert set_up == []
+
+
+@pytest.mark.looptime
+async def test_a_server_that_comes_up_within_seconds_is_waited_for(
+    wire: ScriptedWire, set_up: list[ControllerOptions]
+):
+    wire.on("GET", "/version", Unreached(), Unreached(), VERSION)
+    await assemble({})
+    assert 0 < asyncio.get_running_loop().time() <= 5
+    assert set_up
+
+
+@pytest.mark.looptime
+async def test_a_server_that_never_comes_up_is_given_up_within_seconds(wire: ScriptedWire):
+    wire.on("GET", "/version", Unreached())
+    with pytest.raises(ServerUnusable):
+        await assemble({})
+    assert asyncio.get_running_loop().time() <= 5
+
+
+@pytest.mark.looptime
+async def test_not_being_allowed_to_ask_for_the_version_is_no_hindrance(
+    wire: ScriptedWire, set_up: list[ControllerOptions]
+):
+    wire.on("GET", "/version", Reply.status(403, "Forbidden"))
+    await assemble({})
+    assert len(set_up) == 3
+
+
+async def test_no_configuration_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch):
+    async def load_config(**_: object) -> None:
+        raise ConfigError("no cluster to talk to")
+
+    monkeypatch.setattr(assembly, "load_config", load_config)
+    with pytest.raises(ConfigError, match="no cluster to talk to"):
+        await assemble({})
+
+
+@pytest.mark.looptime
+async def test_an_operator_that_cannot_be_imported_closes_the_connection(wire: ScriptedWire):
+    wire.on("GET", "/version", VERSION)
+    with pytest.raises(ModuleNotFoundError):
+        async with assembled(load_settings({}), [Operator("gone", "no.such.module")]):
+            pytest.fail("it was assembled")
+    assert wire.closed

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+from manager.cli import Operator
+from manager.version import KUBERNETES_VERSIONS, VERSION
+from tests.unit.cli.conftest import Command
+
+
+@pytest.mark.parametrize("argv", [("--help",), ("-h",), ("help",)])
+def test_help_lists_the_commands(command: Command, argv: tuple[str, ...]):
+    outcome = command(*argv)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert all(f"\n  {name} " in outcome.out for name in ("run", "crds", "version"))
+
+
+def test_without_a_command_help_is_an_error(command: Command):
+    outcome = command()
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "Usage: operator-manager COMMAND" in outcome.err
+
+
+@pytest.mark.parametrize("name", ["run", "crds", "version"])
+def test_every_command_explains_itself(command: Command, name: str):
+    for argv in ((name, "--help"), (name, "-h"), ("help", name)):
+        outcome = command(*argv)
+        assert outcome.code == 0
+        assert f"Usage: operator-manager {name}" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (("start",), "unknown command 'start'"),
+        (("help", "start"), "unknown command 'start'"),
+        (("--verbose",), "unknown flag '--verbose'"),
+        (("version", "--short"), "version: unknown flag '--short'"),
+        (("crds", "foo"), "crds: unknown argument 'foo'"),
+    ],
+)
+def test_what_is_unknown_is_told_in_one_line(command: Command, argv: tuple[str, ...], expected: str):
+    outcome = command(*argv)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"operator-manager: {expected}")
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("argv", ["version", "--version"])
+def test_version_tells_ours_pythons_and_kubernetes(command: Command, argv: str):
+    outcome = command(argv)
+    assert outcome.code == 0
+    python = ".".join(map(str, sys.version_info[:3]))
+    assert outcome.out.splitlines() == [
+        f"operator-manager {VERSION}",
+        f"Python {python}",
+        f"Kubernetes {', '.join(KUBERNETES_VERSIONS)}",
+    ]
+
+
+def test_crds_are_one_yaml_stream(command: Command):
+    outcome = command("crds", operators=[Operator("memcached", "tests.unit.cli.operator_module")])
+    assert (outcome.code, outcome.err) == (0, "")
+    [crd] = yaml.safe_load_all(outcome.out)
+    assert crd["kind"] == "CustomResourceDefinition"
+    assert crd["metadata"]["name"] == "memcacheds.cache.example.com"
+
+
+@pytest.mark.parametrize(
+    ("before", "meanwhile"),
+    [(signal.default_int_handler, signal.SIG_DFL), (signal.SIG_IGN, signal.SIG_IGN)],
+)
+def test_an_interrupt_ends_a_command_without_a_traceback_unless_it_is_ignored(
+    command: Command, monkeypatch: pytest.MonkeyPatch, before: Any, meanwhile: Any
+):
+    seen: list[Any] = []
+
+    def look(*_: object) -> int:
+        seen.append(signal.getsignal(signal.SIGINT))
+        return 0
+
+    monkeypatch.setattr("manager.cli.version.command", look)
+    original = signal.signal(signal.SIGINT, before)
+    try:
+        command("version")
+        assert seen == [meanwhile]
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, original)

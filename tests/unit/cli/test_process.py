@@ -1,0 +1,84 @@
+"""What only a process of its own can show: exit codes, and what is not imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+GENEROUS = 60.0
+
+
+def run(*argv: str, python: tuple[str, ...] = ("-m", "controllers.main")) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *python, *argv],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        timeout=GENEROUS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "expected"),
+    [
+        (("run", "--no-such-flag"), 2, "unknown flag '--no-such-flag'"),
+        (("run", "--leader-elect-retry-period=2"), 2, "--leader-elect-retry-period"),
+        (("run", "--kubeconfig=/no/such/file"), 1, "/no/such/file"),
+        (("run",), 1, "no cluster to talk to"),
+    ],
+)
+def test_bad_input_ends_in_one_line_and_its_exit_code(argv: tuple[str, ...], code: int, expected: str):
+    ended = run(*argv)
+    assert ended.returncode == code
+    assert ended.stdout == ""
+    assert ended.stderr.count("\n") == 1
+    assert expected in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+HEAVY = ("asyncio", "aiohttp", "pydantic", "structlog", "prometheus_client", "yaml", "msgspec")
+
+
+@pytest.mark.parametrize("argv", ["version", "--help"])
+def test_what_answers_at_once_imports_nothing_heavy(argv: str):
+    script = (
+        "import sys; from controllers.main import main; sys.argv[1:] = [sys.argv[1]]; code = main();"
+        "print('imported', *sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    imported = run(argv, python=("-c", script)).stdout.rpartition("imported ")[2].split()
+    assert "controllers" in imported
+    assert not set(HEAVY) & set(imported)
+
+
+def test_help_of_run_does_not_import_the_runtime():
+    script = (
+        "import sys; from controllers.main import main; sys.argv[1:] = ['run', '--help']; code = main();"
+        "print('imported', *sorted(sys.modules))"
+    )
+    imported = run(python=("-c", script)).stdout.rpartition("imported ")[2].split()
+    assert "manager.settings.model" in imported
+    assert not {"aiohttp", "structlog", "prometheus_client", "manager.kube", "manager.leader"} & set(imported)
+
+
+@pytest.mark.parametrize("argv", ["version", "crds", "--help"])
+def test_output_that_nobody_reads_is_no_error(argv: str):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody:
+        ended = subprocess.run(
+            [sys.executable, "-m", "controllers.main", argv],
+            cwd=ROOT,
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=GENEROUS,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (0, "")

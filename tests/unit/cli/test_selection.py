@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from manager.cli.selection import check_names, enabled_operators
+from manager.settings import SettingsError
+from tests.unit.cli.conftest import OPERATORS
+
+
+def enabled(*entries: str) -> list[str]:
+    return [operator.name for operator in enabled_operators(OPERATORS, entries, where="--controllers")]
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        (("*",), ["memcached", "foo", "pet"]),
+        (("*", "-foo"), ["memcached", "pet"]),
+        (("-foo", "*"), ["memcached", "pet"]),
+        (("pet", "memcached"), ["memcached", "pet"]),
+        (("foo", "-foo"), ["foo"]),
+        (("-foo", "foo", "*"), ["memcached", "pet"]),
+    ],
+)
+def test_the_first_entry_that_names_a_controller_decides(entries: tuple[str, ...], expected: list[str]):
+    assert enabled(*entries) == expected
+
+
+@pytest.mark.parametrize("entry", ["memcache", "-memcache"])
+def test_an_unknown_name_is_told_with_those_that_exist(entry: str):
+    with pytest.raises(SettingsError) as error:
+        enabled("*", entry)
+    assert str(error.value) == (
+        "--controllers: unknown controller 'memcache'; did you mean 'memcached'? "
+        "the controllers are memcached, foo, pet"
+    )
+
+
+def test_leaving_nothing_to_run_is_an_error():
+    with pytest.raises(SettingsError, match="'-foo' leaves no controller to run; to run all but some"):
+        enabled("-foo")
+    with pytest.raises(SettingsError, match=r"leaves no controller to run$"):
+        enabled("*", "-memcached", "-foo", "-pet")
+
+
+def test_names_of_other_settings_are_checked_alike():
+    check_names(OPERATORS, {"foo": 1}, where="--concurrency")
+    with pytest.raises(SettingsError, match="--concurrency: unknown controller 'bar'; the controllers are"):
+        check_names(OPERATORS, {"bar": 1}, where="--concurrency")

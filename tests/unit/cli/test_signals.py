@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from manager.cli.signals import StopSignals
+
+
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    return codes
+
+
+@pytest.fixture
+def lines() -> Iterator[list[structlog.typing.EventDict]]:
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+
+
+async def send(number: signal.Signals) -> None:
+    os.kill(os.getpid(), number)
+    for _ in range(3):  # the loop reads its wake-up, then runs the handler
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_the_first_signal_asks_to_stop(
+    exits: list[int], lines: list[structlog.typing.EventDict], number: signal.Signals
+):
+    with StopSignals(before_exit=lambda: None) as signals:
+        assert not signals.stop.is_set()
+        await send(number)
+        await asyncio.wait_for(signals.stop.wait(), 10)
+    assert [line["signal"] for line in lines] == [number.name]
+    assert exits == []
+
+
+async def test_the_second_signal_exits_at_once_after_the_last_lines(
+    exits: list[int], lines: list[structlog.typing.EventDict]
+):
+    flushed = asyncio.Event()
+    with StopSignals(before_exit=flushed.set) as signals:
+        await send(signal.SIGTERM)
+        await asyncio.wait_for(signals.stop.wait(), 10)
+        assert not flushed.is_set()
+        await send(signal.SIGINT)
+        await asyncio.wait_for(flushed.wait(), 10)
+    assert exits == [1]
+    assert [line["log_level"] for line in lines[:2]] == ["info", "error"]
+
+
+async def test_work_that_ends_before_the_stop_gives_its_result():
+    async def work() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    with StopSignals(before_exit=lambda: None) as signals:
+        assert await signals.unless_stopped(work()) == "done"
+
+
+async def test_work_that_fails_raises_its_error():
+    async def work() -> None:
+        raise ValueError("wrong")
+
+    with StopSignals(before_exit=lambda: None) as signals, pytest.raises(ValueError, match="wrong"):
+        await signals.unless_stopped(work())
+
+
+async def test_the_stop_cancels_work_that_has_not_ended():
+    cancelled = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with StopSignals(before_exit=lambda: None) as signals:
+        signals.stop.set()
+        assert await signals.unless_stopped(work()) is None
+    assert cancelled.is_set()
+
+
+async def test_being_cancelled_cancels_the_work():
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with StopSignals(before_exit=lambda: None) as signals:
+        task = asyncio.create_task(signals.unless_stopped(work()))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert cancelled.is_set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_leaving_puts_back_what_was_there(number: signal.Signals):
+    def earlier(*_: object) -> None:
+        pass
+
+    original = signal.signal(number, earlier)
+    try:
+        with StopSignals(before_exit=lambda: None):
+            assert signal.getsignal(number) is not earlier
+        assert signal.getsignal(number) is earlier
+    finally:
+        signal.signal(number, original)

@@ -1,0 +1,69 @@
+"""What belongs to somebody else is left alone, and the error says to whom it belongs."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from apis.apps.v1.deployment import Deployment
+from apis.cache.v1.memcached import Memcached
+from apis.meta import ObjectMeta
+from manager.cache import Cache
+from manager.client import Client, OwnedByOther
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire
+
+PATH = "/apis/apps/v1/namespaces/team/deployments/cache"
+RESOURCES = {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True}]}
+
+OWNER = Memcached.model_validate(
+    {"metadata": {"name": "cache", "namespace": "team", "uid": "new"}, "spec": {"size": 1}}
+)
+
+
+async def refusal(*owners: dict[str, Any]) -> OwnedByOther:
+    """What comes of applying our Deployment over one with these owners; nothing may be written."""
+    wire = ScriptedWire()
+    wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
+    metadata = {"name": "cache", "namespace": "team", "uid": "theirs", "ownerReferences": list(owners)}
+    wire.on("GET", PATH, Reply.json({"metadata": metadata, "spec": {}}))
+    metrics, rng = Metrics(), random.Random(1)
+    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+    mapper = RestMapper(transport)
+    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+    client = Client(transport, mapper, cache, field_manager="test")
+    wanted = Deployment(metadata=ObjectMeta(name="cache", namespace="team"), spec={"replicas": 1})
+    with pytest.raises(OwnedByOther) as refused:
+        await client.apply(wanted, owner=OWNER)
+    assert {sent.method for sent in wire.requests} == {"GET"}
+    return refused.value
+
+
+def reference(name: str, uid: str, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": name, "uid": uid, **more}
+
+
+@pytest.mark.looptime
+async def test_the_controller_of_another_owner_is_named() -> None:
+    error = await refusal(reference("other", "other", controller=True))
+    assert str(error) == "Deployment cache already exists and belongs to Memcached other"
+    assert error.controller is not None
+    assert error.controller.uid == "other"
+
+
+@pytest.mark.looptime
+async def test_an_earlier_owner_of_the_same_name_is_another_owner() -> None:
+    error = await refusal(reference("cache", "old", controller=True))
+    assert error.controller is not None
+    assert error.controller.uid == "old"
+
+
+@pytest.mark.looptime
+async def test_an_owner_that_is_not_the_controller_does_not_count() -> None:
+    error = await refusal(reference("cache", "new"))
+    assert str(error) == "Deployment cache already exists and was created by somebody else"
+    assert error.controller is None

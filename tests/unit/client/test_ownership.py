@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from manager.client.ownership import holds, holds_exactly
+
+WANTED: dict[str, Any] = {
+    "metadata": {"labels": {"app": "memcached"}},
+    "spec": {
+        "replicas": 3,
+        "selector": {"matchLabels": {"app": "memcached"}},
+        "template": {
+            "spec": {
+                "containers": [
+                    {
+                        "name": "memcached",
+                        "image": "memcached:1",
+                        "command": ["memcached", "-v"],
+                        "ports": [{"containerPort": 11211, "name": "memcached"}],
+                        "env": [{"name": "HTTP_PROXY", "value": "http://proxy"}],
+                    }
+                ],
+            }
+        },
+    },
+}
+
+# What the API server records for an apply of the above, defaults being nobody's.
+OWNED: dict[str, Any] = {
+    "f:metadata": {"f:labels": {"f:app": {}}},
+    "f:spec": {
+        "f:replicas": {},
+        "f:selector": {},
+        "f:template": {
+            "f:spec": {
+                "f:containers": {
+                    'k:{"name":"memcached"}': {
+                        ".": {},
+                        "f:name": {},
+                        "f:image": {},
+                        "f:command": {},
+                        "f:ports": {
+                            'k:{"containerPort":11211,"protocol":"TCP"}': {
+                                ".": {},
+                                "f:containerPort": {},
+                                "f:name": {},
+                            }
+                        },
+                        "f:env": {'k:{"name":"HTTP_PROXY"}': {".": {}, "f:name": {}, "f:value": {}}},
+                    }
+                }
+            }
+        },
+    },
+}
+
+
+def live() -> dict[str, Any]:
+    """The object as the server stores it: with defaults, and with what others added."""
+    stored = copy.deepcopy(WANTED)
+    stored["metadata"]["labels"]["team"] = "blue"
+    stored["spec"]["revisionHistoryLimit"] = 10
+    pod = stored["spec"]["template"]["spec"]
+    pod["restartPolicy"] = "Always"
+    pod["containers"].append({"name": "sidecar", "image": "proxy:1"})
+    pod["containers"][0]["ports"][0]["protocol"] = "TCP"
+    pod["containers"][0]["env"].append({"name": "DEBUG", "value": "1"})
+    return stored
+
+
+def container(document: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = document["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def test_an_object_with_everything_wanted_holds_it() -> None:
+    assert holds_exactly(WANTED, live(), OWNED)
+
+
+def test_fields_of_others_do_not_matter() -> None:
+    stored = live()
+    stored["spec"]["template"]["spec"]["containers"].reverse()
+    stored["spec"]["paused"] = True
+    assert holds_exactly(WANTED, stored, OWNED)
+
+
+@pytest.mark.parametrize(
+    "drift",
+    [
+        lambda stored: stored["spec"].update(replicas=4),
+        lambda stored: stored["metadata"]["labels"].update(app="other"),
+        lambda stored: stored["metadata"].pop("labels"),
+        lambda stored: container(stored).update(image="memcached:2"),
+        lambda stored: container(stored).update(command=["memcached"]),
+        lambda stored: container(stored)["ports"].clear(),
+        lambda stored: container(stored)["env"].pop(0),
+        lambda stored: stored["spec"]["selector"]["matchLabels"].update(more="labels"),
+    ],
+)
+def test_drift_of_a_wanted_field_is_seen(drift: Any) -> None:
+    stored = live()
+    drift(stored)
+    assert not holds_exactly(WANTED, stored, OWNED)
+    assert not holds(WANTED, stored, OWNED)
+
+
+def test_a_field_lost_to_another_manager_is_seen_even_with_our_value() -> None:
+    owned = copy.deepcopy(OWNED)
+    del owned["f:spec"]["f:replicas"]
+    assert not holds_exactly(WANTED, live(), owned)
+
+
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda wanted: wanted["spec"].pop("replicas"),
+        lambda wanted: container(wanted).pop("env"),
+        lambda wanted: container(wanted)["env"].clear(),
+    ],
+)
+def test_a_field_that_is_owned_and_no_longer_wanted_is_seen(forget: Any) -> None:
+    wanted = copy.deepcopy(WANTED)
+    forget(wanted)
+    assert not holds_exactly(wanted, live(), OWNED)
+
+
+def test_the_defaults_booked_with_a_create_do_not_count_as_drift() -> None:
+    owned = copy.deepcopy(OWNED)
+    owned["f:spec"]["f:revisionHistoryLimit"] = {}
+    assert holds(WANTED, live(), owned)
+    assert not holds_exactly(WANTED, live(), owned)
+
+
+def test_ports_that_differ_by_protocol_alone_are_told_apart() -> None:
+    wanted = {"ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}]}
+    stored = {"ports": [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]}
+    item = {".": {}, "f:containerPort": {}}
+    owned = {
+        "f:ports": {
+            'k:{"containerPort":53,"protocol":"TCP"}': item,
+            'k:{"containerPort":53,"protocol":"UDP"}': {**item, "f:protocol": {}},
+        }
+    }
+    assert holds_exactly(wanted, stored, owned)
+
+
+def test_sets_are_compared_by_member() -> None:
+    owned = {"f:finalizers": {".": {}, 'v:"a"': {}}}
+    assert holds_exactly({"finalizers": ["a"]}, {"finalizers": ["b", "a"]}, owned)
+    assert not holds_exactly({"finalizers": ["a", "c"]}, {"finalizers": ["b", "a"]}, owned)
+    assert not holds_exactly({"finalizers": []}, {"finalizers": ["b", "a"]}, owned)
+
+
+def test_true_is_not_one() -> None:
+    assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})

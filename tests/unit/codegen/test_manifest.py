@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apis.cache.v1.memcached import Memcached
+from apis.meta import ApiModel, Column, Resource, Scale, crd
+from manager.codegen import ModelError, custom_resource_definitions
+from tests.support.widget import Widget
+
+
+class Spec(ApiModel):
+    size: int
+
+
+class Status(ApiModel):
+    size: int
+
+
+class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets"):
+    spec: Spec
+    status: Status | None = None
+
+
+@crd(storage=False, served=False, deprecated="use v1")
+class OldGadget(Resource, group="test.example.com", version="v1beta1", kind="Gadget", plural="gadgets"):
+    spec: Spec
+    status: Status | None = None
+
+
+def definition(*kinds: type[Resource]) -> dict[str, Any]:
+    (only,) = custom_resource_definitions(kinds)
+    spec: dict[str, Any] = only["spec"]
+    return spec
+
+
+def version(kind: type[Resource]) -> dict[str, Any]:
+    (only,) = definition(kind)["versions"]
+    found: dict[str, Any] = only
+    return found
+
+
+def test_a_definition_names_its_kind_in_every_form():
+    (widgets,) = custom_resource_definitions([Widget])
+    assert widgets["metadata"] == {"name": "widgets.test.example.com"}
+    assert widgets["spec"]["group"] == "test.example.com"
+    assert widgets["spec"]["scope"] == "Namespaced"
+    assert widgets["spec"]["names"] == {
+        "kind": "Widget",
+        "listKind": "WidgetList",
+        "plural": "widgets",
+        "singular": "widget",
+        "shortNames": ["wd"],
+        "categories": ["things"],
+    }
+
+
+def test_a_kind_is_served_and_stored_with_status_and_age_unless_it_says_otherwise():
+    plain = version(Gadget)
+    assert (plain["name"], plain["served"], plain["storage"]) == ("v1", True, True)
+    assert plain["subresources"] == {"status": {}}
+    assert plain["additionalPrinterColumns"] == [
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+    ]
+    assert "deprecated" not in plain
+
+
+def test_columns_come_in_order_before_the_age():
+    assert version(Widget)["additionalPrinterColumns"] == [
+        {"name": "Mode", "type": "string", "jsonPath": ".spec.mode", "description": "How hard it tries"},
+        {"name": "Happy", "type": "boolean", "jsonPath": ".status.happy", "priority": 1},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ]
+
+
+def test_status_and_age_can_be_left_out():
+    @crd(status=False, age=False, columns=(Column("Size", "integer", ".spec.size", format="int32"),))
+    class Plain(Resource, group="test.example.com", version="v1", plural="plains", namespaced=False):
+        spec: Spec
+
+    assert definition(Plain)["scope"] == "Cluster"
+    assert "subresources" not in version(Plain)
+    assert version(Plain)["additionalPrinterColumns"] == [
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "format": "int32"}
+    ]
+
+
+def test_the_definition_of_memcached_scales_by_size():
+    memcached = version(Memcached)
+    assert memcached["subresources"] == {
+        "status": {},
+        "scale": {
+            "specReplicasPath": ".spec.size",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        },
+    }
+    assert [column["name"] for column in memcached["additionalPrinterColumns"]] == ["Size", "Ready", "Age"]
+    spec = memcached["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert spec["required"] == ["size"]
+    assert spec["properties"]["size"]["minimum"] == 0
+
+
+def test_the_versions_of_a_kind_share_one_definition():
+    versions = definition(OldGadget, Gadget)["versions"]
+    assert [(each["name"], each["served"], each["storage"]) for each in versions] == [
+        ("v1beta1", False, False),
+        ("v1", True, True),
+    ]
+    assert versions[0]["deprecated"] is True
+    assert versions[0]["deprecationWarning"] == "use v1"
+
+
+def test_kinds_have_a_definition_each_in_the_order_they_are_given():
+    names = [each["metadata"]["name"] for each in custom_resource_definitions([Widget, Memcached, Gadget])]
+    assert names == ["widgets.test.example.com", "memcacheds.cache.example.com", "gadgets.test.example.com"]
+
+
+def test_exactly_one_version_is_stored():
+    @crd()
+    class Another(Resource, group="test.example.com", version="v2", kind="Gadget", plural="gadgets"):
+        spec: Spec
+        status: Status | None = None
+
+    with pytest.raises(
+        ModelError, match="Gadget: of the versions v1, v2, exactly one must have storage=True"
+    ):
+        custom_resource_definitions([Gadget, Another])
+    with pytest.raises(ModelError, match="exactly one must have storage=True"):
+        custom_resource_definitions([OldGadget])
+
+
+def test_options_are_those_of_the_very_version_and_not_inherited():
+    class Newer(OldGadget, group="test.example.com", version="v2", kind="Gadget", plural="gadgets"):
+        pass
+
+    assert [each["storage"] for each in definition(OldGadget, Newer)["versions"]] == [False, True]
+
+
+def test_versions_that_do_not_fit_together_are_refused():
+    @crd(storage=False)
+    class Elsewhere(
+        Resource, group="test.example.com", version="v2", kind="Gadget", plural="gadgets", namespaced=False
+    ):
+        spec: Spec
+        status: Status | None = None
+
+    with pytest.raises(ModelError, match="same plural and the same scope"):
+        custom_resource_definitions([Gadget, Elsewhere])
+    with pytest.raises(ModelError, match="a version stands twice: v1, v1"):
+        custom_resource_definitions([Gadget, Gadget])
+
+
+def test_a_kind_of_the_core_group_is_refused():
+    class Core(Resource, version="v1", plural="cores"):
+        spec: Spec
+
+    with pytest.raises(ModelError, match="core group"):
+        custom_resource_definitions([Core])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": (Column("Colour", "string", ".spec.colour"),)}, r"Bad.spec.colour: .*column Colour"),
+        ({"scale": Scale(".spec.size", ".status.replicas")}, r"Bad.status.replicas: .*scale"),
+        ({"scale": Scale(".spec.size", ".status.size", "spec.selector")}, r"Badspec.selector: .*scale"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_refused(options: dict[str, Any], message: str):
+    @crd(**options)
+    class Bad(Resource, group="test.example.com", version="v1", plural="bads"):
+        spec: Spec
+        status: Status | None = None
+
+    with pytest.raises(ModelError, match=message):
+        custom_resource_definitions([Bad])
+
+
+def test_a_kind_without_status_does_not_have_its_subresource():
+    class Stateless(Resource, group="test.example.com", version="v1", plural="stateless"):
+        spec: Spec
+
+    with pytest.raises(ModelError, match="the status subresource"):
+        custom_resource_definitions([Stateless])

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Any
+
+from apis.cache.v1.memcached import Memcached
+from manager.codegen.roles import (
+    editor_role,
+    leader_election_role,
+    manager_role,
+    role_bindings,
+    service_account,
+    viewer_role,
+)
+from manager.rbac import RbacRule
+from tests.support.widget import Widget
+
+
+def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
+    return [verb for rule in role["rules"] if resource in rule["resources"] for verb in rule["verbs"]]
+
+
+def test_the_managers_role_is_for_the_whole_cluster():
+    role = manager_role([RbacRule(("apps",), ("deployments",), ("get",))])
+    assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "manager-role")
+    assert "namespace" not in role["metadata"]
+    assert role["rules"] == [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]}]
+
+
+def test_the_role_for_leader_election_is_for_leases_in_one_namespace():
+    role = leader_election_role()
+    assert (role["kind"], role["metadata"]["name"]) == ("Role", "leader-election-role")
+    assert role["metadata"]["namespace"] == service_account()["metadata"]["namespace"]
+    assert [rule["resources"] for rule in role["rules"]] == [["leases"]]
+
+
+def test_the_service_account_is_bound_to_both_roles():
+    account = service_account()["metadata"]
+    of_manager, of_leader = role_bindings()
+    assert of_manager["roleRef"]["name"] == "manager-role"
+    assert of_leader["roleRef"]["name"] == "leader-election-role"
+    for binding in (of_manager, of_leader):
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+        ]
+
+
+def test_editors_change_and_scale_objects_and_read_their_status():
+    role = editor_role(Memcached)
+    assert role["metadata"]["name"] == "memcached-editor-role"
+    assert {"create", "update", "patch", "delete", "get", "list", "watch"} == set(
+        verbs_of(role, "memcacheds")
+    )
+    assert set(verbs_of(role, "memcacheds/scale")) == {"get", "update", "patch"}
+    assert verbs_of(role, "memcacheds/status") == ["get"]
+
+
+def test_what_does_not_scale_has_no_right_for_it():
+    assert verbs_of(editor_role(Widget), "widgets/scale") == []
+
+
+def test_viewers_only_read():
+    role = viewer_role(Memcached)
+    assert set(verbs_of(role, "memcacheds")) == {"get", "list", "watch"}
+    assert set(verbs_of(role, "memcacheds/status")) == {"get"}

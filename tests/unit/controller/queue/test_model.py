@@ -1,0 +1,218 @@
+"""The queue against a model that is slow, short and obviously right."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+import looptime
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from manager.controller.backoff import KeyBackoff
+from manager.controller.priority import Priority
+from manager.controller.queue import QueueItem, WorkQueue
+from manager.controller.queue.ready import AGED_TURN
+from manager.metrics import Metrics
+
+AGEING = 3.0
+METRICS = Metrics()
+SLACK = 0.001
+KEYS = "abcdef"
+ANY_KEY = st.sampled_from(KEYS)
+ANY_PRIORITY = st.sampled_from(Priority)
+# Whole quarters, which binary fractions and the loop's microseconds both hold exactly.
+ANY_DELAY = st.integers(1, 40).map(lambda quarters: quarters / 4)
+
+
+@dataclass
+class Wish:
+    """That a key be worked on."""
+
+    priority: Priority
+    due: float
+    """Since when, or from when on, it can be taken."""
+    received: float | None = None
+    passed_over: int = 0
+    """How often others were taken while it was aged."""
+
+
+@dataclass
+class Model:
+    """What each key is owed: a run that begins after the wish was made."""
+
+    wishes: dict[str, Wish] = field(default_factory=dict)
+    in_progress: set[str] = field(default_factory=set)
+
+    def add(self, key: str, priority: Priority, due: float, received: float | None) -> None:
+        wish = self.wishes.setdefault(key, Wish(priority, due))
+        wish.priority = max(wish.priority, priority)
+        wish.due = min(wish.due, due)
+        if wish.received is None:
+            wish.received = received
+
+    def takeable(self, now: float) -> set[str]:
+        return {key for key, wish in self.wishes.items() if wish.due <= now and key not in self.in_progress}
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Adds, gets, dones and passing time in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = looptime.new_event_loop(start=0)
+        self.model = Model()
+        self.getters: list[asyncio.Task[None]] = []
+        self.loop.run_until_complete(self._open())
+
+    async def _open(self) -> None:
+        self.queue: WorkQueue[str] = WorkQueue(
+            "model", metrics=METRICS, backoff=KeyBackoff(rng=random.Random(1)), ageing=AGEING
+        )
+
+    def teardown(self) -> None:
+        self.loop.run_until_complete(self._close())
+        self.loop.close()
+
+    async def _close(self) -> None:
+        self.queue.shut_down()
+        await asyncio.gather(*self.getters)
+        assert len(asyncio.all_tasks()) == 1
+        assert not [timer for timer in self.loop._scheduled if not timer.cancelled()]
+
+    @property
+    def now(self) -> float:
+        return self.loop.time()
+
+    def settle(self) -> None:
+        """Let everything happen that can happen now."""
+        self.loop.run_until_complete(self._settle())
+
+    async def _settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        for getter in [getter for getter in self.getters if getter.done()]:
+            self.getters.remove(getter)
+            getter.result()
+
+    async def take(self) -> None:
+        item = await self.queue.get()
+        if item is not None:
+            self.took(item)
+
+    def took(self, item: QueueItem[str]) -> None:
+        takeable = self.model.takeable(self.now)
+        assert item.key in takeable, "handed out too early, twice at once, or unasked"
+        wish = self.model.wishes.pop(item.key)
+        assert (item.priority, item.received) == (wish.priority, wish.received)
+        waited = self.now - wish.due
+        for key in takeable - {item.key}:
+            other = self.model.wishes[key]
+            if other.priority > wish.priority:
+                assert waited > AGEING - SLACK, "a fresh one went before one of a higher priority"
+            if self.now - other.due > AGEING + SLACK:
+                other.passed_over += 1
+                assert other.passed_over <= AGED_TURN * len(KEYS), "starved"
+        self.model.in_progress.add(item.key)
+
+    @rule(key=ANY_KEY, priority=ANY_PRIORITY, event=st.booleans())
+    def add(self, key: str, priority: Priority, event: bool) -> None:
+        received = self.now if event else None
+        self.model.add(key, priority, self.now, received)
+
+        async def act() -> None:
+            self.queue.add(key, priority=priority, received=received)
+
+        self.loop.run_until_complete(act())
+        self.settle()
+
+    @rule(key=ANY_KEY, priority=ANY_PRIORITY, after=ANY_DELAY)
+    def add_delayed(self, key: str, priority: Priority, after: float) -> None:
+        self.model.add(key, priority, self.now + after, None)
+
+        async def act() -> None:
+            self.queue.add(key, priority=priority, after=after)
+
+        self.loop.run_until_complete(act())
+
+    @rule(key=ANY_KEY, priority=ANY_PRIORITY)
+    def add_rate_limited(self, key: str, priority: Priority) -> None:
+        async def act() -> float:
+            return self.queue.add_rate_limited(key, priority=priority)
+
+        delay = self.loop.run_until_complete(act())
+        self.model.add(key, priority, self.now + delay, None)
+
+    @rule(key=ANY_KEY)
+    def forget(self, key: str) -> None:
+        self.queue.forget(key)
+        assert self.queue.retries(key) == 0
+
+    @precondition(lambda self: len(self.getters) < 4)
+    @rule()
+    def get(self) -> None:
+        self.getters.append(self.loop.create_task(self.take()))
+        self.settle()
+
+    @precondition(lambda self: self.getters)
+    @rule(data=st.data())
+    def cancel_a_getter(self, data: st.DataObject) -> None:
+        getter = self.getters.pop(data.draw(st.integers(0, len(self.getters) - 1)))
+        getter.cancel()
+        self.settle()
+        assert getter.cancelled()
+
+    @precondition(lambda self: self.getters)
+    @rule(key=ANY_KEY, priority=ANY_PRIORITY, data=st.data())
+    def cancel_a_getter_as_a_key_comes(self, key: str, priority: Priority, data: st.DataObject) -> None:
+        getter = self.getters.pop(data.draw(st.integers(0, len(self.getters) - 1)))
+        self.model.add(key, priority, self.now, None)
+
+        async def act() -> None:
+            self.queue.add(key, priority=priority)
+            getter.cancel()
+
+        self.loop.run_until_complete(act())
+        self.settle()
+        assert getter.cancelled()
+
+    @precondition(lambda self: self.model.in_progress)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.model.in_progress)))
+        self.model.in_progress.remove(key)
+
+        async def act() -> None:
+            self.queue.done(key)
+
+        self.loop.run_until_complete(act())
+        self.settle()
+
+    @rule(seconds=ANY_DELAY)
+    def pass_time(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+        self.settle()
+
+    @invariant()
+    def nobody_waits_for_a_key_that_is_there(self) -> None:
+        if self.getters:
+            assert not self.model.takeable(self.now)
+
+    @invariant()
+    def every_key_is_where_it_belongs(self) -> None:
+        statistics = self.queue.statistics()
+        takeable = self.model.takeable(self.now)
+        wishes = self.model.wishes
+        assert sum(statistics.ready.values()) == len(self.queue) == len(takeable)
+        assert statistics.processing == len(self.model.in_progress)
+        assert statistics.delayed == sum(wish.due > self.now for wish in wishes.values())
+        assert statistics.dirty == len(wishes) - statistics.delayed - len(takeable)
+        for priority in Priority:
+            assert statistics.ready[priority] == sum(wishes[key].priority == priority for key in takeable)
+        assert statistics.idle_getters == len(self.getters)
+
+
+QueueMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestQueueAgainstModel = QueueMachine.TestCase

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from manager.controller.queue import WorkQueue
+from tests.unit.controller.queue.conftest import MakeQueue
+
+pytestmark = pytest.mark.looptime
+
+
+async def work(queue: WorkQueue[str], worked_on: list[str], *, seconds: float = 1.0) -> None:
+    while (item := await queue.get()) is not None:
+        worked_on.append(item.key)
+        await asyncio.sleep(seconds)
+        queue.done(item.key)
+
+
+async def test_whoever_waits_is_told_that_there_is_nothing_more(make_queue: MakeQueue):
+    queue = make_queue()
+    getting = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(1)
+    queue.shut_down()
+    assert await asyncio.gather(*getting) == [None, None, None]
+    assert await queue.get() is None
+
+
+async def test_without_drain_waiting_keys_are_dropped(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("a")
+    queue.add("b", after=1)
+    queue.shut_down()
+    assert queue.is_shut_down
+    assert await queue.get() is None
+    assert len(queue) == 0
+
+
+async def test_with_drain_waiting_keys_are_worked_off_first(make_queue: MakeQueue):
+    queue = make_queue()
+    worked_on: list[str] = []
+    for key in "abcde":
+        queue.add(key)
+    queue.shut_down(drain=True)
+    await asyncio.gather(work(queue, worked_on), work(queue, worked_on))
+    assert worked_on == ["a", "b", "c", "d", "e"]
+
+
+async def test_with_drain_a_key_that_changed_while_in_progress_is_worked_on_again(make_queue: MakeQueue):
+    queue = make_queue()
+    worked_on: list[str] = []
+    queue.add("a")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(work(queue, worked_on))
+        group.create_task(work(queue, worked_on))
+        await asyncio.sleep(0.5)
+        queue.add("a")
+        queue.shut_down(drain=True)
+    assert worked_on == ["a", "a"]
+
+
+async def test_with_drain_delayed_keys_are_dropped(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("a", after=100)
+    queue.shut_down(drain=True)
+    assert await queue.get() is None
+    assert asyncio.get_running_loop().time() < 1
+
+
+async def test_nothing_can_be_added_after(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("in progress")
+    await queue.get()
+    queue.shut_down(drain=True)
+    queue.add("a")
+    queue.add("b", after=1)
+    queue.add_rate_limited("c")
+    queue.add("in progress")
+    queue.done("in progress")
+    assert await queue.get() is None
+
+
+async def test_a_drain_may_be_cut_short(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("a")
+    queue.add("b")
+    queue.shut_down(drain=True)
+    queue.shut_down()
+    assert await queue.get() is None
+
+
+async def test_work_in_progress_may_still_be_reported_done(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("a")
+    await queue.get()
+    queue.shut_down()
+    queue.done("a")
+    assert queue.statistics().processing == 0
+
+
+async def test_nothing_is_left_behind(make_queue: MakeQueue):
+    loop = asyncio.get_running_loop()
+    queue = make_queue()
+    for number in range(100):
+        queue.add(f"{number}", after=1 + number)
+        queue.add_rate_limited(f"failed {number}")
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.shut_down()
+    assert not [timer for timer in loop._scheduled if not timer.cancelled()]
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert not queue._items
+    assert not queue._getters
+    assert not queue._in_progress
+
+
+async def test_a_busy_life_leaves_no_entries(make_queue: MakeQueue):
+    queue = make_queue()
+    async with asyncio.TaskGroup() as group:
+        worked_on: list[str] = []
+        for _ in range(3):
+            group.create_task(work(queue, worked_on, seconds=0.01))
+        for number in range(300):
+            queue.add(f"{number % 50}")
+            queue.add_rate_limited(f"{number % 50}")
+            await asyncio.sleep(0.005)
+            queue.forget(f"{number % 50}")
+        await asyncio.sleep(60)
+        statistics = queue.statistics()
+        assert (statistics.delayed, statistics.processing, statistics.dirty) == (0, 0, 0)
+        assert statistics.backing_off == 0
+        assert not queue._items
+        queue.shut_down()

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from manager.controller.backoff import KeyBackoff
+from manager.controller.queue import WorkQueue
+from manager.controller.request import Request
+from manager.metrics import Metrics
+
+MakeQueue = Callable[[], WorkQueue[Request]]
+
+
+@pytest.fixture
+def make_queue(metrics: Metrics, rng: random.Random) -> MakeQueue:
+    """A queue belongs to a running loop, so each test makes its own."""
+
+    def make() -> WorkQueue[Request]:
+        return WorkQueue("test", metrics=metrics, backoff=KeyBackoff(rng=rng))
+
+    return make

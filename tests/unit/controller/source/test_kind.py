@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from manager.controller.handler import enqueue_object
+from manager.controller.predicate import all_of, desired_state_changed, label_changed
+from manager.controller.priority import Priority
+from manager.controller.queue import WorkQueue
+from manager.controller.request import Request
+from manager.controller.source import KindSource, Source
+from manager.metrics import Metrics
+from tests.unit.controller.doubles import turns
+from tests.unit.controller.objects import Pod
+from tests.unit.controller.source.conftest import MakeQueue
+from tests.unit.controller.watched import Watched, offline_cache
+
+pytestmark = pytest.mark.looptime
+
+
+@pytest.fixture
+def pods(metrics: Metrics) -> Watched:
+    return Watched(offline_cache(metrics), Pod)
+
+
+@asynccontextmanager
+async def running(source: Source, queue: WorkQueue[Request]) -> AsyncIterator[None]:
+    task = asyncio.create_task(source.run(queue))
+    await turns()
+    yield
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def drain(queue: WorkQueue[Request]) -> list[tuple[str, int, float | None]]:
+    items = []
+    while len(queue):
+        item = await queue.get()
+        assert item is not None
+        queue.done(item.key)
+        items.append((item.key.name, item.priority, item.received))
+    return items
+
+
+async def test_what_is_there_already_comes_at_low_priority_and_what_happens_at_normal(
+    pods: Watched, make_queue: MakeQueue
+):
+    queue = make_queue()
+    pods.listed("a", "b")
+    pods.synced()
+    await asyncio.sleep(3)
+    async with running(KindSource(pods.informer, enqueue_object), queue):
+        await asyncio.sleep(4)
+        pods.put("c")
+        assert await drain(queue) == [
+            ("c", Priority.NORMAL, 7),
+            ("a", Priority.LOW, None),
+            ("b", Priority.LOW, None),
+        ]
+
+
+async def test_what_is_listed_after_the_start_comes_at_low_priority_too(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    source = KindSource(pods.informer, enqueue_object)
+    async with running(source, queue):
+        syncing = asyncio.create_task(source.wait_synced())
+        await turns()
+        pods.listed("a")
+        assert source.problem == "pods: waiting for the first list"
+        await turns()
+        assert not syncing.done()
+        pods.synced()
+        await syncing
+        assert source.problem is None
+        assert await drain(queue) == [("a", Priority.LOW, None)]
+
+
+async def test_a_change_of_what_was_there_raises_its_priority(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    pods.listed("a", "b")
+    pods.synced()
+    async with running(KindSource(pods.informer, enqueue_object), queue):
+        pods.put("b", generation=2)
+        assert [name for name, _, _ in await drain(queue)] == ["b", "a"]
+
+
+async def test_deletions_are_told(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    pods.listed("a")
+    pods.synced()
+    async with running(KindSource(pods.informer, enqueue_object), queue):
+        await drain(queue)
+        pods.delete("a")
+        assert [name for name, _, _ in await drain(queue)] == ["a"]
+
+
+async def test_every_predicate_has_to_let_an_event_pass(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    pods.listed("a")
+    pods.synced()
+    source = KindSource(pods.informer, enqueue_object, predicates=[desired_state_changed, label_changed])
+    async with running(source, queue):
+        await drain(queue)
+        pods.put("a")
+        pods.put("a", generation=2)
+        assert await drain(queue) == []
+        pods.put("a", generation=2, labels={"x": "y"})
+        assert [name for name, _, _ in await drain(queue)] == ["a"]
+
+
+async def test_the_initial_content_is_judged_by_the_predicates_too(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    pods.listed("a")
+    pods.synced()
+    nothing = KindSource(pods.informer, enqueue_object, predicates=[all_of(lambda event: not event.initial)])
+    async with running(nothing, queue):
+        assert await drain(queue) == []
+
+
+async def test_without_a_handler_it_asks_for_nothing_but_is_waited_for(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    source = KindSource(pods.informer, None)
+    async with running(source, queue):
+        syncing = asyncio.create_task(source.wait_synced())
+        await turns()
+        assert not syncing.done()
+        pods.listed("a")
+        pods.synced()
+        await syncing
+        assert len(queue) == 0
+        assert pods.informer.statistics().subscribers == 0
+
+
+async def test_it_ends_its_subscription_when_it_is_cancelled(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    async with running(KindSource(pods.informer, enqueue_object), queue):
+        assert pods.informer.statistics().subscribers == 1
+    assert pods.informer.statistics().subscribers == 0
+    pods.put("a")
+    assert len(queue) == 0
+
+
+async def test_a_large_warm_cache_is_told_in_portions_and_changes_meanwhile_come_through(
+    pods: Watched, make_queue: MakeQueue
+):
+    queue = make_queue()
+    pods.listed(*(f"pod-{number:04}" for number in range(2000)))
+    pods.synced()
+    task = asyncio.create_task(KindSource(pods.informer, enqueue_object).run(queue))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert 0 < len(queue) < 1000
+    pods.put("pod-1999", generation=2)
+    first = await queue.get()
+    assert (first.key.name, first.priority) == ("pod-1999", Priority.NORMAL)
+    pods.delete("pod-1998")
+    await turns(20)
+    assert len(queue) == 1999
+    task.cancel()
+    await asyncio.wait([task])

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import random
+
+from manager.controller.backoff import KeyBackoff
+
+
+def test_each_key_has_a_back_off_of_its_own(rng: random.Random):
+    backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
+    assert [backoff.next_delay("a"), backoff.next_delay("a"), backoff.next_delay("b")] == [1, 2, 1]
+    assert (backoff.retries("a"), backoff.retries("b"), backoff.retries("c")) == (2, 1, 0)
+
+
+def test_a_forgotten_key_starts_over_and_leaves_nothing_behind(rng: random.Random):
+    backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
+    backoff.next_delay("a")
+    backoff.forget("a")
+    backoff.forget("never seen")
+    assert len(backoff) == 0
+    assert backoff.next_delay("a") == 1
+
+
+def test_delays_go_from_five_milliseconds_to_a_thousand_seconds_unless_told_otherwise(rng: random.Random):
+    backoff = KeyBackoff[str](rng=rng)
+    delays = [backoff.next_delay("a") for _ in range(40)]
+    assert 0.005 <= delays[0] <= 0.0055
+    assert 900 <= delays[-1] <= 1000

@@ -1,0 +1,402 @@
+"""The life of a controller."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from itertools import pairwise
+
+import pytest
+
+from manager.controller.controller import Controller
+from manager.controller.options import ControllerOptions
+from manager.controller.priority import Priority
+from manager.controller.queue import WorkQueue
+from manager.controller.request import Request
+from manager.controller.result import Result
+from manager.controller.state import ControllerState
+from manager.metrics import Metrics
+from tests.unit.controller.conftest import LogLines
+from tests.unit.controller.doubles import ManualSource, Reconciler, Running, turns
+
+pytestmark = pytest.mark.looptime
+
+
+def now() -> float:
+    return round(asyncio.get_running_loop().time(), 3)
+
+
+def taking(seconds: float) -> Reconciler:
+    async def act(request: Request) -> Result | None:
+        await asyncio.sleep(seconds)
+        return None
+
+    return Reconciler(act)
+
+
+def controller(reconciler: Reconciler, source: ManualSource, metrics: Metrics) -> Controller:
+    return Controller(
+        "test", reconciler, [source], options=ControllerOptions(), metrics=metrics, rng=random.Random(1)
+    )
+
+
+async def test_nothing_is_reconciled_before_every_source_is_in_sync():
+    first, second = ManualSource(synced=False), ManualSource(synced=False)
+    async with Running(Reconciler(), sources=[first, second]) as running:
+        first.add("a")
+        await asyncio.sleep(10)
+        first.sync()
+        await asyncio.sleep(10)
+        assert running.reconciler.calls == []
+        second.sync()
+        await asyncio.sleep(10)
+        assert running.reconciler.calls == [("a", 20)]
+
+
+async def test_while_it_waits_for_caches_it_says_for_which():
+    first = ManualSource(synced=False, problem="pods: forbidden")
+    same = ManualSource(synced=False, problem="pods: forbidden")
+    other = ManualSource(synced=False, problem="foos: the CRD is not installed")
+    fine = ManualSource()
+    async with Running(Reconciler(), sources=[first, same, other, fine]) as running:
+        problem = running.controller.ready_problem()
+        assert problem == "waiting for caches: pods: forbidden; foos: the CRD is not installed"
+        for source in (first, same, other):
+            source.problem = None
+        assert running.controller.ready_problem() is None
+        for source in (first, same, other):
+            source.sync()
+        await turns()
+        assert running.controller.ready_problem() is None
+
+
+async def test_standby_is_no_problem_and_holds_nothing(metrics: Metrics):
+    standby = controller(Reconciler(), ManualSource(), metrics)
+    assert standby.state is ControllerState.STANDBY
+    assert standby.ready_problem() is None
+    assert standby.statistics().queue is None
+    assert standby.needs_leader_election
+
+
+async def test_as_many_reconciles_run_at_once_as_allowed_and_no_more():
+    async with Running(taking(1), max_concurrent_reconciles=3) as running:
+        running.add(*"abcdefg")
+        await asyncio.sleep(0.5)
+        assert running.sample("controller_runtime_active_workers") == 3
+        assert running.sample("controller_runtime_max_concurrent_reconciles") == 3
+        assert running.controller.statistics().active == 3
+        await asyncio.sleep(10)
+        assert running.reconciler.most_at_once == 3
+        assert running.reconciler.times == [0, 0, 0, 1, 1, 1, 2]
+        assert running.sample("controller_runtime_active_workers") == 0
+
+
+async def test_one_object_is_never_reconciled_twice_at_once():
+    async with Running(taking(1)) as running:
+        for _ in range(25):
+            running.add("a")
+            await asyncio.sleep(0.1)
+        assert running.reconciler.most_at_once == 1
+        await asyncio.sleep(5)
+        # Every change was followed by a run that began after it.
+        assert running.reconciler.times == [0, 1, 2, 3]
+
+
+async def test_live_changes_go_before_the_initial_list():
+    async with Running(taking(1), max_concurrent_reconciles=1) as running:
+        running.add("l1", "l2", "l3", priority=Priority.LOW)
+        await asyncio.sleep(0.5)
+        running.add("live")
+        await asyncio.sleep(10)
+        assert running.reconciler.names == ["l1", "live", "l2", "l3"]
+
+
+async def test_a_backlog_of_reconciles_that_never_wait_does_not_hold_up_the_loop():
+    between: list[int] = []
+
+    async def observe() -> None:
+        while len(running.reconciler.calls) < 1000:
+            between.append(len(running.reconciler.calls))
+            await asyncio.sleep(0)
+
+    async with Running(Reconciler()) as running:
+        running.add(*(f"{number}" for number in range(1000)))
+        await observe()
+    steps = [later - earlier for earlier, later in pairwise(between)]
+    assert max(steps) <= 8  # one per worker
+
+
+async def test_reconciles_keep_to_the_rate_limit():
+    async with Running(Reconciler(), rate_limit=2.0) as running:
+        running.add(*"abcdef")
+        await asyncio.sleep(60)
+        assert running.reconciler.names == list("abcdef")
+        assert running.reconciler.times == [0, 0, 0.5, 1, 1.5, 2]
+
+
+async def test_a_rate_below_one_a_second_is_a_rate_too():
+    async with Running(Reconciler(), rate_limit=0.1) as running:
+        running.add(*"abc")
+        await asyncio.sleep(60)
+        assert running.reconciler.times == [0, 10, 20]
+
+
+async def test_stopping_lets_running_reconciles_finish_and_starts_no_more(log_lines: LogLines):
+    async with Running(taking(10), max_concurrent_reconciles=2) as running:
+        running.add(*"abcd")
+        await asyncio.sleep(5)
+        await running.controller.stop(grace=30)
+        assert now() == 10
+        assert running.reconciler.names == ["a", "b"]
+        assert running.sample("controller_runtime_reconcile_total", result="success") == 2
+        assert running.controller.state is ControllerState.STOPPED
+        assert running.controller.ready_problem() == "stopped"
+        await running.task
+        assert running.sources[0].stopped
+    assert not [line for line in log_lines if line["event"] == "reconciles cancelled"]
+
+
+async def test_what_has_not_finished_by_the_end_of_the_grace_is_cancelled(log_lines: LogLines):
+    cancelled: list[str] = []
+
+    async def act(request: Request) -> Result | None:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            cancelled.append(request.name)
+            raise
+        return None
+
+    async with Running(Reconciler(act)) as running:
+        running.add("a", "b")
+        await asyncio.sleep(1)
+        await running.controller.stop(grace=30)
+        assert now() == 31
+        assert cancelled == ["a", "b"]
+        await running.task
+        assert running.sample("controller_runtime_reconcile_errors_total") == 0
+    [line] = [line for line in log_lines if line["event"] == "reconciles cancelled"]
+    assert (line["count"], line["controller"]) == (2, "test")
+
+
+async def test_stopping_step_by_step():
+    async with Running(taking(10)) as running:
+        running.add("a")
+        await asyncio.sleep(1)
+        running.controller.stop_taking_work()
+        running.add("b")
+        assert running.controller.ready_problem() == "stopping"
+        await running.controller.wait_idle()
+        assert now() == 10
+        await running.task
+        assert running.reconciler.names == ["a"]
+
+
+async def test_an_idle_controller_stops_at_once():
+    async with Running(Reconciler()) as running:
+        await asyncio.sleep(1)
+        await running.controller.stop(grace=30)
+        assert now() == 1
+        await running.task
+
+
+async def test_a_controller_that_waits_for_caches_stops_at_once():
+    async with Running(Reconciler(), sources=[ManualSource(synced=False)]) as running:
+        running.add("a")
+        await asyncio.sleep(1)
+        await running.controller.stop(grace=30)
+        assert now() == 1
+        await running.task
+        assert running.reconciler.calls == []
+
+
+async def test_stopping_just_when_caches_are_in_sync_starts_nothing():
+    source = ManualSource(synced=False)
+    async with Running(Reconciler(), sources=[source]) as running:
+        source.add("a")
+        source.sync()
+        await asyncio.sleep(0)
+        for _ in range(3):  # at whatever step of its start it is
+            running.controller.stop_taking_work()
+            await asyncio.sleep(0)
+        await running.task
+        assert running.controller.state is ControllerState.STOPPED
+
+
+async def test_waiting_for_the_rate_limit_does_not_delay_the_stop():
+    async with Running(Reconciler(), rate_limit=0.01) as running:
+        running.add("a", "b", "c")
+        await asyncio.sleep(1)
+        await running.controller.stop(grace=30)
+        assert now() == 1
+        assert running.reconciler.names == ["a"]
+
+
+async def test_nothing_begins_after_the_stop_though_the_rate_limit_would_let_it():
+    async with Running(taking(20), rate_limit=0.1) as running:
+        running.add("a", "b")
+        await asyncio.sleep(5)
+        await running.controller.stop(grace=30)
+        assert running.reconciler.names == ["a"]
+
+
+async def test_a_controller_stopped_before_it_was_started_never_starts(metrics: Metrics):
+    source = ManualSource()
+    standby = controller(Reconciler(), source, metrics)
+    await standby.stop(grace=30)
+    await standby.wait_idle()
+    await standby.run()
+    assert source.queue is None
+    assert standby.state is ControllerState.STOPPED
+
+
+async def test_stopping_twice_is_stopping_once():
+    async with Running(taking(10)) as running:
+        running.add("a")
+        await asyncio.sleep(1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(running.controller.stop(grace=30))
+            group.create_task(running.controller.stop(grace=3))
+        assert now() == 4
+        await running.controller.stop(grace=30)
+
+
+async def test_it_runs_once_only(metrics: Metrics):
+    async with Running(Reconciler()) as running:
+        with pytest.raises(RuntimeError, match="started twice"):
+            await running.controller.run()
+
+
+async def test_cancelling_it_cancels_reconciles_and_passes_through():
+    seen: list[BaseException] = []
+
+    async def act(request: Request) -> Result | None:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError as error:
+            seen.append(error)
+            raise
+        return None
+
+    async with Running(Reconciler(act)) as running:
+        running.add("a")
+        await asyncio.sleep(1)
+        running.task.cancel()
+        await asyncio.wait([running.task])
+        assert running.task.cancelled()
+        assert len(seen) == 1
+        assert running.sources[0].stopped
+        assert running.sample("controller_runtime_reconcile_errors_total") == 0
+        assert running.controller.state is ControllerState.STOPPED
+
+
+async def test_a_reconciler_that_swallows_the_cancellation_gets_no_more_work():
+    async def act(request: Request) -> Result | None:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+        return None
+
+    async with Running(Reconciler(act), max_concurrent_reconciles=1) as running:
+        running.add("a", "b")
+        await asyncio.sleep(1)
+        running.task.cancel()
+        await asyncio.wait([running.task])
+        assert now() == 2
+        assert running.reconciler.names == ["a"]
+
+
+async def test_a_failure_while_being_cancelled_does_not_keep_the_worker_alive():
+    async def act(request: Request) -> Result | None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            raise OSError("could not clean up")
+        return None
+
+    async with Running(Reconciler(act), max_concurrent_reconciles=1) as running:
+        running.add("a", "b")
+        await asyncio.sleep(1)
+        running.task.cancel()
+        await asyncio.wait([running.task])
+        assert running.reconciler.names == ["a"]
+
+
+async def test_a_source_that_fails_ends_the_controller():
+    class Broken(ManualSource):
+        async def run(self, queue: WorkQueue[Request]) -> None:
+            await asyncio.sleep(5)
+            raise OSError("no more of this")
+
+    async with Running(taking(100), sources=[ManualSource(), Broken()]) as running:
+        running.add("a")
+        await asyncio.wait([running.task])
+        assert now() == 5
+        error = running.task.exception()
+        assert isinstance(error, ExceptionGroup)
+        assert "no more of this" in repr(error)
+        assert running.reconciler.running == 0
+
+
+async def test_nothing_of_it_is_left_when_it_has_stopped():
+    loop = asyncio.get_running_loop()
+
+    async def act(request: Request) -> Result | None:
+        if request.name.startswith("bad"):
+            raise OSError("bad")
+        return Result(requeue_after=3600)
+
+    async with Running(Reconciler(act), sources=[ManualSource(), ManualSource()]) as running:
+        running.add(*(f"good {number}" for number in range(50)), *(f"bad {number}" for number in range(50)))
+        await asyncio.sleep(5)
+        await running.controller.stop(grace=30)
+        await running.task
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert not [timer for timer in loop._scheduled if not timer.cancelled()]
+
+
+async def test_a_resolved_object_leaves_no_entries():
+    async def act(request: Request) -> Result | None:
+        if len(running.reconciler.calls) <= 100:
+            raise OSError("not yet")
+        return None
+
+    async with Running(Reconciler(act)) as running:
+        running.add(*(f"{number}" for number in range(50)))
+        await asyncio.sleep(60)
+        queue = running.controller.statistics().queue
+        assert queue is not None
+        assert (queue.backing_off, queue.delayed, queue.processing, queue.dirty) == (0, 0, 0, 0)
+
+
+async def test_its_tasks_are_named_after_it():
+    async with Running(Reconciler(), max_concurrent_reconciles=2):
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        assert {"test-source-0", "test-worker-0", "test-worker-1"} <= names
+
+
+async def test_all_its_series_are_there_from_the_start(metrics: Metrics):
+    controller(Reconciler(), ManualSource(), metrics)
+    for result in ("success", "error", "requeue", "requeue_after"):
+        labels = {"controller": "test", "result": result}
+        assert metrics.registry.get_sample_value("controller_runtime_reconcile_total", labels) == 0
+    for name in ("errors", "panics", "timeouts"):
+        series = f"controller_runtime_reconcile_{name}_total"
+        assert metrics.registry.get_sample_value(series, {"controller": "test"}) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_concurrent_reconciles": 0},
+        {"reconcile_timeout": 0.0},
+        {"rate_limit": -1.0},
+        {"resync_period": 0.0},
+        {"backoff_base": 0.0},
+        {"backoff_base": 10.0, "backoff_cap": 1.0},
+    ],
+)
+async def test_options_that_make_no_sense_are_refused_by_name(wrong: dict[str, float]):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        ControllerOptions(**wrong)  # type: ignore[arg-type]

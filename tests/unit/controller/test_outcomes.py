@@ -1,0 +1,446 @@
+"""What becomes of a request after its reconcile."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from itertools import pairwise
+
+import pytest
+from pydantic import ValidationError
+
+from apis.meta import ObjectKey
+from manager.client import Undecodable
+from manager.controller.errors import TerminalError
+from manager.controller.priority import Priority
+from manager.controller.request import Request
+from manager.controller.result import Result
+from manager.kube.errors import Conflict, ServiceUnavailable
+from manager.logs import reconcile_log
+from tests.unit.controller.conftest import LogLines
+from tests.unit.controller.doubles import Reconciler, Running, turns
+from tests.unit.controller.objects import Pod
+
+pytestmark = pytest.mark.looptime
+
+TOTAL = "controller_runtime_reconcile_total"
+ERRORS = "controller_runtime_reconcile_errors_total"
+TERMINAL = "controller_runtime_terminal_reconcile_errors_total"
+PANICS = "controller_runtime_reconcile_panics_total"
+TIMEOUTS = "controller_runtime_reconcile_timeouts_total"
+
+
+def answering(*answers: Result | BaseException | None) -> Reconciler:
+    """Answers with these in turn, and with None from then on."""
+    left = list(answers)
+
+    async def act(request: Request) -> Result | None:
+        answer = left.pop(0) if left else None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return Reconciler(act)
+
+
+async def test_nothing_more_happens_after_success():
+    async with Running(answering()) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        assert running.reconciler.names == ["a"]
+        assert running.sample(TOTAL, result="success") == 1
+        assert running.sample(ERRORS) == 0
+
+
+async def test_an_empty_result_is_a_success():
+    async with Running(answering(Result())) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        assert running.reconciler.names == ["a"]
+        assert running.sample(TOTAL, result="success") == 1
+
+
+async def test_requeue_after_calls_again_after_that_time():
+    async with Running(answering(Result(requeue_after=30))) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        assert running.reconciler.times == [0, 30]
+        assert running.sample(TOTAL, result="requeue_after") == 1
+        assert running.sample(TOTAL, result="success") == 1
+
+
+async def test_requeue_after_starts_the_back_off_afresh():
+    answers = (OSError(), OSError(), OSError(), Result(requeue_after=10), OSError())
+    async with Running(answering(*answers)) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        times = running.reconciler.times
+        assert times[5] - times[4] == pytest.approx(0.0055, abs=0.001)
+
+
+async def test_requeue_calls_again_with_a_growing_back_off():
+    async with Running(answering(*[Result(requeue=True)] * 4)) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        times = running.reconciler.times
+        gaps = [later - earlier for earlier, later in pairwise(times)]
+        assert gaps == pytest.approx([0.005, 0.01, 0.02, 0.04], rel=0.3)
+        assert running.sample(TOTAL, result="requeue") == 4
+
+
+async def test_a_moment_that_has_passed_means_soon_and_not_never_and_not_in_a_tight_loop():
+    async with Running(answering(*[Result(requeue_after=-1.0)] * 3)) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        times = running.reconciler.times
+        assert len(times) == 4
+        assert times[-1] == pytest.approx(0.035, rel=0.3)
+        assert running.sample(TOTAL, result="requeue") == 3
+
+
+@pytest.mark.parametrize("seconds", [math.inf, math.nan])
+def test_a_time_that_never_comes_is_refused(seconds: float):
+    with pytest.raises(ValueError, match="requeue_after"):
+        Result(requeue_after=seconds)
+
+
+async def test_a_change_calls_again_before_the_time_asked_for():
+    async with Running(answering(Result(requeue_after=30))) as running:
+        running.add("a")
+        await asyncio.sleep(10)
+        running.add("a")
+        await asyncio.sleep(1000)
+        assert running.reconciler.times == [0, 10]
+
+
+@pytest.mark.parametrize(
+    ("answer", "order"),
+    [
+        (Result(requeue_after=1), ["a", "blocker", "b", "a"]),
+        (Result(requeue_after=1, priority=Priority.HIGH), ["a", "blocker", "a", "b"]),
+    ],
+)
+async def test_the_next_call_keeps_the_priority_unless_told_otherwise(answer: Result, order: list[str]):
+    async def act(request: Request) -> Result | None:
+        if request.name == "blocker":
+            await asyncio.sleep(5)
+        return answer if request.name == "a" and len(running.reconciler.calls) == 1 else None
+
+    async with Running(Reconciler(act), max_concurrent_reconciles=1) as running:
+        running.add("a", priority=Priority.LOW)
+        await turns()
+        running.add("blocker")
+        await asyncio.sleep(2)
+        running.add("b")
+        await asyncio.sleep(5)
+        assert running.reconciler.names == order
+
+
+async def test_an_error_is_retried_with_back_off_until_it_is_gone():
+    async with Running(answering(*[ServiceUnavailable(503)] * 3)) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        assert len(running.reconciler.calls) == 4
+        assert running.reconciler.times[-1] == pytest.approx(0.035, rel=0.3)
+        assert running.sample(TOTAL, result="error") == 3
+        assert running.sample(ERRORS) == 3
+        assert running.sample(PANICS) == 0
+        assert running.controller.statistics().queue.backing_off == 0
+
+
+async def test_a_change_retries_at_once():
+    async with Running(answering(*[OSError()] * 12)) as running:
+        running.add("a")
+        await asyncio.sleep(3)
+        before = len(running.reconciler.calls)
+        running.add("a")
+        await turns()
+        assert len(running.reconciler.calls) == before + 1
+
+
+async def test_a_terminal_error_is_counted_and_not_retried():
+    async with Running(answering(OSError(), TerminalError("no such flavour"))) as running:
+        running.add("a")
+        await asyncio.sleep(5000)
+        assert len(running.reconciler.calls) == 2
+        assert running.sample(TERMINAL) == 1
+        assert running.sample(ERRORS) == 2
+        assert running.sample(TOTAL, result="error") == 2
+        assert running.controller.statistics().queue.backing_off == 0
+
+
+async def test_an_object_that_is_not_of_its_models_shape_is_not_tried_again():
+    with pytest.raises(ValidationError) as caught:
+        Pod.decode(b'{"metadata": {"name": 1}}')
+    async with Running(answering(Undecodable("Pod", ObjectKey("ns", "a"), caught.value))) as running:
+        running.add("a")
+        await asyncio.sleep(5000)
+        assert len(running.reconciler.calls) == 1
+        assert running.sample(TERMINAL) == 1
+
+
+async def test_a_group_is_terminal_only_if_all_in_it_is():
+    all_terminal = ExceptionGroup("both", [TerminalError("a"), TerminalError("b")])
+    one_terminal = ExceptionGroup("both", [TerminalError("a"), OSError("b")])
+    async with Running(answering(all_terminal)) as running:
+        running.add("a")
+        await asyncio.sleep(5000)
+        assert len(running.reconciler.calls) == 1
+    async with Running(answering(one_terminal)) as running:
+        running.add("a")
+        await asyncio.sleep(5000)
+        assert len(running.reconciler.calls) == 2
+
+
+def overflow(depth: int = 0) -> int:
+    return overflow(depth + 1) + 1
+
+
+async def recurse(request: Request) -> Result | None:
+    overflow()
+    return None
+
+
+async def test_faults_of_the_program_are_caught_counted_and_retried():
+    faults = [TypeError("x"), KeyError("x"), AttributeError("x"), AssertionError(), ZeroDivisionError()]
+    async with Running(answering(*faults)) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        assert len(running.reconciler.calls) == len(faults) + 1
+        assert running.sample(PANICS) == len(faults)
+        assert running.sample(ERRORS) == len(faults)
+
+
+async def test_endless_recursion_is_survived():
+    async with Running(Reconciler(recurse)) as running:
+        running.add("a")
+        await asyncio.sleep(0.05)
+        assert running.sample(PANICS) == len(running.reconciler.calls)
+        assert len(running.reconciler.calls) > 2
+        assert not running.task.done()
+
+
+async def test_an_answer_of_the_wrong_type_is_a_fault_of_the_program():
+    async with Running(answering("done")) as running:  # type: ignore[arg-type]
+        running.add("a")
+        await asyncio.sleep(1000)
+        assert running.sample(PANICS) == 1
+        assert running.sample(TOTAL, result="success") == 1
+
+
+async def test_a_reconciler_that_is_not_a_coroutine_is_a_fault_of_the_program():
+    class Plain:
+        def reconcile(self, request: Request) -> None:
+            return None
+
+    running = Running(Plain())  # type: ignore[arg-type]
+    async with running:
+        running.add("a")
+        await turns()
+        assert running.sample(PANICS) == 1
+
+
+class Odd(BaseException):
+    """Neither an error nor known to asyncio."""
+
+
+async def test_a_group_of_base_exceptions_is_a_failure_like_any_other():
+    async with Running(answering(BaseExceptionGroup("odd", [Odd(), OSError()]))) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        assert running.sample(ERRORS) == 1
+        assert running.sample(TOTAL, result="success") == 1
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+async def test_a_wish_to_exit_ends_the_controller(wrapped: bool):
+    running = Running(answering(BaseExceptionGroup("stop", [SystemExit(1)]) if wrapped else Odd()))
+    async with running:
+        running.add("a")
+        await asyncio.wait([running.task])
+    with pytest.raises(BaseExceptionGroup):
+        running.task.result()
+
+
+async def test_a_cancellation_that_nobody_asked_for_is_a_failure():
+    async def wait_for_something_cancelled(request: Request) -> Result | None:
+        other = asyncio.create_task(asyncio.sleep(10))
+        other.cancel()
+        await other
+        return None
+
+    async with Running(Reconciler(wait_for_something_cancelled)) as running:
+        running.add("a")
+        await asyncio.sleep(0.1)
+        assert len(running.reconciler.calls) > 2
+        assert running.sample(ERRORS) == len(running.reconciler.calls)
+        assert not running.task.done()
+
+
+async def hang(request: Request) -> Result | None:
+    await asyncio.sleep(10_000)
+    return None
+
+
+async def test_a_reconcile_that_takes_too_long_is_cancelled_counted_and_retried():
+    async with Running(Reconciler(hang), reconcile_timeout=60) as running:
+        running.add("a")
+        await asyncio.sleep(150)
+        assert running.reconciler.times == pytest.approx([0, 60, 120], abs=0.1)
+        assert running.sample(TIMEOUTS) == 2
+        assert running.sample(ERRORS) == 2
+        assert running.sample(PANICS) == 0
+
+
+async def test_a_time_out_counts_though_its_cancellation_was_swallowed():
+    async def stubborn(request: Request) -> Result | None:
+        try:
+            await asyncio.sleep(10_000)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+        return None
+
+    async with Running(Reconciler(stubborn), reconcile_timeout=60) as running:
+        running.add("a")
+        await asyncio.sleep(100)
+        assert running.sample(TIMEOUTS) == 1
+        assert running.sample(TOTAL, result="success") == 0
+        assert running.reconciler.times == pytest.approx([0, 61], abs=0.1)
+
+
+async def test_a_time_out_counts_though_something_else_failed_on_the_way_out():
+    async def failing_cleanup(request: Request) -> Result | None:
+        try:
+            await asyncio.sleep(10_000)
+        finally:
+            raise OSError("could not clean up")
+        return None
+
+    async with Running(Reconciler(failing_cleanup), reconcile_timeout=60) as running:
+        running.add("a")
+        await asyncio.sleep(61)
+        assert running.sample(TIMEOUTS) == 1
+        assert running.sample(ERRORS) == 1
+
+
+async def test_a_time_out_of_the_reconciler_s_own_is_an_ordinary_error():
+    async def impatient(request: Request) -> Result | None:
+        async with asyncio.timeout(1):
+            await asyncio.sleep(10)
+        return None
+
+    async with Running(Reconciler(impatient), reconcile_timeout=60) as running:
+        running.add("a")
+        await asyncio.sleep(1.003)
+        assert running.sample(TIMEOUTS) == 0
+        assert running.sample(ERRORS) == 1
+
+
+async def test_without_a_limit_a_reconcile_may_take_forever():
+    async with Running(Reconciler(hang), reconcile_timeout=None) as running:
+        running.add("a")
+        await asyncio.sleep(9_999)
+        assert running.sample(ERRORS) == 0
+
+
+async def test_a_failure_is_one_line_with_the_object_the_id_and_the_error(log_lines: LogLines):
+    async with Running(answering(ServiceUnavailable(503, "", "etcd is on holiday"))) as running:
+        running.add("a")
+        await turns()
+    [line] = [line for line in log_lines if line["event"] == "reconcile failed"]
+    assert line["log_level"] == "error"
+    assert (line["controller"], line["namespace"], line["name"]) == ("test", "ns", "a")
+    assert (line["error"], line["error_type"]) == ("etcd is on holiday", "ServiceUnavailable")
+    assert line["retry_in"] == pytest.approx(0.005, rel=0.2)
+    assert line["retries"] == 0
+    assert len(line["reconcile_id"]) == 16
+    assert "exc_info" not in line
+
+
+async def test_only_an_unexpected_exception_comes_with_its_traceback(log_lines: LogLines):
+    surprise = RuntimeError("who would have thought")
+    async with Running(answering(surprise, TerminalError("no"), OSError("disk"))) as running:
+        running.add("a")
+        await asyncio.sleep(1)
+        running.add("a")
+        await asyncio.sleep(1)
+    lines = [line for line in log_lines if line["event"] == "reconcile failed"]
+    assert [line.get("exc_info") for line in lines] == [surprise, None, None]
+    assert "retry_in" not in lines[1]
+
+
+async def test_a_lost_race_is_no_error_in_the_log_unless_it_is_lost_again_and_again(log_lines: LogLines):
+    async with Running(answering(*[Conflict(409, "Conflict", "changed")] * 7)) as running:
+        running.add("a")
+        await asyncio.sleep(10)
+    levels = [line["log_level"] for line in log_lines if line["event"] == "reconcile failed"]
+    assert levels == ["info"] * 5 + ["error"] * 2
+
+
+async def test_a_time_out_shows_where_it_hung(log_lines: LogLines):
+    async with Running(Reconciler(hang), reconcile_timeout=60) as running:
+        running.add("a")
+        await asyncio.sleep(61)
+    [line] = [line for line in log_lines if line["event"] == "reconcile timed out"]
+    assert line["timeout"] == 60
+    assert isinstance(line["exc_info"], TimeoutError)
+
+
+async def test_the_errors_of_a_group_are_all_told(log_lines: LogLines):
+    group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
+    async with Running(answering(group)) as running:
+        running.add("a")
+        await turns()
+    [line] = [line for line in log_lines if line["event"] == "reconcile failed"]
+    assert line["error"] == "one; two; KeyError"
+
+
+async def test_when_everything_fails_the_log_is_not_flooded(log_lines: LogLines):
+    async def fail(request: Request) -> Result | None:
+        raise OSError("the server is gone")
+
+    async with Running(Reconciler(fail)) as running:
+        running.add(*(f"{number}" for number in range(300)))
+        await asyncio.sleep(10)
+        assert running.sample(ERRORS) > 2_500
+    lines = [line for line in log_lines if line["event"] == "reconcile failed"]
+    assert 150 <= len(lines) <= 205
+    withheld = sum(line.get("lines_withheld", 0) for line in lines)
+    assert withheld + len(lines) > 0.9 * running.sample(ERRORS)
+
+
+async def test_what_a_reconciler_logs_carries_its_request_and_id(log_lines: LogLines):
+    async def chatty(request: Request) -> Result | None:
+        reconcile_log().info("hello")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(say_more())
+        return None
+
+    async def say_more() -> None:
+        reconcile_log().info("hello from a task")
+
+    async with Running(Reconciler(chatty)) as running:
+        running.add("a", "b")
+        await turns()
+    hellos = [line for line in log_lines if line["event"].startswith("hello")]
+    assert [line["name"] for line in hellos] == ["a", "b", "a", "b"]
+    assert all(line["controller"] == "test" and line["namespace"] == "ns" for line in hellos)
+    ids = [line["reconcile_id"] for line in hellos]
+    assert ids[:2] == ids[2:]
+    assert len(set(ids)) == 2
+
+
+async def test_reconciles_are_timed_from_the_event_that_caused_them():
+    async def slow(request: Request) -> Result | None:
+        await asyncio.sleep(2)
+        return None
+
+    async with Running(Reconciler(slow), max_concurrent_reconciles=1) as running:
+        now = asyncio.get_running_loop().time()
+        running.add("a", received=now)
+        running.add("b", received=now)
+        running.add("c")
+        await asyncio.sleep(10)
+        assert running.sample("operator_manager_event_to_reconcile_seconds_sum") == pytest.approx(2)
+        assert running.sample("operator_manager_event_to_reconcile_seconds_count") == 2
+        assert running.sample("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(6)

@@ -1,0 +1,54 @@
+"""A cache without a server: the test says what the watches tell."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+import msgspec
+
+from apis.meta import ObjectKey, Resource
+from manager.cache import Cache, Informer
+from manager.metrics import Metrics
+from tests.unit.controller.objects import raw
+
+
+def offline_cache(metrics: Metrics) -> Cache:
+    return Cache(
+        cast("Any", None), cast("Any", None), field_manager="test", metrics=metrics, rng=random.Random(1)
+    )
+
+
+class Watched:
+    """One kind in a cache without a server."""
+
+    def __init__(self, cache: Cache, kind: type[Resource], *, metadata_only: bool = False) -> None:
+        self.kind = kind
+        self.informer: Informer = cache.informer(kind, metadata_only=metadata_only)
+        self._intake = self.informer._intakes[0]
+        self._version = 1
+        self._intake.begin_list()
+
+    def listed(self, *names: str, **metadata: Any) -> None:
+        """These come as part of the first list, which is not complete yet."""
+        for name in names:
+            self._intake.list_item(msgspec.Raw(self._object(name, metadata)))
+
+    def synced(self) -> None:
+        """The first list is complete."""
+        self._version += 1
+        self._intake.finish_list(self._version)
+
+    def put(self, name: str, **metadata: Any) -> None:
+        """The object is created or changed."""
+        self._intake.event("MODIFIED", msgspec.Raw(self._object(name, metadata)))
+
+    def delete(self, name: str) -> None:
+        """The object is deleted."""
+        record = self.informer.get(ObjectKey("ns", name))
+        assert record is not None
+        self.informer.observe_delete(record.key, record.uid, b'{"kind":"Status","apiVersion":"v1"}')
+
+    def _object(self, name: str, metadata: dict[str, Any]) -> bytes:
+        self._version += 1
+        return raw(name, version=self._version, kind=self.kind, **metadata)

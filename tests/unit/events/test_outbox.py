@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from manager.kube.errors import KubeError
+from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Unreached
+from tests.unit.events.conftest import EVENTS, WRITES, Bench, widget
+
+pytestmark = pytest.mark.looptime
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def write_for(bench: Bench, seconds: float) -> None:
+    """Keep a write in flight for so long, as busy workers do: one after the other without a pause."""
+    bench.wire.on("POST", WRITES, Delayed(0.1, Reply()))
+    until = now() + seconds
+    while now() < until:
+        await bench.transport.request("POST", WRITES)
+
+
+async def test_an_event_is_sent_soon_when_nothing_else_is_written(bench: Bench):
+    await asyncio.sleep(10)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    await asyncio.sleep(0.1)
+    assert len(bench.wire.sent("POST", EVENTS)) == 1
+
+
+async def test_an_event_waits_while_other_writes_are_in_flight(bench: Bench):
+    writing = asyncio.ensure_future(write_for(bench, 0.7))
+    await asyncio.sleep(0.01)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    await asyncio.sleep(0.6)
+    assert not bench.wire.sent("POST", EVENTS)
+    await writing
+    await asyncio.sleep(0.1)
+    assert len(bench.wire.sent("POST", EVENTS)) == 1
+
+
+async def test_events_are_not_put_off_for_ever_by_other_writes(bench: Bench):
+    writing = asyncio.ensure_future(write_for(bench, 20))
+    for number in range(50):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    await asyncio.sleep(15)
+    assert 13 <= len(bench.wire.sent("POST", EVENTS)) <= 16
+    await writing
+
+
+async def test_one_event_is_sent_at_a_time(bench: Bench):
+    bench.wire.on("POST", EVENTS, Delayed(0.5, bench.server.create))
+    for number in range(10):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    most = 0
+    for _ in range(60):
+        await asyncio.sleep(0.1)
+        most = max(most, bench.transport.writes_in_flight)
+    assert most == 1
+    assert len(bench.server.events) == 10
+
+
+async def test_events_are_sent_at_a_bounded_rate():
+    bench = Bench(rate=5, burst=10)
+    bench.start()
+    for number in range(100):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    await asyncio.sleep(10)
+    assert 55 <= len(bench.server.events) <= 61
+    await bench.stop()
+
+
+async def test_when_too_many_wait_the_oldest_go():
+    bench = Bench(capacity=10)
+    for number in range(25):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    bench.start()
+    names = [event["involvedObject"]["name"] for event in await bench.settled()]
+    assert names == [f"w{number}" for number in range(15, 25)]
+    assert bench.outcome("overflow") == 15
+    bench.recorder.event(widget("w0"), "Normal", "Created", "x")
+    assert (await bench.settled())[-1]["count"] == 2, "what was dropped still counts"
+    await bench.stop()
+
+
+@pytest.mark.parametrize("fault", [Unreached(), LostBefore(), Reply.status(500), Reply.status(503)])
+async def test_an_event_that_fails_is_tried_again(bench: Bench, fault: Reply):
+    bench.wire.on("POST", EVENTS, fault, fault, bench.server.create)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    assert len(await bench.settled()) == 1
+    assert bench.outcome("created") == 1
+
+
+async def test_an_event_that_was_stored_although_the_answer_was_lost_is_stored_once(bench: Bench):
+    bench.wire.on("POST", EVENTS, LostAfter(bench.server.create), bench.server.create)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["count"] == 1
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["count"] == 2
+
+
+async def test_an_event_that_fails_again_and_again_makes_room_for_the_next(bench: Bench):
+    bench.wire.on("POST", EVENTS, *[Unreached()] * 5, bench.server.create)
+    bench.recorder.event(widget("w1"), "Normal", "Created", "x")
+    bench.recorder.event(widget("w2"), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["involvedObject"]["name"] == "w2"
+    assert bench.outcome("failed") == 1
+
+
+@pytest.mark.parametrize(
+    "answer", [Reply.status(403, "Forbidden"), Reply.status(404, "NotFound"), Reply.status(422)]
+)
+async def test_an_event_that_the_server_refuses_is_dropped(bench: Bench, answer: Reply):
+    bench.wire.on("POST", EVENTS, answer, bench.server.create)
+    bench.recorder.event(widget("w1"), "Normal", "Created", "x")
+    bench.recorder.event(widget("w2"), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["involvedObject"]["name"] == "w2"
+    assert bench.outcome("refused") == 1
+
+
+async def test_an_event_that_the_server_has_forgotten_is_created_anew(bench: Bench):
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    await bench.settled()
+    bench.server.events.clear()
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["count"] == 2
+    assert [sent.method for sent in bench.wire.requests] == ["POST", "PATCH", "POST"]
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    await bench.settled()
+    assert bench.wire.requests[-1].method == "PATCH"
+
+
+async def test_a_flush_sends_all_that_waits_whatever_the_rate(bench: Bench):
+    for number in range(500):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    started = now()
+    assert await bench.recorder.flush(2.0)
+    assert now() - started < 0.1
+    assert len(bench.server.events) == 500
+
+
+async def test_a_flush_ends_when_its_time_is_up(bench: Bench):
+    bench.wire.on("POST", EVENTS, Stall())
+    for number in range(5):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    started = now()
+    assert not await bench.recorder.flush(2.0)
+    assert now() - started == pytest.approx(2.0)
+    await bench.stop()
+    assert bench.outcome("unsent") == 5
+
+
+async def test_a_flush_with_nothing_to_send_returns_at_once(bench: Bench):
+    started = now()
+    assert await bench.recorder.flush(2.0)
+    assert now() == started
+
+
+async def test_after_a_fence_waiting_events_are_dropped_and_nothing_is_sent(bench: Bench):
+    for number in range(5):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    bench.transport.fence("another one leads")
+    assert await bench.recorder.flush(2.0)
+    assert not bench.wire.requests
+    assert bench.outcome("refused") == 5
+
+
+async def test_events_do_not_keep_the_process_awake_when_there_are_none(bench: Bench):
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(1)
+    timers = len([handle for handle in loop._scheduled if not handle.cancelled()])  # type: ignore[attr-defined]
+    assert timers == 0
+
+
+async def test_a_recorder_is_of_use_while_the_server_is_away(bench: Bench):
+    bench.wire.on("POST", EVENTS, *[Unreached()] * 3, bench.server.create)
+    bench.recorder.event(widget("w1"), "Warning", "Failed", "x")
+    await asyncio.sleep(1)
+    for _ in range(10):
+        bench.recorder.event(widget("w1"), "Warning", "Failed", "x")
+    (event,) = await bench.settled()
+    assert event["count"] == 11
+
+
+async def test_a_failing_write_of_others_does_not_block_events(bench: Bench):
+    bench.wire.on("POST", WRITES, LostBefore())
+    with pytest.raises(KubeError):
+        await bench.transport.request("POST", WRITES)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    assert len(await bench.settled()) == 1

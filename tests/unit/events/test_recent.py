@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from manager.events.recent import Recent
+
+
+def test_what_is_asked_for_is_made_once():
+    recent: Recent[str, list[int]] = Recent(3)
+    first = recent.get_or_add("a", list)
+    assert recent.get_or_add("a", list) is first
+    assert len(recent) == 1
+
+
+def test_what_was_not_asked_for_longest_is_forgotten():
+    recent: Recent[str, list[str]] = Recent(3)
+    for key in "abca":
+        recent.get_or_add(key, list).append(key)
+    recent.get_or_add("d", list)
+    assert len(recent) == 3
+    assert recent.get_or_add("a", list) == ["a", "a"]
+    assert recent.get_or_add("b", list) == []

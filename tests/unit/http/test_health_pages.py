@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from manager.health import Health
+from manager.http.health_pages import health_pages
+from tests.unit.http.conftest import ServePages, Site
+
+PLAIN = "text/plain; charset=utf-8"
+
+
+@pytest.fixture
+async def site(serve_pages: ServePages) -> Site:
+    health = Health()
+    health.add_liveness("loop", lambda: None)
+    health.add_readiness("cache", lambda: "Pod is not synced")
+    return await serve_pages(health_pages(health))
+
+
+async def test_a_healthy_process_says_ok(site: Site):
+    answer = await site.get("/healthz")
+    assert (answer.status, answer.content_type, answer.text) == (200, PLAIN, "ok")
+
+
+async def test_verbose_shows_every_check(site: Site):
+    answer = await site.get("/healthz?verbose")
+    assert answer.text == "[+]ping ok\n[+]loop ok\nhealthz check passed\n"
+    assert (await site.get("/healthz?verbose=true")).text == answer.text
+
+
+async def test_what_fails_is_shown_without_asking(site: Site):
+    answer = await site.get("/readyz")
+    assert answer.status == 500
+    assert answer.text == "[+]ping ok\n[-]cache failed: Pod is not synced\nreadyz check failed\n"
+
+
+async def test_a_trailing_slash_makes_no_difference(site: Site):
+    assert await site.get("/readyz/") == await site.get("/readyz")
+
+
+async def test_a_check_can_be_excluded(site: Site):
+    assert (await site.get("/readyz?exclude=cache")).text == "ok"
+
+
+async def test_several_checks_can_be_excluded_and_unknown_ones_are_warned_about(site: Site):
+    answer = await site.get("/readyz?verbose&exclude=cache&exclude=nope")
+    assert answer.status == 200
+    assert "[+]cache excluded: ok" in answer.text
+    assert 'no matches for "nope"' in answer.text
+
+
+async def test_each_check_has_a_path(site: Site):
+    good, bad = await site.get("/readyz/ping"), await site.get("/readyz/cache")
+    assert (good.status, good.text) == (200, "ok")
+    assert (bad.status, bad.text) == (500, "Pod is not synced\n")
+    assert (await site.get("/healthz/loop?verbose")).text == "[+]loop ok\n"
+
+
+async def test_an_unknown_check_is_not_found(site: Site):
+    assert (await site.get("/readyz/nope")).status == 404
+    assert (await site.get("/healthz/cache")).status == 404
+
+
+async def test_only_reading_is_possible(site: Site):
+    assert (await site.get("/healthz", method="HEAD")).status == 200
+    assert (await site.get("/healthz", method="POST")).status == 405

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
+from prometheus_client.parser import text_string_to_metric_families as read_plain
+
+from manager.http.metrics_page import exposition, metrics_page
+from manager.metrics import Metrics
+from tests.unit.http.conftest import ServePages, Site
+
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.3"
+)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    metrics = Metrics()
+    metrics.reconcile_total.labels("memcached", "success").inc(3)
+    metrics.reconcile_time.labels("memcached").observe(0.2)
+    return metrics
+
+
+@pytest.fixture
+async def site(serve_pages: ServePages, metrics: Metrics) -> Site:
+    return await serve_pages({"/metrics": metrics_page(metrics)})
+
+
+@pytest.mark.parametrize("accept", [None, "*/*", "text/plain", "text/plain;version=0.0.4"])
+async def test_plain_text_is_the_default(site: Site, accept: str | None):
+    answer = await site.get("/metrics", accept=accept)
+    assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
+    samples = {s.name: s.value for family in read_plain(answer.text) for s in family.samples}
+    assert samples["controller_runtime_reconcile_total"] == 3
+
+
+async def test_prometheus_gets_open_metrics(site: Site):
+    answer = await site.get("/metrics", accept=PROMETHEUS)
+    assert answer.content_type.startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    assert answer.text.count("# EOF") == 1
+    names = {family.name for family in read_open_metrics(answer.text)}
+    assert {"controller_runtime_reconcile", "process_resident_memory_bytes"} <= names
+
+
+async def test_both_formats_hold_the_same_families(metrics: Metrics):
+    plain, _ = await exposition(metrics, "")
+    open_metrics, _ = await exposition(metrics, PROMETHEUS)
+    assert {family.name for family in read_plain(plain.decode())} == {
+        family.name for family in read_open_metrics(open_metrics.decode())
+    }
+
+
+async def test_values_are_asked_for_in_the_loop(metrics: Metrics):
+    metrics.unfinished_work.labels("q", "c").set_function(lambda: asyncio.get_running_loop().time())
+    page, _ = await exposition(metrics, "")
+    assert b"workqueue_unfinished_work_seconds" in page
+
+
+async def test_others_get_their_turn_during_a_large_scrape(metrics: Metrics):
+    for number in range(300):
+        metrics.rest_latency.labels("GET", f"host-{number}").observe(1)
+        metrics.work_duration.labels("q", f"c-{number}").observe(1)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(other())
+    await exposition(metrics, "")
+    task.cancel()
+    assert turns >= 2

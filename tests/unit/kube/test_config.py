@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import trustme
+import yaml
+from yarl import URL
+
+from manager.kube import config as config_module
+from manager.kube.config import load_config
+from manager.kube.errors import ConfigError
+from manager.kube.http_wire import HttpWire
+from manager.kube.wire import WireRequest
+from tests.support.local_server import LocalServer
+
+IN_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+def write(path: Path, server: str = "https://a:6443", *, user: Any = None, **cluster: Any) -> Path:
+    value: dict[str, Any] = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a", "namespace": "ns"}}],
+        "clusters": [{"name": "a", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "a", "user": user or {"token": "secret"}}],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(value))
+    return path
+
+
+@pytest.fixture
+def pod(tmp_path: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as a pod has it."""
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    (folder / "token").write_text("pod-token\n")
+    (folder / "namespace").write_text("pod-namespace\n")
+    authority.cert_pem.write_to_path(str(folder / "ca.crt"))
+    monkeypatch.setattr(config_module, "SERVICE_ACCOUNT", folder)
+    return folder
+
+
+async def load(
+    flag: Path | None = None, *, context: str | None = None, **environ: str
+) -> config_module.ClusterConfig:
+    return await load_config(kubeconfig=flag and str(flag), context=context, environ=environ)
+
+
+async def test_the_flag_comes_first_then_the_variable_then_the_pod_then_the_home(tmp_path: Path, pod: Path):
+    flag = write(tmp_path / "flag", "https://flag")
+    variable = write(tmp_path / "variable", "https://variable")
+    write(tmp_path / "home/.kube/config", "https://home")
+    home = str(tmp_path / "home")
+    assert (await load(flag, KUBECONFIG=str(variable), HOME=home, **IN_POD)).server.host == "flag"
+    assert (await load(KUBECONFIG=str(variable), HOME=home, **IN_POD)).server.host == "variable"
+    assert (await load(HOME=home, **IN_POD)).server.host == "10.96.0.1"
+    assert (await load(HOME=home)).server.host == "home"
+
+
+async def test_naming_a_context_leaves_out_the_pod(tmp_path: Path, pod: Path):
+    write(tmp_path / ".kube/config", "https://home")
+    assert (await load(context="a", HOME=str(tmp_path), **IN_POD)).server.host == "home"
+
+
+async def test_a_kubeconfig_gives_server_token_namespace_and_where_it_was_found(tmp_path: Path):
+    path = write(tmp_path / "config")
+    config = await load(path)
+    assert config.server == URL("https://a:6443")
+    assert config.namespace == "ns"
+    assert config.source == f"kubeconfig {path}, context 'a'"
+    assert await config.authorization() == "Bearer secret"
+    assert config.proxy is None
+
+
+async def test_a_pod_gives_server_token_namespace_and_authority(pod: Path):
+    config = await load(**IN_POD)
+    assert config.server == URL("https://10.96.0.1:443")
+    assert config.namespace == "pod-namespace"
+    assert config.source == "in the cluster"
+    assert await config.authorization() == "Bearer pod-token"
+    context = await config.ssl_context()
+    assert context is not None
+    assert context.cert_store_stats()["x509_ca"] == 1
+
+
+async def test_a_pod_with_addresses_of_version_6_works(pod: Path):
+    config = await load(KUBERNETES_SERVICE_HOST="fd00::1", KUBERNETES_SERVICE_PORT="443")
+    assert str(config.server) == "https://[fd00::1]"
+
+
+async def test_several_files_of_the_variable_are_merged(tmp_path: Path):
+    first = write(tmp_path / "first", "https://first")
+    second = write(tmp_path / "second", "https://second")
+    variable = os.pathsep.join([str(tmp_path / "none"), str(first), "", str(second)])
+    assert (await load(KUBECONFIG=variable)).server.host == "first"
+
+
+async def test_a_path_may_begin_with_the_home(tmp_path: Path):
+    write(tmp_path / "x/config")
+    assert (await load(KUBECONFIG="~/x/config", HOME=str(tmp_path))).server.host == "a"
+
+
+@pytest.mark.parametrize(
+    ("address", "cluster", "expected"),
+    [
+        ("a:6443", {}, "http://a:6443"),
+        ("a:6443", {"certificate-authority": "ca.crt"}, "https://a:6443"),
+        ("https://a/k8s/clusters/c-1", {}, "https://a/k8s/clusters/c-1"),
+    ],
+)
+async def test_the_server_may_be_written_in_several_ways(
+    tmp_path: Path, authority: trustme.CA, address: str, cluster: dict[str, Any], expected: str
+):
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
+    assert (await load(write(tmp_path / "config", address, **cluster))).server == URL(expected)
+
+
+async def test_plain_http_has_no_tls(tmp_path: Path):
+    assert await (await load(write(tmp_path / "config", "http://a"))).ssl_context() is None
+
+
+async def test_the_proxy_of_the_cluster_comes_before_that_of_the_environment(tmp_path: Path):
+    own = write(tmp_path / "own", **{"proxy-url": "http://own:1"})
+    assert (await load(own, HTTPS_PROXY="http://other:2")).proxy == URL("http://own:1")
+    assert (await load(write(tmp_path / "none"), HTTPS_PROXY="http://other:2")).proxy == URL("http://other:2")
+
+
+async def test_the_identity_to_act_as_goes_with_every_request(tmp_path: Path):
+    config = await load(write(tmp_path / "config", user={"token": "x", "as": "jane"}))
+    assert config.headers == (("Impersonate-User", "jane"),)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "message"),
+    [
+        ({"server": "https://"}, {}, "server of cluster 'a': 'https://' is not an http:// or https:// URL"),
+        ({"server": "ftp://a"}, {}, "'ftp://a' is not an http:// or https:// URL"),
+        ({"server": ""}, {}, "cluster 'a' names no server"),
+        (
+            {"certificate-authority": "none"},
+            {},
+            "certificate-authority of 'a': .*/none cannot be read: No such",
+        ),
+        ({"certificate-authority-data": "x"}, {}, "certificate-authority-data of 'a': not base64"),
+        ({"certificate-authority-data": "eHg="}, {}, "certificate-authority-data of 'a': holds no PEM cert"),
+        (
+            {"insecure-skip-tls-verify": "yes"},
+            {},
+            "insecure-skip-tls-verify of 'a' is neither true nor false",
+        ),
+        (
+            {"insecure-skip-tls-verify": True, "certificate-authority-data": "eHg="},
+            {},
+            "cluster 'a' has both a certificate-authority and insecure-skip-tls-verify",
+        ),
+        ({"proxy-url": "socks5://p:1"}, {}, "proxy-url of cluster 'a': 'socks5://p:1' is not an http"),
+        ({}, {"client-certificate": "crt"}, "user 'a' has no client-key"),
+        ({}, {"client-key": "key"}, "user 'a' has no client-certificate"),
+        (
+            {},
+            {"client-certificate": "crt", "client-key": "key"},
+            "client-certificate of 'a': .*/crt cannot be",
+        ),
+        ({}, {"tokenFile": "none"}, "user 'a': tokenFile: .*/none cannot be read"),
+        ({}, {"exec": {"command": "none-such", "apiVersion": "v1"}}, "exec 'none-such': cannot be started"),
+    ],
+)
+async def test_what_is_wrong_is_said_in_one_line_with_the_file(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], message: str
+):
+    path = write(tmp_path / "config", **{"server": "https://a", **cluster}, user=user)
+    with pytest.raises(ConfigError, match=message) as caught:
+        await load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_file_that_is_not_there_is_told_by_how_it_was_named(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"^--kubeconfig /none/such: no such file$"):
+        await load(Path("/none/such"))
+    with pytest.raises(ConfigError, match=r"^KUBECONFIG=/none/such:/none/other: no such file$"):
+        await load(KUBECONFIG="/none/such:/none/other")
+
+
+async def test_nothing_to_go_by_is_told_with_all_the_ways(tmp_path: Path):
+    with pytest.raises(
+        ConfigError, match=r"give --kubeconfig, set KUBECONFIG, run in a pod, or have .*/\.kube/config"
+    ):
+        await load(HOME=str(tmp_path))
+
+
+@pytest.mark.parametrize("missing", ["token", "ca.crt"])
+async def test_a_pod_without_its_files_is_told_which(pod: Path, missing: str):
+    (pod / missing).unlink()
+    with pytest.raises(ConfigError, match=rf"^in the cluster: .*/{missing} cannot be read"):
+        await load(**IN_POD)
+
+
+async def test_the_certificate_that_a_program_gives_is_presented(tmp_path: Path, authority: trustme.CA):
+    issued = authority.issue_cert("a.test", common_name="from-program")
+    status = {
+        "clientCertificateData": issued.cert_chain_pems[0].bytes().decode(),
+        "clientKeyData": issued.private_key_pem.bytes().decode(),
+    }
+    credential = {"kind": "ExecCredential", "apiVersion": "v1", "status": status}
+    (tmp_path / "credential").write_bytes(orjson.dumps(credential))
+    async with LocalServer(authority) as server:
+        assert server.context is not None
+        authority.configure_trust(server.context)
+        server.context.verify_mode = ssl.CERT_REQUIRED
+        ca = base64.b64encode(authority.cert_pem.bytes()).decode()
+        user = {"exec": {"command": "cat", "args": [str(tmp_path / "credential")], "apiVersion": "v1"}}
+        path = write(tmp_path / "config", server.url, user=user, **{"certificate-authority-data": ca})
+        wire = HttpWire(await load(path, PATH=os.environ["PATH"]))
+        for _ in range(2):
+            async with wire.exchange(WireRequest("GET", "/", {})) as response:
+                await response.read()
+        assert [request.client for request in server.requests] == ["from-program"] * 2
+        assert server.connections == 1
+        await wire.aclose()

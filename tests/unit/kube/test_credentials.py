@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from manager.kube.credentials import FOREVER, Credentials, FixedCredentials, Obtained, TokenFile
+from manager.kube.errors import ConfigError
+
+
+class Numbered(Credentials):
+    """Gives "1", "2" and so on; fails, or takes its time, when told to."""
+
+    def __init__(self, *, lifetime: float = 60.0, validity: float = FOREVER) -> None:
+        super().__init__()
+        self.lifetime = lifetime
+        self.validity = validity
+        self.failing = False
+        self.delay = 0.0
+        self.calls: list[bool] = []
+
+    async def obtain(self, *, rejected: bool) -> Obtained:
+        self.calls.append(rejected)
+        await asyncio.sleep(self.delay)
+        if self.failing:
+            raise ConfigError("out of order")
+        return Obtained(str(len(self.calls)), self.lifetime, self.validity)
+
+    async def header(self, *, rejected: str | None = None) -> str | None:
+        return (await self.current(rejected=rejected)).header
+
+
+@pytest.fixture
+async def numbered() -> Numbered:
+    return Numbered()
+
+
+@pytest.mark.looptime
+class TestRenewal:
+    async def test_credentials_are_kept_for_their_lifetime(self, numbered: Numbered):
+        assert [await numbered.header() for _ in range(3)] == ["1", "1", "1"]
+        await asyncio.sleep(59)
+        assert await numbered.header() == "1"
+        await asyncio.sleep(1)
+        assert await numbered.header() == "2"
+
+    async def test_all_who_need_new_ones_share_one_call(self, numbered: Numbered):
+        numbered.delay = 1
+        assert await asyncio.gather(*(numbered.header() for _ in range(5))) == ["1"] * 5
+
+    async def test_those_at_hand_are_used_while_new_ones_are_being_obtained(self, numbered: Numbered):
+        await numbered.header()
+        await asyncio.sleep(60)
+        numbered.delay = 5
+        renewal = asyncio.create_task(numbered.header())
+        await asyncio.sleep(1)
+        assert await numbered.header() == "1"
+        assert await renewal == "2"
+        assert await numbered.header() == "2"
+
+    async def test_those_that_have_expired_are_not_used_any_more(self):
+        numbered = Numbered(lifetime=50, validity=60)
+        await numbered.header()
+        await asyncio.sleep(61)
+        numbered.delay = 5
+        assert await asyncio.gather(numbered.header(), numbered.header()) == ["2", "2"]
+
+    async def test_a_renewal_that_fails_leaves_the_earlier_ones_and_is_tried_again_later(
+        self, numbered: Numbered
+    ):
+        await numbered.header()
+        await asyncio.sleep(60)
+        numbered.failing = True
+        assert [await numbered.header() for _ in range(3)] == ["1", "1", "1"]
+        assert len(numbered.calls) == 2
+        numbered.failing = False
+        await asyncio.sleep(10)
+        assert await numbered.header() == "3"
+
+    async def test_without_earlier_ones_the_failure_is_raised(self, numbered: Numbered):
+        numbered.failing = True
+        with pytest.raises(ConfigError, match="out of order"):
+            await numbered.header()
+
+    async def test_rejected_ones_are_renewed_at_once(self, numbered: Numbered):
+        await numbered.header()
+        assert await numbered.header(rejected="1") == "2"
+        assert numbered.calls == [False, True]
+
+    async def test_many_rejections_of_the_same_make_one_call(self, numbered: Numbered):
+        await numbered.header()
+        numbered.delay = 1
+        assert await asyncio.gather(*(numbered.header(rejected="1") for _ in range(5))) == ["2"] * 5
+        assert await numbered.header(rejected="1") == "2"
+        assert len(numbered.calls) == 2
+
+    async def test_a_server_that_rejects_everything_does_not_cause_call_after_call(self, numbered: Numbered):
+        header = await numbered.header()
+        for _ in range(100):
+            header = await numbered.header(rejected=header)
+            await asyncio.sleep(0.3)
+        assert len(numbered.calls) == 4
+
+    async def test_who_waits_goes_on_when_the_one_who_asked_is_cancelled(self, numbered: Numbered):
+        numbered.delay = 1
+        first, second = (asyncio.create_task(numbered.header()) for _ in range(2))
+        await asyncio.sleep(0.5)
+        first.cancel()
+        assert await second == "2"
+
+
+async def test_fixed_ones_stay_the_same_even_when_rejected():
+    fixed = FixedCredentials("Bearer x")
+    assert (await fixed.current()).header == "Bearer x"
+    assert (await fixed.current(rejected="Bearer x")).header == "Bearer x"
+    assert (await FixedCredentials(None).current()).header is None
+
+
+async def test_the_token_of_a_file_is_stripped_of_its_line_end(tmp_path: Path):
+    file = tmp_path / "token"
+    file.write_text("secret\n")
+    obtained = await TokenFile(file, label="token").current()
+    assert obtained.header == "Bearer secret"
+    assert obtained.lifetime == 60
+
+
+async def test_the_token_of_a_file_is_read_again_once_it_is_rejected(tmp_path: Path):
+    file = tmp_path / "token"
+    file.write_text("old")
+    credentials = TokenFile(file, label="token")
+    await credentials.current()
+    file.write_text("new")
+    assert (await credentials.current()).header == "Bearer old"
+    assert (await credentials.current(rejected="Bearer old")).header == "Bearer new"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "cannot be read")],
+)
+async def test_a_token_file_that_holds_no_token_is_an_error(
+    tmp_path: Path, content: bytes | None, message: str
+):
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        await TokenFile(file, label="tokenFile").current()
+    assert str(caught.value).startswith(f"tokenFile: {file}")

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import asyncio
+import re
+
+import orjson
+import pytest
+
+from manager.kube import errors
+from manager.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Gone,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    ServerTimeout,
+    ServiceUnavailable,
+    TooManyRequests,
+    error_from,
+    retry_after_seconds,
+)
+
+
+def status(code: int, reason: str, message: str = "m", **details: object) -> bytes:
+    value = {"kind": "Status", "code": code, "reason": reason, "message": message, "details": details}
+    return orjson.dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "kind"),
+    [
+        (400, "BadRequest", errors.BadRequest),
+        (401, "Unauthorized", errors.Unauthorized),
+        (403, "Forbidden", errors.Forbidden),
+        (404, "NotFound", NotFound),
+        (405, "MethodNotAllowed", errors.MethodNotAllowed),
+        (406, "NotAcceptable", errors.NotAcceptable),
+        (409, "AlreadyExists", AlreadyExists),
+        (409, "Conflict", Conflict),
+        (410, "Expired", Gone),
+        (410, "Gone", Gone),
+        (413, "RequestEntityTooLarge", errors.TooLarge),
+        (415, "UnsupportedMediaType", errors.UnsupportedMediaType),
+        (418, "Teapot", ApiError),
+        (422, "Invalid", Invalid),
+        (429, "TooManyRequests", TooManyRequests),
+        (500, "InternalError", ServerError),
+        (500, "ServerTimeout", ServerTimeout),
+        (503, "ServiceUnavailable", ServiceUnavailable),
+        (504, "Timeout", ServerTimeout),
+        (599, "", ServerError),
+    ],
+)
+def test_each_answer_has_its_class(code: int, reason: str, kind: type[ApiError]):
+    error = error_from(code, {}, status(code, reason))
+    assert type(error) is kind
+    assert (error.status, error.reason, error.message, str(error)) == (code, reason, "m", "m")
+
+
+def test_an_object_that_exists_is_no_conflict():
+    assert not issubclass(AlreadyExists, Conflict)
+
+
+def test_details_are_kept():
+    error = error_from(422, {}, status(422, "Invalid", causes=[{"field": "spec.size"}]))
+    assert error.details["causes"] == [{"field": "spec.size"}]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "502 Bad Gateway"),
+        (b"<html><body>oops</body></html>", "502 Bad Gateway"),
+        (b"upstream  connect\nerror", "502 Bad Gateway: upstream connect error"),
+        (b"\xff\xfe", "502 Bad Gateway: \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"),
+        (b'{"kind":"Other"}', '502 Bad Gateway: {"kind":"Other"}'),
+        (b"x" * 5000, "502 Bad Gateway: " + "x" * 300),
+    ],
+)
+def test_an_answer_that_is_no_status_still_makes_a_readable_error(body: bytes, message: str):
+    error = error_from(502, {}, body)
+    assert isinstance(error, ServerError)
+    assert str(error) == message
+
+
+def test_a_status_code_nobody_knows_makes_a_readable_error():
+    assert str(error_from(599, {}, b"")) == "599"
+
+
+def test_a_status_without_a_message_still_says_something():
+    assert str(ApiError(404, "NotFound")) == "the API server answered 404 NotFound"
+
+
+def test_the_header_says_when_to_come_back():
+    assert error_from(429, {"Retry-After": "3"}, status(429, "")).retry_after == 3
+
+
+def test_the_details_say_when_to_come_back_where_the_header_does_not():
+    assert error_from(429, {}, status(429, "", retryAfterSeconds=7)).retry_after == 7
+
+
+@pytest.mark.looptime
+async def test_a_date_to_come_back_counts_from_now():
+
+    asyncio.get_running_loop().wall_clock = lambda: 0.0  # type: ignore[attr-defined]
+    assert retry_after_seconds("Thu, 01 Jan 1970 00:01:00 GMT") == 60
+    assert retry_after_seconds("Wed, 31 Dec 1969 00:01:00 GMT") == 0
+
+
+@pytest.mark.parametrize("value", [None, "", "soon", "1.5.1"])
+def test_a_time_that_means_nothing_is_none(value: str | None):
+    assert retry_after_seconds(value) is None
+
+
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():
+    drawn: dict[str, str] = {}
+    path: list[str] = []
+    for line in (errors.__doc__ or "").splitlines()[2:]:
+        if found := re.match(r"([ │├└─]*)(\w+)", line):
+            depth = len(found[1]) // 4
+            path = [*path[:depth], found[2]]
+            drawn[found[2]] = path[-2] if depth else "Exception"
+    real = {
+        name: value.__base__.__name__
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, KubeError)
+    }
+    assert drawn == real

@@ -1,0 +1,373 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trustme
+from yarl import URL
+
+from manager.kube.config import ClusterConfig
+from manager.kube.credentials import FixedCredentials, TokenFile
+from manager.kube.errors import ConnectionLost, Unreachable
+from manager.kube.http_wire import HttpWire
+from manager.kube.pem import Pem
+from manager.kube.tls import Tls, TlsFiles
+from manager.kube.wire import WireRequest
+from tests.support.local_server import HANG_UP, Answer, LocalServer
+
+GET = WireRequest("GET", "/api", {})
+
+
+def config_of(
+    server: LocalServer, authority: trustme.CA, *, token: str | None = "secret", name: str | None = None
+) -> ClusterConfig:
+    return ClusterConfig(
+        server=URL(server.url),
+        source="test",
+        credentials=FixedCredentials(token and f"Bearer {token}"),
+        tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
+        tls_server_name=name,
+    )
+
+
+@pytest.fixture
+async def wire(server: LocalServer, authority: trustme.CA) -> AsyncIterator[HttpWire]:
+    wire = HttpWire(config_of(server, authority))
+    yield wire
+    await wire.aclose()
+
+
+async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
+    async with wire.exchange(request) as response:
+        return response.status, await response.read()
+
+
+async def test_one_connection_serves_request_after_request(wire: HttpWire, server: LocalServer):
+    server.answer = lambda request: Answer(request.method.encode(), headers={"X-A": "b"})
+    for method in ("GET", "POST", "PUT"):
+        async with wire.exchange(WireRequest(method, "/api", {}, b"body")) as response:
+            assert response.headers["x-a"] == "b"
+            assert await response.read() == method.encode()
+    assert server.connections == 1
+    assert server.requests[1].body == b"body"
+    assert wire.host == f"127.0.0.1:{server.port}"
+
+
+async def test_what_is_sent_is_what_was_asked_for_and_the_credentials(wire: HttpWire, server: LocalServer):
+    target = "/apis/a%2Fb/system:x?labelSelector=a%3Db%2Cc&fieldManager=m+n"
+    await fetch(wire, WireRequest("GET", target, {"Accept": "application/json", "User-Agent": "me"}))
+    (request,) = server.requests
+    assert request.target == target
+    assert request.headers == {
+        "Host": wire.host,
+        "Accept": "application/json",
+        "User-Agent": "me",
+        "Accept-Encoding": "identity",
+        "Authorization": "Bearer secret",
+    }
+
+
+async def test_the_path_of_the_server_comes_before_that_of_the_request(
+    server: LocalServer, authority: trustme.CA
+):
+    config = config_of(server, authority)
+    config.server = URL(f"{server.url}/k8s/clusters/c-1/")
+    wire = HttpWire(config)
+    await fetch(wire)
+    assert server.requests[0].target == "/k8s/clusters/c-1/api"
+    await wire.aclose()
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST", "PATCH"])
+async def test_nothing_is_sent_twice_when_the_server_hangs_up(
+    wire: HttpWire, server: LocalServer, method: str
+):
+    await fetch(wire)
+    server.answer = lambda _: HANG_UP
+    with pytest.raises(ConnectionLost):
+        await fetch(wire, WireRequest(method, "/api", {}, b"body" if method != "GET" else None))
+    assert len(server.requests) == 2
+
+
+async def test_an_answer_that_breaks_off_is_a_lost_connection(wire: HttpWire, server: LocalServer):
+    server.answer = lambda _: Answer(b"half a li", claimed_length=100, then="close")
+    with pytest.raises(ConnectionLost):
+        await fetch(wire)
+
+
+async def test_a_stream_that_breaks_off_gives_what_came_and_then_the_error(
+    wire: HttpWire, server: LocalServer
+):
+    server.answer = lambda _: Answer(b"one\nhalf a li", claimed_length=100, then="close")
+    async with wire.exchange(WireRequest("GET", "/api", {}, stream=True)) as response:
+        chunks = response.chunks()
+        assert await anext(chunks) == b"one\nhalf a li"
+        with pytest.raises(ConnectionLost):
+            await anext(chunks)
+
+
+async def test_an_answer_that_nobody_reads_to_its_end_takes_its_connection_along(
+    wire: HttpWire, server: LocalServer
+):
+    server.answer = lambda _: Answer(b"x" * 1000, claimed_length=2000)
+    async with wire.exchange(GET) as response:
+        assert response.status == 200
+    server.answer = lambda _: Answer(b"ok")
+    assert await fetch(wire) == (200, b"ok")
+    assert server.connections == 2
+
+
+async def test_requests_wait_for_a_free_connection_and_streams_do_not_take_one(
+    server: LocalServer, authority: trustme.CA
+):
+    wire = HttpWire(config_of(server, authority), connections=1)
+    blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    server.answer = lambda request: Answer(b"s", claimed_length=9) if "watch" in request.target else blocked
+    async with wire.exchange(WireRequest("GET", "/watch", {}, stream=True)):
+        first, second = (asyncio.create_task(fetch(wire)) for _ in range(2))
+        await server.until(lambda: len(server.requests) == 2)
+        assert server.connections == 2
+        blocked.set_result(Answer(b"ok"))
+        assert await first == await second == (200, b"ok")
+    assert server.connections == 2
+    await wire.aclose()
+
+
+async def test_a_server_that_is_not_there_is_unreachable(wire: HttpWire, server: LocalServer):
+    await server.__aexit__()
+    with pytest.raises(
+        Unreachable, match=rf"cannot connect to 127\.0\.0\.1:{server.port}: Connection refused"
+    ):
+        await fetch(wire)
+
+
+async def test_a_server_with_a_certificate_of_somebody_else_is_not_trusted(
+    server: LocalServer, other_authority: trustme.CA
+):
+    wire = HttpWire(config_of(server, other_authority))
+    with pytest.raises(Unreachable, match="its certificate is not to be trusted: unable to get local issuer"):
+        await fetch(wire)
+    assert server.requests == []
+    await wire.aclose()
+
+
+async def test_a_certificate_may_be_for_a_name_other_than_the_host(authority: trustme.CA):
+    async with LocalServer(authority, identity="kubernetes.default") as server:
+        wire = HttpWire(config_of(server, authority, name="kubernetes.default"))
+        assert await fetch(wire) == (200, b"")
+        await wire.aclose()
+        wire = HttpWire(config_of(server, authority))
+        with pytest.raises(Unreachable, match="IP address mismatch"):
+            await fetch(wire)
+        await wire.aclose()
+
+
+async def test_plain_http_works_where_it_is_asked_for():
+    async with LocalServer() as server:
+        config = ClusterConfig(
+            server=URL(server.url), source="test", credentials=FixedCredentials(None), tls=None
+        )
+        wire = HttpWire(config)
+        await fetch(wire)
+        assert "Authorization" not in server.requests[0].headers
+        await wire.aclose()
+
+
+async def test_further_headers_go_with_every_request(server: LocalServer, authority: trustme.CA):
+    config = config_of(server, authority)
+    config.headers = (("Impersonate-User", "jane"),)
+    wire = HttpWire(config)
+    await fetch(wire)
+    assert server.requests[0].headers["Impersonate-User"] == "jane"
+    await wire.aclose()
+
+
+async def test_a_rejected_token_is_renewed_and_the_request_sent_once_more(
+    server: LocalServer, authority: trustme.CA, tmp_path: Path
+):
+    file = tmp_path / "token"
+    file.write_text("old\n")
+    config = config_of(server, authority)
+    config = ClusterConfig(
+        server=config.server,
+        source="test",
+        credentials=TokenFile(file, label="token"),
+        tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
+    )
+    wire = HttpWire(config)
+    good = "Bearer old"
+    server.answer = lambda request: Answer(status=200 if request.headers["Authorization"] == good else 401)
+    write = WireRequest("PUT", "/api", {}, b"body")
+    assert (await fetch(wire, write))[0] == 200
+    file.write_text("new")
+    good = "Bearer new"
+    assert (await fetch(wire, write))[0] == 200
+    assert [request.headers["Authorization"] for request in server.requests] == [
+        "Bearer old",
+        "Bearer old",
+        "Bearer new",
+    ]
+    assert {request.body for request in server.requests} == {b"body"}
+    await wire.aclose()
+
+
+async def test_a_rejection_is_passed_on_where_there_is_nothing_to_renew(wire: HttpWire, server: LocalServer):
+    server.answer = lambda _: Answer(b"who?", status=401)
+    assert await fetch(wire) == (401, b"who?")
+    assert len(server.requests) == 1
+
+
+async def test_an_authority_that_was_replaced_is_trusted_after_the_first_failure(
+    authority: trustme.CA, other_authority: trustme.CA, tmp_path: Path
+):
+    ca = tmp_path / "ca.crt"
+    authority.cert_pem.write_to_path(str(ca))
+    async with LocalServer(other_authority) as server:
+        config = ClusterConfig(
+            server=URL(server.url),
+            source="test",
+            credentials=FixedCredentials(None),
+            tls=Tls(TlsFiles(authorities=Pem("ca", path=ca))),
+        )
+        await config.ssl_context()
+        other_authority.cert_pem.write_to_path(str(ca))
+        wire = HttpWire(config)
+        with pytest.raises(Unreachable):
+            await fetch(wire)
+        assert await fetch(wire) == (200, b"")
+        await wire.aclose()
+
+
+async def test_a_client_certificate_that_was_replaced_is_presented_after_a_rejection(
+    authority: trustme.CA, tmp_path: Path
+):
+    def write(name: str) -> None:
+        issued = authority.issue_cert(f"{name}.test", common_name=name)
+        issued.cert_chain_pems[0].write_to_path(str(tmp_path / "crt"))
+        issued.private_key_pem.write_to_path(str(tmp_path / "key"))
+
+    write("first")
+    async with LocalServer(authority) as server:
+        assert server.context is not None
+        authority.configure_trust(server.context)
+        server.context.verify_mode = ssl.CERT_REQUIRED
+        files = TlsFiles(
+            authorities=Pem("ca", data=authority.cert_pem.bytes()),
+            certificate=Pem("crt", path=tmp_path / "crt"),
+            key=Pem("key", path=tmp_path / "key"),
+        )
+        config = ClusterConfig(
+            server=URL(server.url), source="test", credentials=FixedCredentials(None), tls=Tls(files)
+        )
+        wire = HttpWire(config)
+        await fetch(wire)
+        write("second")
+        server.answer = lambda request: Answer(status=401 if request.client == "first" else 200)
+        assert (await fetch(wire))[0] == 401
+        assert (await fetch(wire))[0] == 200
+        assert [request.client for request in server.requests] == ["first", "first", "second"]
+        await wire.aclose()
+
+
+async def test_a_request_goes_through_the_proxy(server: LocalServer, authority: trustme.CA):
+    asked: list[str] = []
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().splitlines()[0])
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        pumps = (pump(reader, inner_writer), pump(inner_reader, writer))
+        await asyncio.gather(*pumps, return_exceptions=True)
+        closed.set()
+
+    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(65536):
+                sink.write(data)
+        finally:
+            sink.transport.abort()
+
+    closed = asyncio.Event()
+    proxy = await asyncio.start_server(connect, "127.0.0.1", 0)
+    config = config_of(server, authority)
+    config.proxy = URL(f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
+    wire = HttpWire(config)
+    assert await fetch(wire) == (200, b"")
+    assert await fetch(wire) == (200, b"")
+    assert asked == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
+    await wire.aclose()
+    await closed.wait()
+    proxy.close()
+    await proxy.wait_closed()
+
+
+async def test_a_proxy_that_refuses_makes_the_server_unreachable(server: LocalServer, authority: trustme.CA):
+    async with LocalServer() as proxy:
+        proxy.answer = lambda _: Answer(status=403)
+        config = config_of(server, authority)
+        config.proxy = URL(proxy.url)
+        wire = HttpWire(config)
+        with pytest.raises(Unreachable, match="the proxy answered 403"):
+            await fetch(wire)
+        await wire.aclose()
+
+
+async def test_a_server_that_never_finishes_the_handshake_can_be_given_up(authority: trustme.CA):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = ClusterConfig(
+            server=URL(f"https://127.0.0.1:{listener.getsockname()[1]}"),
+            source="test",
+            credentials=FixedCredentials(None),
+            tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
+        )
+        wire = HttpWire(config)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await fetch(wire)
+        await wire.aclose()
+
+
+class NotPermittedError(Exception):
+    pass
+
+
+def refuse() -> None:
+    raise NotPermittedError
+
+
+async def test_a_write_that_is_no_longer_permitted_once_it_has_a_connection_is_not_sent(
+    server: LocalServer, authority: trustme.CA
+):
+    wire = HttpWire(config_of(server, authority), connections=1)
+    for _ in range(3):
+        with pytest.raises(NotPermittedError):
+            await fetch(wire, WireRequest("PUT", "/api", {}, b"body", permit=refuse))
+    assert server.requests == []
+    assert (await fetch(wire))[0] == 200
+    assert server.connections == 1
+    await wire.aclose()
+
+
+async def test_whether_a_write_is_permitted_is_asked_after_the_wait_for_a_connection(
+    server: LocalServer, authority: trustme.CA
+):
+    wire = HttpWire(config_of(server, authority), connections=1)
+    blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    server.answer = lambda _: blocked
+    asked: list[int] = []
+    first = asyncio.create_task(fetch(wire))
+    await server.until(lambda: server.requests)
+    write = WireRequest("PUT", "/api", {}, b"body", permit=lambda: asked.append(len(server.requests)))
+    second = asyncio.create_task(fetch(wire, write))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert asked == []
+    blocked.set_result(Answer())
+    await first
+    await second
+    assert asked == [1]
+    await wire.aclose()

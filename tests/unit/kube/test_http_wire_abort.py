@@ -1,0 +1,204 @@
+"""What `abort` promises, on both event loops: nothing that is still on its way arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import trustme
+import uvloop
+from yarl import URL
+
+from manager.kube.config import ClusterConfig
+from manager.kube.credentials import FixedCredentials
+from manager.kube.errors import ConnectionLost, TransportError
+from manager.kube.http_wire import HttpWire
+from manager.kube.pem import Pem
+from manager.kube.tls import Tls, TlsFiles
+from manager.kube.wire import WireRequest
+from tests.support.local_server import Answer, LocalServer
+
+WRITE = WireRequest("PUT", "/api", {}, b"body")
+
+SIZE = 50_000_000
+"""Bytes that no buffer on the way takes at once."""
+
+Run = Callable[[Callable[[], Awaitable[None]]], None]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a scenario on one kind of event loop."""
+
+    def run(scenario: Callable[[], Awaitable[None]]) -> None:
+        async def within_limits() -> None:
+            async with asyncio.timeout(20):
+                await scenario()
+
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(within_limits())
+        asyncio.set_event_loop(None)
+        gc.collect()  # what leaked is to fail the test that leaked it
+
+    return run
+
+
+@asynccontextmanager
+async def wire_to(url: str, authority: trustme.CA | None, *, connections: int = 8) -> AsyncIterator[HttpWire]:
+    tls = None
+    if authority is not None:
+        tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))
+    config = ClusterConfig(server=URL(url), source="test", credentials=FixedCredentials(None), tls=tls)
+    wire = HttpWire(config, connections=connections)
+    try:
+        yield wire
+    finally:
+        await wire.aclose()
+
+
+async def fetch(wire: HttpWire, request: WireRequest = WRITE) -> int:
+    async with wire.exchange(request) as response:
+        await response.read()
+        return response.status
+
+
+async def receive(connection: socket.socket) -> int:
+    """Take all that arrives over a connection up to its reset; answers how much it was."""
+    received = 0
+    for _ in range(5):  # a real server leaves the client's event loop its turns
+        await asyncio.sleep(0)
+    with contextlib.suppress(ConnectionResetError):
+        while data := await asyncio.get_running_loop().sock_recv(connection, 1_000_000):
+            received += len(data)
+        raise AssertionError("the connection was closed in good order")
+    return received
+
+
+@pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
+def test_requests_in_flight_are_lost_and_the_server_sees_a_reset(run: Run, authority: trustme.CA, tls: bool):
+    async def scenario() -> None:
+        given = authority if tls else None
+        async with LocalServer(given) as server, wire_to(server.url, given) as wire:
+            never = asyncio.get_running_loop().create_future()
+            server.answer = lambda _: never
+            writes = [asyncio.create_task(fetch(wire)) for _ in range(3)]
+            await server.until(lambda: len(server.requests) == 3)
+            wire.abort()
+            for write in writes:
+                with pytest.raises(ConnectionLost):
+                    await write
+            server.answer = lambda _: Answer()
+            assert await fetch(wire) == 200
+            assert server.connections == 4
+            never.set_result(Answer(b"x" * 10_000_000))
+            await server.until(lambda: len(server.errors) == 3)
+            assert {type(error) for error in server.errors} <= {ConnectionResetError, BrokenPipeError}
+
+    run(scenario)
+
+
+def test_bytes_that_wait_in_a_buffer_never_arrive(run: Run):
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}", None) as wire:
+                write = asyncio.create_task(fetch(wire, WireRequest("PUT", "/api", {}, b"x" * SIZE)))
+                accepted, _ = await loop.sock_accept(listener)
+                with accepted:
+                    # The server reads a little, and is then too slow for all that comes.
+                    received = len(await loop.sock_recv(accepted, 10))
+                    wire.abort()
+                    with pytest.raises(ConnectionLost):
+                        await write
+                    assert received + await receive(accepted) < SIZE
+
+    run(scenario)
+
+
+def test_a_write_that_is_given_up_is_not_delivered_afterwards(run: Run):
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            listener.setblocking(False)
+            async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}", None) as wire:
+                # Small enough for the system to take it all, and more than the server's side holds.
+                size = 200_000
+                write = asyncio.create_task(fetch(wire, WireRequest("PUT", "/api", {}, b"x" * size)))
+                accepted, _ = await loop.sock_accept(listener)
+                with accepted:
+                    received = len(await loop.sock_recv(accepted, 10))
+                    write.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await write
+                    assert received + await receive(accepted) < size
+
+    run(scenario)
+
+
+def test_a_write_that_is_just_connecting_is_not_sent(run: Run, authority: trustme.CA):
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            async with wire_to(f"https://127.0.0.1:{listener.getsockname()[1]}", authority) as wire:
+                write = asyncio.create_task(fetch(wire))
+                accepted, _ = await loop.sock_accept(listener)
+                with accepted:
+                    await loop.sock_recv(accepted, 10)  # the TLS handshake has begun
+                    wire.abort()
+                    with pytest.raises(TransportError):
+                        await write
+
+    run(scenario)
+
+
+def test_a_write_that_waits_for_a_free_connection_is_not_sent(run: Run, authority: trustme.CA):
+    async def scenario() -> None:
+        async with LocalServer(authority) as server, wire_to(server.url, authority, connections=1) as wire:
+            never = asyncio.get_running_loop().create_future()
+            server.answer = lambda _: never
+            writes = [asyncio.create_task(fetch(wire)) for _ in range(5)]
+            await server.until(lambda: server.requests)
+            wire.abort()
+            for write in writes:
+                with pytest.raises(ConnectionLost):
+                    await write
+            assert len(server.requests) == 1
+
+    run(scenario)
+
+
+def test_a_write_that_was_just_asked_for_is_not_sent(run: Run, authority: trustme.CA):
+    async def scenario() -> None:
+        async with LocalServer(authority) as server, wire_to(server.url, authority) as wire:
+            assert await fetch(wire) == 200
+            write = asyncio.create_task(fetch(wire))
+            await asyncio.sleep(0)  # it is on its way, and has not yet been handed to the socket
+            wire.abort()
+            with pytest.raises(TransportError):
+                await write
+            assert await fetch(wire) == 200
+            assert len(server.requests) == 2
+
+    run(scenario)
+
+
+def test_aborting_what_was_never_used_does_nothing(run: Run, authority: trustme.CA):
+    async def scenario() -> None:
+        async with LocalServer(authority) as server, wire_to(server.url, authority) as wire:
+            wire.abort()
+            assert await fetch(wire) == 200
+            wire.abort()
+            wire.abort()
+            assert await fetch(wire) == 200
+
+    run(scenario)

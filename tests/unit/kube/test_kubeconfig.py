@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from manager.kube.errors import ConfigError
+from manager.kube.kubeconfig import Kubeconfig, read_kubeconfig
+
+
+def document(name: str = "a", **changes: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": f"ns-{name}"}}],
+        "clusters": [{"name": name, "cluster": {"server": f"https://{name}"}}],
+        "users": [{"name": name, "user": {"token": name}}],
+        **changes,
+    }
+
+
+def write(path: Path, content: Any) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return path
+
+
+def read(*paths: Path) -> Kubeconfig:
+    return read_kubeconfig(paths, source="here")
+
+
+def test_the_current_context_is_chosen(tmp_path: Path):
+    path = write(tmp_path / "config", document())
+    choice = read(path).choose(None)
+    assert choice.context == "a"
+    assert choice.cluster.value == {"server": "https://a"}
+    assert choice.user is not None
+    assert choice.user.value == {"token": "a"}
+    assert choice.namespace == "ns-a"
+    assert choice.source == f"{path}, context 'a'"
+
+
+def test_another_context_can_be_chosen(tmp_path: Path):
+    config = read(write(tmp_path / "a", document("a")), write(tmp_path / "b", document("b")))
+    assert config.choose("b").cluster.name == "b"
+
+
+def test_of_several_files_the_first_that_says_something_counts(tmp_path: Path):
+    first = write(tmp_path / "first", document("a", **{"current-context": ""}))
+    again = document("b")
+    again["clusters"] += [{"name": "a", "cluster": {"server": "https://too-late"}}]
+    second = write(tmp_path / "second", again)
+    third = write(tmp_path / "third", document("c"))
+    config = read(first, second, third)
+    assert config.current_context == "b"
+    assert config.choose("a").cluster.value == {"server": "https://a"}
+    assert config.choose("c").cluster.value == {"server": "https://c"}
+
+
+def test_parts_of_one_context_may_come_from_several_files(tmp_path: Path):
+    first = write(tmp_path / "x/first", document(users=[]))
+    second = write(tmp_path / "y/second", {"users": document()["users"]})
+    choice = read(first, second).choose(None)
+    assert choice.cluster.path == first
+    assert choice.user is not None
+    assert choice.user.path == second
+
+
+def test_files_that_do_not_exist_are_left_out_unless_none_does(tmp_path: Path):
+    path = write(tmp_path / "config", document())
+    assert read(tmp_path / "none", path).choose(None).context == "a"
+    with pytest.raises(ConfigError, match=r"^here: no such file$"):
+        read(tmp_path / "none")
+
+
+def test_a_context_may_name_no_user(tmp_path: Path):
+    path = write(tmp_path / "config", document(contexts=[{"name": "a", "context": {"cluster": "a"}}]))
+    choice = read(path).choose(None)
+    assert choice.user is None
+    assert choice.namespace is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "here: no current-context; name one with --context"),
+        ("{", "not valid YAML in line 1: "),
+        ("\x00", "not valid YAML: "),
+        ("- a", "not a kubeconfig"),
+        ("just text", "not a kubeconfig"),
+        (document(contexts={"a": {}}), "contexts is not a list"),
+        (document(contexts=["a"]), "an entry of contexts has no name"),
+        (document(clusters=[{"cluster": {}}]), "an entry of clusters has no name"),
+        (document(users=[{"name": "a", "user": "me"}]), "user 'a' is not a mapping"),
+        (document(contexts=[]), r"here: no context 'a' \(there are: none\)"),
+        (document(**{"current-context": "z"}), r"here: no context 'z' \(there are: a\)"),
+        (document(clusters=[]), "here: no cluster 'a', which context 'a' refers to"),
+        (document(users=None), "here: no user 'a', which context 'a' refers to"),
+        (document(contexts=[{"name": "a", "context": {}}]), "context 'a' names no cluster"),
+        (document(contexts=[{"name": "a", "context": {"cluster": 5}}]), "cluster of 'a' is not text"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_with_the_file(tmp_path: Path, content: Any, message: str):
+    path = write(tmp_path / "config", content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        read(path).choose(None)
+    assert str(caught.value).startswith(("here: ", f"{path}: "))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_yaml_is_not_quoted_as_it_may_hold_a_secret(tmp_path: Path):
+    path = write(tmp_path / "config", "users:\n- name: a\n  user: {token: secret: x}")
+    with pytest.raises(ConfigError, match="not valid YAML in line 3") as caught:
+        read(path)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ConfigError, match="/folder: cannot be read: Is a directory"):
+        read(tmp_path / "folder")

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+from yarl import URL
+
+from manager.kube.errors import ConfigError
+from manager.kube.proxy import proxy_for, proxy_url
+
+SERVER = URL("https://api.example.com:6443")
+PROXY = "http://proxy:3128"
+
+
+def test_without_a_variable_there_is_no_proxy():
+    assert proxy_for(SERVER, {}) is None
+
+
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy"])
+def test_the_variable_of_the_scheme_names_the_proxy(name: str):
+    assert proxy_for(SERVER, {name: PROXY}) == URL(PROXY)
+    assert proxy_for(URL("http://api.example.com"), {name: PROXY}) is None
+
+
+def test_capitals_come_first():
+    assert proxy_for(SERVER, {"https_proxy": "http://other", "HTTPS_PROXY": PROXY}) == URL(PROXY)
+
+
+def test_a_proxy_without_a_scheme_is_http():
+    assert proxy_for(SERVER, {"HTTPS_PROXY": "proxy:3128"}) == URL(PROXY)
+
+
+@pytest.mark.parametrize("server", ["https://localhost:1", "https://127.0.0.1:1", "https://[::1]:1"])
+def test_this_machine_is_never_proxied(server: str):
+    assert proxy_for(URL(server), {"HTTPS_PROXY": PROXY}) is None
+
+
+@pytest.mark.parametrize(
+    ("server", "no_proxy", "exempt"),
+    [
+        ("https://api.example.com", "example.com", True),
+        ("https://example.com", "example.com", True),
+        ("https://api.example.com", "other.com, api.example.com", True),
+        ("https://API.Example.com", "example.COM", True),
+        ("https://anexample.com", "example.com", False),
+        ("https://api.example.com", ".example.com", True),
+        ("https://example.com", ".example.com", False),
+        ("https://api.example.com", "*.example.com", True),
+        ("https://api.example.com", "*", True),
+        ("https://api.example.com", "", False),
+        ("https://api.example.com", ",,", False),
+        ("https://api.example.com:6443", "example.com:6443", True),
+        ("https://api.example.com:6443", "example.com:443", False),
+        ("https://10.96.0.1", "10.96.0.1", True),
+        ("https://10.96.0.1", "10.96.0.0/12", True),
+        ("https://10.96.0.1", "192.168.0.0/16", False),
+        ("https://10.96.0.1:443", "10.96.0.1:443", True),
+        ("https://[fd00::1]", "fd00::/8", True),
+        ("https://[fd00::1]:443", "[fd00::1]:443", True),
+        ("https://[fd00::1]", "10.0.0.0/8", False),
+    ],
+)
+def test_no_proxy_exempts_what_it_names(server: str, no_proxy: str, exempt: bool):
+    for name in ("NO_PROXY", "no_proxy"):
+        assert (proxy_for(URL(server), {"HTTPS_PROXY": PROXY, name: no_proxy}) is None) == exempt
+
+
+@pytest.mark.parametrize("address", ["socks5://proxy:1080", "http://", "http://proxy:port"])
+def test_what_is_no_http_proxy_is_an_error_that_names_its_source(address: str):
+    with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: "):
+        proxy_for(SERVER, {"HTTPS_PROXY": address})
+    with pytest.raises(ConfigError, match=r"^there: "):
+        proxy_url(address, source="there")
+
+
+def test_the_password_of_a_proxy_is_not_shown():
+    with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: 'proxy:1080' is not") as caught:
+        proxy_for(SERVER, {"HTTPS_PROXY": "socks5://me:secret@proxy:1080"})
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from apis.meta.kind import GroupVersionKind
+from manager.kube.errors import Forbidden, NoMatch, ProtocolError
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Delayed, Reply, ScriptedWire
+
+pytestmark = pytest.mark.looptime
+
+POD = GroupVersionKind("", "v1", "Pod")
+NODE = GroupVersionKind("", "v1", "Node")
+MEMCACHED = GroupVersionKind("cache.example.com", "v1", "Memcached")
+
+
+def resource(name: str, kind: str, *, namespaced: bool = True) -> dict[str, Any]:
+    return {
+        "name": name,
+        "singularName": "",
+        "namespaced": namespaced,
+        "kind": kind,
+        "verbs": ["get", "list"],
+    }
+
+
+CORE = Reply.json(
+    {
+        "kind": "APIResourceList",
+        "groupVersion": "v1",
+        "resources": [
+            resource("nodes", "Node", namespaced=False),
+            resource("pods", "Pod"),
+            resource("pods/eviction", "Eviction"),
+            resource("pods/status", "Pod"),
+        ],
+    }
+)
+GROUP = Reply.json({"resources": [resource("memcacheds", "Memcached")]})
+
+
+@pytest.fixture
+async def wire() -> ScriptedWire:
+    wire = ScriptedWire()
+    wire.on("GET", "/api/v1", CORE)
+    return wire
+
+
+@pytest.fixture
+async def mapper(wire: ScriptedWire) -> RestMapper:
+    return RestMapper(Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test"))
+
+
+async def test_a_kind_is_found_with_its_scope_verbs_and_subresources(mapper: RestMapper):
+    mapping = await mapper.resolve(POD)
+    assert (mapping.gvk, mapping.plural, mapping.namespaced) == (POD, "pods", True)
+    assert mapping.verbs == {"get", "list"}
+    assert mapping.subresources == {"eviction", "status"}
+
+
+async def test_paths_follow_the_scope_of_the_kind(mapper: RestMapper, wire: ScriptedWire):
+    wire.on("GET", "/apis/cache.example.com/v1", GROUP)
+    pod, node, memcached = [await mapper.resolve(gvk) for gvk in (POD, NODE, MEMCACHED)]
+    assert pod.path() == "/api/v1/pods"
+    assert pod.path("ns") == "/api/v1/namespaces/ns/pods"
+    assert pod.path("ns", "a", "status") == "/api/v1/namespaces/ns/pods/a/status"
+    assert node.path() == "/api/v1/nodes"
+    assert node.path("", "n1") == node.path("ignored", "n1") == "/api/v1/nodes/n1"
+    assert memcached.path("ns", "m") == "/apis/cache.example.com/v1/namespaces/ns/memcacheds/m"
+
+
+async def test_a_name_cannot_lead_to_another_path(mapper: RestMapper):
+    mapping = await mapper.resolve(POD)
+    assert mapping.path("ns", "a/../b?c#d%") == "/api/v1/namespaces/ns/pods/a%2F..%2Fb%3Fc%23d%25"
+    assert mapping.path("ns", "system:x.y") == "/api/v1/namespaces/ns/pods/system:x.y"
+    for name in (".", ".."):
+        with pytest.raises(ValueError, match="cannot be a name"):
+            mapping.path("ns", name)
+
+
+async def test_a_namespaced_object_needs_its_namespace(mapper: RestMapper):
+    mapping = await mapper.resolve(POD)
+    with pytest.raises(ValueError, match=r"Pod\.v1 is namespaced"):
+        mapping.path("", "a")
+
+
+async def test_one_request_serves_a_group_and_all_who_ask_at_once(mapper: RestMapper, wire: ScriptedWire):
+    wire.on("GET", "/api/v1", Delayed(1, CORE))
+    await asyncio.gather(*(mapper.resolve(gvk) for gvk in (POD, NODE, POD)))
+    await mapper.resolve(NODE)
+    assert len(wire.requests) == 1
+
+
+async def test_all_who_ask_at_once_for_a_kind_that_is_not_served_share_the_answer(
+    mapper: RestMapper, wire: ScriptedWire
+):
+    wire.on("GET", "/apis/*", Delayed(1, Reply.status(404, "NotFound")))
+    results = await asyncio.gather(*(mapper.resolve(MEMCACHED) for _ in range(5)), return_exceptions=True)
+    assert {type(result) for result in results} == {NoMatch}
+    assert len(wire.requests) == 1
+
+
+async def test_who_asks_goes_on_when_the_one_whose_request_it_was_is_cancelled(
+    mapper: RestMapper, wire: ScriptedWire
+):
+    wire.on("GET", "/api/v1", Delayed(1, CORE))
+    first, second = (asyncio.create_task(mapper.resolve(POD)) for _ in range(2))
+    await asyncio.sleep(0.5)
+    first.cancel()
+    assert (await second).plural == "pods"
+
+
+async def test_a_kind_that_is_not_served_is_found_once_its_definition_is_installed(
+    mapper: RestMapper, wire: ScriptedWire
+):
+    with pytest.raises(NoMatch, match=r"does not serve Memcached\.v1\.cache\.example\.com"):
+        await mapper.resolve(MEMCACHED)
+    wire.on("GET", "/apis/cache.example.com/v1", GROUP)
+    assert (await mapper.resolve(MEMCACHED)).plural == "memcacheds"
+
+
+async def test_a_kind_missing_from_a_group_that_is_known_is_looked_for_again(
+    mapper: RestMapper, wire: ScriptedWire
+):
+    wire.on("GET", "/apis/cache.example.com/v1", GROUP)
+    await mapper.resolve(MEMCACHED)
+    other = GroupVersionKind("cache.example.com", "v1", "Other")
+    with pytest.raises(NoMatch):
+        await mapper.resolve(other)
+    wire.on("GET", "/apis/cache.example.com/v1", Reply.json({"resources": [resource("others", "Other")]}))
+    assert (await mapper.resolve(other)).plural == "others"
+
+
+async def test_what_was_forgotten_is_asked_for_again(mapper: RestMapper, wire: ScriptedWire):
+    await mapper.resolve(POD)
+    mapper.forget(POD)
+    mapper.forget(MEMCACHED)
+    wire.on("GET", "/api/v1", Reply.json({"resources": []}))
+    with pytest.raises(NoMatch):
+        await mapper.resolve(NODE)
+
+
+async def test_an_error_of_discovery_is_not_taken_for_a_missing_kind(mapper: RestMapper, wire: ScriptedWire):
+    wire.on("GET", "/api/v1", Reply.status(403, "Forbidden"))
+    with pytest.raises(Forbidden):
+        await mapper.resolve(POD)
+
+
+async def test_an_answer_that_is_no_discovery_is_an_error(mapper: RestMapper, wire: ScriptedWire):
+    wire.on("GET", "/api/v1", Reply(200, b"<html>"))
+    with pytest.raises(ProtocolError, match="not a list of resources"):
+        await mapper.resolve(POD)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+import pytest
+import structlog
+
+from manager.kube.server_warnings import ServerWarnings
+
+Logged = list[MutableMapping[str, Any]]
+
+
+@pytest.fixture
+def logged() -> Iterator[Logged]:
+    with structlog.testing.capture_logs() as entries:
+        yield entries
+
+
+def texts(logged: Logged) -> list[str]:
+    return [entry["warning"] for entry in logged]
+
+
+def test_a_warning_is_told_once(logged: Logged):
+    warnings = ServerWarnings()
+    for _ in range(3):
+        warnings.tell({"Warning": '299 - "v1beta1 is deprecated"'})
+    assert texts(logged) == ["v1beta1 is deprecated"]
+
+
+def test_several_warnings_of_one_answer_are_told_apart(logged: Logged):
+    ServerWarnings().tell({"Warning": r'299 - "unknown field \"spec.x\", really", 299 - "second"'})
+    assert texts(logged) == ['unknown field "spec.x", really', "second"]
+
+
+def test_an_answer_without_a_warning_says_nothing(logged: Logged):
+    ServerWarnings().tell({"Content-Type": "application/json"})
+    ServerWarnings().tell({"Warning": "whatever"})
+    assert logged == []
+
+
+def test_what_is_remembered_is_bounded(logged: Logged):
+    warnings = ServerWarnings()
+    for number in range(1000):
+        warnings.tell({"Warning": f'299 - "{number}"'})
+    assert len(warnings._told) <= 256
+    assert len(logged) == 1000

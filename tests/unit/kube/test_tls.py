@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from manager.kube.errors import ConfigError
+from manager.kube.pem import Pem
+from manager.kube.tls import Tls, TlsFiles
+
+
+@pytest.fixture
+def ca_file(authority: trustme.CA, tmp_path: Path) -> Path:
+    path = tmp_path / "ca.crt"
+    authority.cert_pem.write_to_path(str(path))
+    return path
+
+
+def write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def replace(path: Path, other: Path) -> None:
+    """Put another file of the same content in its place, as the links in a mounted Secret are replaced."""
+    other.write_bytes(path.read_bytes())
+    other.replace(path)
+
+
+def trusted(context: ssl.SSLContext) -> int:
+    return context.cert_store_stats()["x509_ca"]
+
+
+def test_the_authorities_of_the_configuration_are_the_only_ones_trusted(ca_file: Path):
+    context = TlsFiles(authorities=Pem("ca", path=ca_file)).build()
+    assert trusted(context) == 1
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.check_hostname
+
+
+def test_verification_can_be_left_out():
+    context = TlsFiles(verify=False).build()
+    assert context.verify_mode == ssl.CERT_NONE
+    assert not context.check_hostname
+
+
+def test_authorities_that_lack_newer_extensions_are_accepted(ca_file: Path):
+    context = TlsFiles(authorities=Pem("ca", path=ca_file)).build()
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nxx\n"])
+def test_authorities_that_are_none_are_an_error_that_names_the_file(tmp_path: Path, content: bytes):
+    file = tmp_path / "ca.crt"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"^the CA \({re.escape(str(file))}\): holds no PEM certificate"):
+        TlsFiles(authorities=Pem("the CA", path=file)).build()
+
+
+def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"^the CA: .*/none cannot be read: No such file"):
+        TlsFiles(authorities=Pem("the CA", path=tmp_path / "none")).build()
+
+
+def test_a_certificate_with_the_key_of_another_is_an_error(authority: trustme.CA):
+    first, second = authority.issue_cert("a.test"), authority.issue_cert("b.test")
+    files = TlsFiles(
+        certificate=Pem("the certificate", data=first.cert_chain_pems[0].bytes()),
+        key=Pem("the key", data=second.private_key_pem.bytes()),
+    )
+    with pytest.raises(ConfigError, match=r"^the certificate, the key: no certificate with its key"):
+        files.build()
+
+
+def test_an_encrypted_key_is_an_error_instead_of_a_question_on_the_terminal(authority: trustme.CA):
+    issued = authority.issue_cert("a.test")
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    encrypted = key.private_bytes(
+        Encoding.PEM, PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(b"password")
+    )
+    files = TlsFiles(
+        certificate=Pem("crt", data=issued.cert_chain_pems[0].bytes()), key=Pem("the key", data=encrypted)
+    )
+    with pytest.raises(ConfigError, match=r"^the key: the key is encrypted"):
+        files.build()
+
+
+async def test_the_context_is_kept_while_the_files_are_the_same(ca_file: Path):
+    tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
+    first = await tls.context()
+    assert await tls.context() is first
+    tls.check_soon()
+    assert await tls.context() is first
+
+
+async def test_a_file_that_changed_makes_a_new_context_at_the_next_check(
+    ca_file: Path, authority: trustme.CA, other_authority: trustme.CA
+):
+    tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
+    first = await tls.context()
+    write(ca_file, authority.cert_pem.bytes() + other_authority.cert_pem.bytes())
+    assert await tls.context() is first
+    tls.check_soon()
+    assert trusted(await tls.context()) == 2
+
+
+async def test_a_file_replaced_by_another_of_its_size_and_time_is_seen(ca_file: Path, tmp_path: Path):
+    tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
+    first = await tls.context()
+    replace(ca_file, tmp_path / "copy")
+    tls.check_soon()
+    assert await tls.context() is not first
+
+
+async def test_a_file_that_is_broken_or_gone_meanwhile_leaves_the_earlier_context(
+    ca_file: Path, authority: trustme.CA
+):
+    tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
+    first = await tls.context()
+    for spoil in (lambda: write(ca_file, b"half a certificate"), ca_file.unlink):
+        spoil()
+        tls.check_soon()
+        assert await tls.context() is first
+    authority.cert_pem.write_to_path(str(ca_file))
+    tls.check_soon()
+    assert await tls.context() is not first
+
+
+async def test_all_who_connect_at_once_get_the_same_context(ca_file: Path):
+    tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
+    assert len({id(context) for context in await asyncio.gather(*(tls.context() for _ in range(5)))}) == 1
+
+
+async def test_another_client_certificate_makes_another_context(ca_file: Path, authority: trustme.CA):
+    tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
+    first = await tls.context()
+    issued = authority.issue_cert("a.test")
+    pair = (
+        Pem("crt", data=issued.cert_chain_pems[0].bytes()),
+        Pem("key", data=issued.private_key_pem.bytes()),
+    )
+    tls.present(pair)
+    assert await tls.context() is not first

@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+import structlog
+
+from manager.kube.errors import (
+    ConnectionLost,
+    DeadlineExceeded,
+    Fenced,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
+from manager.kube.transport import Transport
+from manager.kube.wire import WireRequest
+from manager.metrics import Metrics
+from tests.support.scripted_wire import (
+    Cut,
+    LostAfter,
+    LostBefore,
+    Reply,
+    ScriptedWire,
+    Stall,
+    Step,
+    Stream,
+    Unreached,
+)
+
+pytestmark = pytest.mark.looptime
+
+
+@pytest.fixture
+async def wire() -> ScriptedWire:
+    return ScriptedWire()
+
+
+@pytest.fixture
+async def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+async def transport(wire: ScriptedWire, metrics: Metrics) -> Transport:
+    return Transport(wire, metrics=metrics, rng=random.Random(1), user_agent="test/1")
+
+
+async def test_a_success_answers_its_body(transport: Transport, wire: ScriptedWire):
+    wire.on("GET", "/api", Reply(200, b"hello"))
+    assert await transport.request("GET", "/api", query={"labelSelector": "a=b,c"}) == b"hello"
+    (sent,) = wire.requests
+    assert sent.query == {"labelSelector": "a=b,c"}
+    assert sent.headers == {"Accept": "application/json", "User-Agent": "test/1"}
+
+
+async def test_a_body_goes_out_with_its_type(transport: Transport, wire: ScriptedWire):
+    wire.on("PATCH", "/api", Reply(200, b"{}"))
+    await transport.request("PATCH", "/api", body=b"{}", content_type="application/merge-patch+json")
+    assert wire.requests[0].headers["Content-Type"] == "application/merge-patch+json"
+    assert wire.requests[0].body == b"{}"
+
+
+async def test_an_error_of_the_server_is_raised_with_its_message(transport: Transport, wire: ScriptedWire):
+    wire.on("GET", "/api", Reply.status(404, "NotFound", 'pods "x" not found'))
+    with pytest.raises(NotFound, match='pods "x" not found'):
+        await transport.request("GET", "/api")
+    assert len(wire.requests) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("code", [429, 503])
+async def test_a_refusal_with_retry_after_is_honoured_for_every_method(
+    transport: Transport, wire: ScriptedWire, method: str, code: int
+):
+    wire.on(method, "/api", Reply.status(code, retry_after=3), Reply(200, b"ok"))
+    assert await transport.request(method, "/api") == b"ok"
+    first, second = wire.requests
+    assert 3 < second.at - first.at < 4
+
+
+async def test_a_refusal_without_retry_after_is_raised_for_a_write(transport: Transport, wire: ScriptedWire):
+    wire.on("POST", "/api", Reply.status(429, "TooManyRequests"))
+    with pytest.raises(TooManyRequests):
+        await transport.request("POST", "/api")
+    assert len(wire.requests) == 1
+
+
+async def test_refusals_that_never_end_are_raised_within_the_deadline(
+    transport: Transport, wire: ScriptedWire
+):
+    wire.on("POST", "/api", Reply.status(429, "TooManyRequests", retry_after=7))
+    with pytest.raises(TooManyRequests) as caught:
+        await transport.request("POST", "/api")
+    assert caught.value.retry_after == 7
+    assert asyncio.get_running_loop().time() < 30
+    assert 4 <= len(wire.requests) <= 5
+
+
+async def test_a_refusal_that_asks_to_come_back_at_once_makes_no_tight_loop(
+    transport: Transport, wire: ScriptedWire
+):
+    wire.on("POST", "/api", Reply.status(429, "TooManyRequests", retry_after=0))
+    with pytest.raises(TooManyRequests):
+        await transport.request("POST", "/api")
+    assert len(wire.requests) == 10
+    gaps = [later.at - earlier.at for earlier, later in zip(wire.requests, wire.requests[1:], strict=False)]
+    assert min(gaps) >= 0.05
+    assert max(gaps) > 0.5
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Reply.status(500, "InternalError"), Reply.status(504, "Timeout"), LostBefore(), Unreached(), Cut(b"x")],
+)
+async def test_a_read_survives_passing_faults(transport: Transport, wire: ScriptedWire, fault: Step):
+    wire.on("GET", "/api", fault, fault, Reply(200, b"ok"))
+    assert await transport.request("GET", "/api") == b"ok"
+    assert len(wire.requests) == 3
+
+
+async def test_a_read_gives_up_after_a_few_attempts(transport: Transport, wire: ScriptedWire):
+    wire.on("GET", "/api", Reply.status(500, "InternalError", "broken"))
+    with pytest.raises(ServerError, match="broken"):
+        await transport.request("GET", "/api")
+    assert len(wire.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (LostAfter(Reply.json({})), ConnectionLost),
+        (LostBefore(), ConnectionLost),
+        (Unreached(), Unreachable),
+        (Cut(b"{"), ConnectionLost),
+        (Reply.status(500, "InternalError"), ServerError),
+    ],
+)
+async def test_a_write_is_not_sent_twice_when_its_fate_is_unknown(
+    transport: Transport, wire: ScriptedWire, fault: Step, error: type[Exception]
+):
+    wire.on("PUT", "/api", fault, Reply(200, b"ok"))
+    with pytest.raises(error):
+        await transport.request("PUT", "/api")
+    assert len(wire.requests) == 1
+
+
+async def test_a_server_that_never_answers_runs_into_the_deadline(transport: Transport, wire: ScriptedWire):
+    wire.on("PUT", "/api", Stall())
+    with pytest.raises(DeadlineExceeded, match=r"PUT /api: no answer within 5 s"):
+        await transport.request("PUT", "/api", deadline=5)
+    assert asyncio.get_running_loop().time() == 5
+    assert wire.in_progress == 0
+
+
+async def test_a_caller_that_is_cancelled_lets_go_of_the_connection(transport: Transport, wire: ScriptedWire):
+    wire.on("GET", "/api", Stall())
+    task = asyncio.create_task(transport.request("GET", "/api"))
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert wire.in_progress == 0
+
+
+async def test_after_the_fence_no_write_leaves_and_reads_go_on(transport: Transport, wire: ScriptedWire):
+    wire.on("GET", "/api", Reply(200, b"ok"))
+    wire.on("DELETE", "/api", Reply(200, b"ok"))
+    transport.fence("lost the lease")
+    with pytest.raises(Fenced, match="lost the lease"):
+        await transport.request("DELETE", "/api")
+    assert await transport.request("GET", "/api") == b"ok"
+    assert [sent.method for sent in wire.requests] == ["GET"]
+
+
+async def test_the_fence_drops_a_write_in_flight(transport: Transport, wire: ScriptedWire):
+    wire.on("POST", "/api", Stall())
+    task = asyncio.create_task(transport.request("POST", "/api"))
+    await asyncio.sleep(1)
+    transport.fence("lost the lease")
+    with pytest.raises(Fenced, match="lost the lease"):
+        await task
+    assert wire.aborts == 1
+
+
+async def test_a_write_that_waits_to_be_tried_again_is_stopped_by_the_fence(
+    transport: Transport, wire: ScriptedWire
+):
+    wire.on("POST", "/api", Reply.status(429, retry_after=5), Reply(201, b""))
+    task = asyncio.create_task(transport.request("POST", "/api"))
+    await asyncio.sleep(1)
+    transport.fence("lost the lease")
+    with pytest.raises(Fenced):
+        await task
+    assert len(wire.requests) == 1
+
+
+async def test_a_stream_gives_pieces_as_they_come_and_ends_with_the_server(
+    transport: Transport, wire: ScriptedWire
+):
+    stream = Stream()
+    wire.on("GET", "/watch", stream)
+    stream.feed(b"a")
+    stream.feed(b"b")
+    stream.end()
+    async with transport.stream("/watch", query={"watch": "1"}, idle_timeout=60) as chunks:
+        assert [chunk async for chunk in chunks] == [b"a", b"b"]
+    assert stream.closed
+    assert wire.in_progress == 0
+
+
+async def test_a_stream_that_breaks_raises_connection_lost(transport: Transport, wire: ScriptedWire):
+    stream = Stream()
+    wire.on("GET", "/watch", stream)
+    stream.feed(b"a")
+    stream.cut()
+    with pytest.raises(ConnectionLost):
+        async with transport.stream("/watch", idle_timeout=60) as chunks:
+            assert [chunk async for chunk in chunks]
+
+
+async def test_a_stream_with_nothing_on_it_counts_as_dead(transport: Transport, wire: ScriptedWire):
+    stream = Stream()
+    wire.on("GET", "/watch", stream)
+    asyncio.get_running_loop().call_later(50, stream.feed, b"bookmark")
+    async with transport.stream("/watch", idle_timeout=60) as chunks:
+        assert await anext(chunks) == b"bookmark"
+        with pytest.raises(DeadlineExceeded, match="nothing came for 60 s"):
+            await anext(chunks)
+    assert asyncio.get_running_loop().time() == 110
+    assert stream.closed
+
+
+async def test_a_stream_may_outlive_the_deadline_of_requests(transport: Transport, wire: ScriptedWire):
+    stream = Stream()
+    wire.on("GET", "/watch", stream)
+    asyncio.get_running_loop().call_later(500, stream.end)
+    async with transport.stream("/watch", idle_timeout=1000) as chunks:
+        assert [chunk async for chunk in chunks] == []
+    assert asyncio.get_running_loop().time() == 500
+
+
+async def test_a_stream_that_never_begins_runs_into_the_deadline(transport: Transport, wire: ScriptedWire):
+    wire.on("GET", "/watch", Stall())
+    with pytest.raises(DeadlineExceeded, match="no answer within 30 s"):
+        async with transport.stream("/watch", idle_timeout=60):
+            raise AssertionError("entered")
+
+
+async def test_a_stream_that_is_refused_raises_what_the_server_said_and_is_not_retried(
+    transport: Transport, wire: ScriptedWire
+):
+    wire.on("GET", "/watch", Reply.status(429, "TooManyRequests", retry_after=3))
+    with pytest.raises(TooManyRequests) as caught:
+        async with transport.stream("/watch", idle_timeout=60):
+            raise AssertionError("entered")
+    assert caught.value.retry_after == 3
+    assert len(wire.requests) == 1
+
+
+async def test_a_timeout_of_the_code_that_reads_a_stream_stays_its_own(
+    transport: Transport, wire: ScriptedWire
+):
+    wire.on("GET", "/watch", Stream())
+    with pytest.raises(TimeoutError):
+        async with transport.stream("/watch", idle_timeout=60), asyncio.timeout(1):
+            await asyncio.sleep(2)
+
+
+async def test_requests_are_counted_by_their_outcome(
+    transport: Transport, wire: ScriptedWire, metrics: Metrics
+):
+    wire.on("GET", "/api", Reply(200), Reply.status(404))
+    wire.on("PUT", "/api", LostBefore())
+    await transport.request("GET", "/api")
+    with pytest.raises(NotFound):
+        await transport.request("GET", "/api")
+    with pytest.raises(ConnectionLost):
+        await transport.request("PUT", "/api")
+
+    def count(code: str, method: str) -> float | None:
+        labels = {"code": code, "method": method, "host": wire.host}
+        return metrics.registry.get_sample_value("rest_client_requests_total", labels)
+
+    assert [count("200", "GET"), count("404", "GET"), count("<error>", "PUT")] == [1, 1, 1]
+    labels = {"verb": "GET", "host": wire.host}
+    assert metrics.registry.get_sample_value("rest_client_request_duration_seconds_count", labels) == 2
+
+
+async def test_what_the_server_warns_of_is_logged_once(transport: Transport, wire: ScriptedWire):
+    wire.on("GET", "/api", Reply(200, b"", {"Warning": '299 - "deprecated"'}))
+    with structlog.testing.capture_logs() as logged:
+        await transport.request("GET", "/api")
+        await transport.request("GET", "/api")
+    assert [entry["warning"] for entry in logged] == ["deprecated"]
+
+
+async def test_a_write_asks_for_its_permit_when_the_wire_is_ready_and_a_read_needs_none(
+    transport: Transport, wire: ScriptedWire
+):
+    permits: list[object] = []
+    wire.on("GET", "/api", Reply())
+    wire.on("PUT", "/api", Reply())
+    exchange = wire.exchange
+
+    def recording(request: WireRequest) -> object:
+        permits.append(request.permit)
+        if request.permit is not None:
+            transport.fence("lost the lease while the connection was made")
+        return exchange(request)
+
+    wire.exchange = recording  # type: ignore[method-assign,assignment]
+    await transport.request("GET", "/api")
+    with pytest.raises(Fenced, match="while the connection was made"):
+        await transport.request("PUT", "/api")
+    assert permits[0] is None
+    assert len(wire.requests) == 1

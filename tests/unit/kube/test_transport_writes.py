@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from manager.kube.errors import ConnectionLost, Fenced
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Delayed, LostBefore, Reply, ScriptedWire
+
+pytestmark = pytest.mark.looptime
+
+PATH = "/api/v1/namespaces/default/configmaps/x"
+
+
+@pytest.fixture
+async def wire() -> ScriptedWire:
+    wire = ScriptedWire()
+    for method in ("GET", "PUT"):
+        wire.on(method, PATH, Reply())
+    return wire
+
+
+@pytest.fixture
+async def transport(wire: ScriptedWire) -> Transport:
+    return Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+
+
+async def test_no_write_leaves_once_the_right_to_write_has_run_out(transport: Transport, wire: ScriptedWire):
+    transport.fence_at(10.0)
+    await asyncio.sleep(9.9)
+    await transport.request("PUT", PATH)
+    await asyncio.sleep(0.1)
+    with pytest.raises(Fenced, match="not renewed in time"):
+        await transport.request("PUT", PATH)
+    assert transport.fenced == "the right to write was not renewed in time"
+    assert len(wire.sent("PUT")) == 1
+
+
+async def test_reads_go_on_after_the_right_to_write_has_run_out(transport: Transport):
+    transport.fence_at(0.0)
+    assert await transport.request("GET", PATH) == b""
+
+
+async def test_the_right_to_write_can_be_renewed_and_made_unlimited(transport: Transport):
+    transport.fence_at(10.0)
+    transport.fence_at(20.0)
+    await asyncio.sleep(15)
+    await transport.request("PUT", PATH)
+    transport.fence_at(None)
+    await asyncio.sleep(100)
+    await transport.request("PUT", PATH)
+    assert transport.fenced is None
+
+
+async def test_renewing_the_right_to_write_does_not_undo_a_fence(transport: Transport):
+    transport.fence("another one leads")
+    transport.fence_at(None)
+    with pytest.raises(Fenced, match="another one leads"):
+        await transport.request("PUT", PATH)
+
+
+async def test_writes_in_flight_are_counted_until_they_end_and_reads_are_not(
+    transport: Transport, wire: ScriptedWire
+):
+    wire.on("PUT", PATH, Delayed(1.0, Reply()), Delayed(2.0, LostBefore()))
+    wire.on("GET", PATH, Delayed(5.0, Reply()))
+    assert transport.writes_in_flight == 0
+    async with asyncio.TaskGroup() as group:
+        group.create_task(transport.request("PUT", PATH))
+        failing = group.create_task(_fails(transport))
+        group.create_task(transport.request("GET", PATH))
+        await asyncio.sleep(0.5)
+        assert transport.writes_in_flight == 2
+        await asyncio.sleep(1.0)
+        assert transport.writes_in_flight == 1
+        await failing
+        assert transport.writes_in_flight == 0
+
+
+async def _fails(transport: Transport) -> None:
+    with pytest.raises(ConnectionLost):
+        await transport.request("PUT", PATH)

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from manager.kube.credentials import Credentials
+from manager.kube.errors import ConfigError
+from manager.kube.kubeconfig import Choice, Entry
+from manager.kube.user import credentials_of, impersonation_of, pem_of
+from tests.support.local_server import Answer, LocalServer, Request
+
+
+def user(folder: Path, **value: Any) -> Entry:
+    return Entry("me", value, folder / "config")
+
+
+def credentials(entry: Entry | None, *, cluster: dict[str, Any] | None = None) -> Credentials:
+    path = Path("/nowhere") if entry is None else entry.path
+    choice = Choice("c", Entry("k", {"server": "https://x", **(cluster or {})}, path), entry, None, "here")
+    return credentials_of(choice, {})
+
+
+async def header(entry: Entry | None) -> str | None:
+    return (await credentials(entry).current()).header
+
+
+async def test_a_context_without_a_user_sends_no_credentials():
+    assert await header(None) is None
+
+
+async def test_a_user_with_a_certificate_only_sends_no_credentials(tmp_path: Path):
+    assert await header(user(tmp_path, **{"client-certificate": "crt", "client-key": "key"})) is None
+
+
+async def test_a_token_is_sent_as_a_bearer_token(tmp_path: Path):
+    assert await header(user(tmp_path, token="secret")) == "Bearer secret"
+
+
+async def test_a_user_name_and_password_are_sent_as_basic_authentication(tmp_path: Path):
+    expected = "Basic " + base64.b64encode(b"jane:secret").decode()
+    assert await header(user(tmp_path, username="jane", password="secret")) == expected
+
+
+async def test_a_token_file_lies_beside_the_kubeconfig_and_comes_before_a_token(tmp_path: Path):
+    (tmp_path / "token").write_text("from-file\n")
+    assert await header(user(tmp_path, tokenFile="token", token="fixed")) == "Bearer from-file"
+
+
+async def test_a_program_lies_beside_the_kubeconfig_and_learns_of_the_cluster(tmp_path: Path):
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        '#!/bin/sh\necho "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/seen"\n'
+        'echo \'{"kind": "ExecCredential", "apiVersion": "v1", "status": {"token": "x"}}\'\n'
+    )
+    plugin.chmod(0o700)
+    (tmp_path / "ca.crt").write_text("CA")
+    entry = user(tmp_path, exec={"command": "./plugin", "apiVersion": "v1", "provideClusterInfo": True})
+    cluster = {
+        "certificate-authority": "ca.crt",
+        "tls-server-name": "name",
+        "extensions": [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "me"}}],
+    }
+    obtained = await (await asyncio.to_thread(credentials, entry, cluster=cluster)).current()
+    assert obtained.header == "Bearer x"
+    assert orjson.loads((tmp_path / "seen").read_text())["spec"]["cluster"] == {
+        "server": "https://x",
+        "tls-server-name": "name",
+        "certificate-authority-data": base64.b64encode(b"CA").decode(),
+        "config": {"audience": "me"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"exec": {"apiVersion": "v1"}}, "exec: Object missing required field `command`"),
+        ({"exec": "aws"}, "exec: Expected `object`, got `str`"),
+        ({"tokenFile": 5}, "tokenFile of 'me' is not text"),
+    ],
+)
+async def test_a_user_that_is_wrong_is_an_error_that_names_the_file(
+    tmp_path: Path, value: dict[str, Any], message: str
+):
+    with pytest.raises(ConfigError, match=message) as caught:
+        credentials(user(tmp_path, **value))
+    assert str(caught.value).startswith(f"{tmp_path}/config: ")
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        {"name": "oidc"},
+        {"name": "oidc", "config": {"id-token": "not-a-jwt"}},
+        {"name": "oidc", "config": {}},
+        {"name": "gcp", "config": {}},
+    ],
+)
+async def test_whatever_goes_wrong_in_a_provider_is_one_line_with_the_file(
+    tmp_path: Path, provider: dict[str, Any]
+):
+    with pytest.raises(ConfigError, match="user 'me': cannot authenticate: ") as caught:
+        await header(user(tmp_path, **{"auth-provider": provider}))
+    assert str(caught.value).startswith(f"{tmp_path}/config: ")
+    assert "\n" not in str(caught.value)
+
+
+def token_expiring_at(seconds: float) -> str:
+    claims = base64.urlsafe_b64encode(orjson.dumps({"exp": int(seconds)})).decode().rstrip("=")
+    return f"e30.{claims}.sig"
+
+
+class Issuer:
+    """An OpenID provider that takes each refresh token once."""
+
+    def __init__(self) -> None:
+        self.refreshed = 0
+
+    def answer(self, request: Request) -> Answer:
+        headers = {"Content-Type": "application/json"}
+        if request.target.startswith("/.well-known/"):
+            return Answer(
+                orjson.dumps({"token_endpoint": f"http://{request.headers['Host']}/token"}), headers=headers
+            )
+        if f"refresh_token=refresh-{self.refreshed}".encode() not in request.body:
+            return Answer(status=400)
+        self.refreshed += 1
+        tokens = {"id_token": self.id_token, "refresh_token": f"refresh-{self.refreshed}"}
+        return Answer(orjson.dumps(tokens), headers=headers)
+
+    @property
+    def id_token(self) -> str:
+        return token_expiring_at(time.time() + 3600 + self.refreshed)
+
+
+@pytest.mark.parametrize("expired", [True, False], ids=["expired", "rejected"])
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # kubernetes-asyncio's way to call aiohttp
+async def test_an_openid_token_is_refreshed_and_the_new_refresh_token_kept_in_the_file(
+    tmp_path: Path, expired: bool
+):
+    issuer = Issuer()
+    async with LocalServer() as server:
+        server.answer = issuer.answer
+        old = token_expiring_at(0 if expired else time.time() + 3600)
+        provider = {
+            "name": "oidc",
+            "config": {
+                "client-id": "me",
+                "client-secret": "secret",
+                "idp-issuer-url": server.url,
+                "id-token": old,
+                "refresh-token": "refresh-0",
+            },
+        }
+        value = {"auth-provider": provider}
+        others = {"name": "other", "user": {"token": "other"}}
+        path = tmp_path / "config"
+        write(path, {"users": [{"name": "me", "user": value}, others]})
+        found = credentials(Entry("me", value, path))
+        if expired:
+            obtained = await found.current()
+        else:
+            assert (await found.current()).header == f"Bearer {old}"
+            obtained = await found.current(rejected=f"Bearer {old}")
+        assert issuer.refreshed == 1
+        assert obtained.header is not None
+        assert obtained.header != f"Bearer {old}"
+    kept, other = yaml.safe_load(path.read_text())["users"]
+    assert kept["user"]["auth-provider"]["config"]["refresh-token"] == "refresh-1"
+    assert other == others
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def write(path: Path, value: Any) -> None:
+    path.write_text(yaml.safe_dump(value))
+    path.chmod(0o600)
+
+
+def test_a_certificate_is_found_as_data_or_as_a_file_beside_the_kubeconfig(tmp_path: Path):
+    (tmp_path / "x.crt").write_text("FILE")
+    data = base64.b64encode(b"DATA").decode()
+    by_data = pem_of(user(tmp_path, **{"crt-data": data, "crt": "x.crt"}), "crt")
+    by_file = pem_of(user(tmp_path, crt="x.crt"), "crt")
+    assert by_data is not None
+    assert by_file is not None
+    assert (by_data.read(), by_file.read()) == (b"DATA", b"FILE")
+    assert pem_of(user(tmp_path, crt=""), "crt") is None
+
+
+def test_data_that_is_not_base64_is_an_error_that_names_the_key(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"/config: crt-data of 'me': not base64: "):
+        pem_of(user(tmp_path, **{"crt-data": "*"}), "crt")
+
+
+def test_a_user_may_act_as_another(tmp_path: Path):
+    entry = user(
+        tmp_path,
+        **{"as": "jane", "as-uid": "1", "as-groups": ["a", "b"], "as-user-extra": {"reason": ["x", "y"]}},
+    )
+    assert impersonation_of(entry) == [
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Uid", "1"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-reason", "x"),
+        ("Impersonate-Extra-reason", "y"),
+    ]
+    assert impersonation_of(user(tmp_path, token="x")) == impersonation_of(None) == []
+
+
+def test_acting_as_a_group_without_a_user_is_an_error(tmp_path: Path):
+    with pytest.raises(ConfigError, match="without saying whom"):
+        impersonation_of(user(tmp_path, **{"as-groups": ["system:masters"]}))

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from manager.kube.errors import Fenced
+from manager.leader import LeadershipLost
+from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
+from tests.support.simulation_loop import SimulationLoop, simulate
+from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
+
+virtual_time = pytest.mark.looptime
+
+DATA = "/api/v1/namespaces/default/configmaps/x"
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def lost(candidate: Candidate) -> str:
+    """Why it lost the leadership, once it has."""
+    assert candidate.run is not None
+    with pytest.raises(LeadershipLost) as caught:
+        await candidate.run
+    return str(caught.value)
+
+
+@virtual_time
+async def test_a_leader_renews_once_each_retry_period_and_asks_nothing_else(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(1)
+    before = len(first.wire.requests)
+    await asyncio.sleep(120)
+    assert 60 <= first.renewals() <= 67
+    assert len(first.wire.requests) - before <= 67
+    statistics = first.elector.statistics()
+    assert statistics.leading
+    assert statistics.holder == statistics.identity == "first"
+    assert 60 <= statistics.renewals <= 68
+    assert statistics.since_renewal is not None
+    assert statistics.since_renewal <= 2.0
+
+
+@virtual_time
+@pytest.mark.parametrize("fault", [Unreached(), LostBefore(), Stall(), Reply.status(500, "InternalError")])
+async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_no_write_leaves_after(
+    election: Election, fault: Step
+):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    renewed = first.wire.sent("PUT", LEASE)[-1].at
+    first.wire.on("PUT", LEASE, fault)
+    text = await lost(first)
+    assert now() == pytest.approx(renewed + 10.0, abs=0.001)
+    assert text.startswith("lease default/election could not be renewed for 10s: cannot renew lease")
+    assert not first.elector.leading
+    assert first.gauge == 0
+    assert first.wire.aborts >= 1
+    with pytest.raises(Fenced, match="could not be renewed for 10s"):
+        await first.transport.request("POST", DATA)
+
+
+@virtual_time
+async def test_the_deadline_counts_from_when_the_renewal_was_sent(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    # The server renews it at once, and its answer takes long.
+    first.wire.on("PUT", LEASE, slow_answer(election, 4.5), Stall())
+    await asyncio.sleep(2.1)
+    sent = first.wire.sent("PUT", LEASE)[-1].at
+    assert first.transport.writes_in_flight == 1
+    await lost(first)
+    assert now() == pytest.approx(sent + 10.0, abs=0.001)
+
+
+@virtual_time
+async def test_a_renewal_whose_answer_was_lost_does_not_count(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    renewed = first.wire.sent("PUT", LEASE)[-1].at
+    first.wire.on("PUT", LEASE, LostAfter(election.server.answer))
+    await lost(first)
+    assert now() == pytest.approx(renewed + 10.0, abs=0.001)
+
+
+@virtual_time
+async def test_after_a_lost_answer_the_leader_recognises_its_own_renewal(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
+    await asyncio.sleep(30)
+    assert first.elector.leading
+    assert first.elector.problem is None
+    assert first.elector.statistics().failures == 1
+    assert election.spec["leaseTransitions"] == 0
+
+
+@virtual_time
+async def test_a_renewal_refused_because_of_an_edit_by_others_is_made_again_at_once(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60.3)
+    election.server.put(NAMESPACE, NAME, {**election.spec, "strategy": "x"})
+    edited = now()
+    await asyncio.sleep(2.3)
+    assert first.elector.leading
+    assert first.wire.sent("PUT", LEASE)[-1].at - edited < 2.3
+    assert election.spec["strategy"] == "x", "what others put there is kept"
+    assert first.elector.problem is None
+
+
+@virtual_time
+async def test_a_request_that_hangs_leaves_time_for_a_second_one(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    first.wire.on("PUT", LEASE, Stall(), election.server.answer)
+    await asyncio.sleep(20)
+    assert first.elector.leading
+
+
+@virtual_time
+async def test_a_leader_that_is_told_to_come_back_later_does_within_the_deadline(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    busy = Reply.status(429, "TooManyRequests", retry_after=3)
+    first.wire.on("PUT", LEASE, busy, election.server.answer)
+    await asyncio.sleep(30)
+    assert first.elector.leading
+
+
+@virtual_time
+async def test_a_lease_taken_by_another_ends_the_leadership_as_soon_as_it_is_seen(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
+    taken = now()
+    assert await lost(first) == "lease default/election is now held by another"
+    assert now() - taken <= 2.5
+    assert election.spec["holderIdentity"] == "another"
+
+
+@virtual_time
+async def test_a_lease_released_by_somebody_else_ends_the_leadership(election: Election):
+    first = await election.leader()
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
+    assert await lost(first) == "lease default/election is now released by somebody"
+
+
+@virtual_time
+async def test_a_deleted_lease_is_created_again_by_its_holder_and_nobody_takes_it_meanwhile(
+    election: Election,
+):
+    first = await election.leader()
+    second = await election.standby()
+    await asyncio.sleep(60.5)
+    election.server.delete(NAMESPACE, NAME)
+    await asyncio.sleep(2.5)
+    assert first.elector.leading
+    assert election.spec["holderIdentity"] == "first"
+    await asyncio.sleep(60)
+    assert first.elector.leading
+    assert not second.elector.leading
+
+
+@virtual_time
+async def test_a_deleted_lease_that_another_created_first_ends_the_leadership(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60.5)
+    election.server.delete(NAMESPACE, NAME)
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
+    assert await lost(first) == "lease default/election is now held by another"
+
+
+@virtual_time
+async def test_an_outage_shorter_than_the_deadline_costs_nothing(election: Election):
+    first = await election.leader()
+    second = await election.standby()
+    await asyncio.sleep(60)
+    for candidate in (first, second):
+        for method, path in (("PUT", LEASE), ("GET", LEASE), ("GET", LEASES)):
+            candidate.wire.on(method, path, Unreached())
+    await asyncio.sleep(7)
+    assert first.elector.leading
+    assert first.elector.problem is not None
+    for candidate in (first, second):
+        for method, path in (("PUT", LEASE), ("GET", LEASE), ("GET", LEASES)):
+            candidate.wire.on(method, path, election.server.answer)
+    await asyncio.sleep(60)
+    assert first.elector.leading
+    assert first.elector.problem is None
+    assert election.spec["leaseTransitions"] == 0
+
+
+@virtual_time
+async def test_the_right_to_write_follows_the_renewals(election: Election):
+    first = await election.leader()
+    first.wire.on("POST", DATA, Reply())
+    for _ in range(30):
+        await asyncio.sleep(2.0)
+        await first.transport.request("POST", DATA)
+
+
+def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_it_goes_on():
+    async def main() -> None:
+        election = Election()
+        first = await election.leader()
+        first.wire.on("POST", DATA, Reply())
+        await asyncio.sleep(60)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulationLoop)
+        loop.freeze(20.0)  # what runs next is this very task, before any timer of the elector
+        assert not first.elector.leading
+        with pytest.raises(Fenced, match="not renewed in time"):
+            await first.transport.request("POST", DATA)
+        assert await lost(first) == (
+            "lease default/election could not be renewed for 10s: this process was held up"
+        )
+        assert not first.wire.sent("POST", DATA)
+
+    simulate(main())
+
+
+@virtual_time
+async def test_an_election_that_is_cancelled_leaves_the_lease_to_expire(election: Election):
+    first = await election.leader()
+    second = await election.standby()
+    await asyncio.sleep(60)
+    renewed = first.wire.sent("PUT", LEASE)[-1].at
+    await first.kill()
+    assert first.gauge == 0
+    assert election.spec["holderIdentity"] == "first"
+    await second.elector.elected.wait()
+    assert now() >= renewed + 15.0
+
+
+def slow_answer(election: Election, seconds: float) -> Step:
+    """The server acts at once, and its answer takes time."""
+    return lambda sent: Delayed(seconds, election.server.answer(sent))

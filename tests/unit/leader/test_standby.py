@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
+from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Election
+
+pytestmark = pytest.mark.looptime
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+NOT_ALLOWED = Reply.status(403, "Forbidden", 'leases "election" is forbidden: User "x" cannot do that')
+
+
+async def test_the_first_replica_creates_the_lease_and_leads_at_once(election: Election):
+    first = election.candidate("first")
+    assert first.gauge == 0
+    first.start()
+    await first.elector.elected.wait()
+    assert now() < 0.1
+    assert first.elector.leading
+    assert first.gauge == 1
+    assert election.spec["holderIdentity"] == "first"
+    assert election.spec["leaseDurationSeconds"] == 15
+    assert election.spec["leaseTransitions"] == 0
+
+
+async def test_a_standby_waits_while_the_leader_renews_and_asks_nothing_meanwhile(election: Election):
+    await election.leader("first")
+    second = await election.standby("second")
+    asked = len(second.wire.requests)
+    await asyncio.sleep(120)
+    assert not second.elector.leading
+    assert second.gauge == 0
+    assert second.elector.problem is None
+    assert len(second.wire.requests) == asked
+    statistics = second.elector.statistics()
+    assert (statistics.leading, statistics.holder, statistics.since_renewal) == (False, "first", None)
+
+
+async def test_a_standby_takes_over_when_the_leader_was_silent_for_the_lease_duration(election: Election):
+    first = await election.leader("first")
+    second = await election.standby("second")
+    await asyncio.sleep(60)
+    silent_since = first.wire.sent("PUT", LEASE)[-1].at
+    await first.kill()
+    await second.elector.elected.wait()
+    assert 15.0 <= now() - silent_since < 15.1
+    assert election.spec["leaseTransitions"] == 1
+
+
+async def test_one_of_many_standbys_takes_over_and_the_others_wait_for_it(election: Election):
+    first = await election.leader("first")
+    others = [await election.standby(f"other-{number}") for number in range(5)]
+    await first.kill()
+    await asyncio.sleep(60)
+    leading = [other for other in others if other.elector.leading]
+    assert len(leading) == 1
+    assert election.spec["holderIdentity"] == leading[0].elector.identity
+    assert all(other.elector.problem is None for other in others)
+
+
+async def test_a_standby_sees_a_release_at_once(election: Election):
+    first = await election.leader("first")
+    second = await election.standby("second")
+    await asyncio.sleep(30.7)
+    await first.elector.release()
+    released = now()
+    await second.elector.elected.wait()
+    assert now() - released < 0.1
+
+
+@pytest.mark.parametrize("watch", [NOT_ALLOWED, Stall(), Unreached(), Reply(body=b"<html>no</html>\n")])
+async def test_without_a_watch_a_release_is_seen_within_a_retry_period(election: Election, watch: Step):
+    first = await election.leader("first")
+    second = election.candidate("second")
+    second.wire.on("GET", LEASES, watch)
+    second.start()
+    await asyncio.sleep(30.7)
+    assert second.elector.problem is None
+    await first.elector.release()
+    released = now()
+    await second.elector.elected.wait()
+    assert now() - released <= 2.0
+
+
+async def test_without_a_watch_the_lease_is_read_about_once_each_retry_period(election: Election):
+    await election.leader("first")
+    second = election.candidate("second")
+    second.wire.on("GET", LEASES, NOT_ALLOWED)
+    second.start()
+    await asyncio.sleep(600)
+    assert 300 <= len(second.wire.sent("GET", LEASE)) <= 400
+    assert len(second.wire.sent("GET", LEASES)) < 25
+
+
+async def test_a_watch_that_has_gone_silent_is_replaced_and_looked_around(election: Election):
+    first = await election.leader("first")
+    second = await election.standby("second")
+    election.server.watchers.clear()
+    await asyncio.sleep(60)
+    # Read at the retry period until the watch is replaced, after 1.5 lease durations; then no more.
+    assert len(second.wire.sent("GET", LEASES)) == 2
+    assert 10 <= len(second.wire.sent("GET", LEASE)) <= 16
+    await first.elector.release()
+    released = now()
+    await second.elector.elected.wait()
+    assert now() - released < 0.1
+
+
+async def test_a_read_that_hangs_does_not_keep_a_standby_from_seeing_the_release(election: Election):
+    first = await election.leader("first")
+    second = election.candidate("second")
+    second.wire.on("GET", LEASE, Stall())
+    second.start()
+    await asyncio.sleep(20)
+    await first.elector.release()
+    released = now()
+    await second.elector.elected.wait()
+    assert now() - released < 0.1
+
+
+async def test_a_lost_race_for_a_released_lease_is_no_problem(election: Election):
+    first = await election.leader("first")
+    second, third = await election.standby("second"), await election.standby("third")
+    await first.elector.release()
+    await asyncio.sleep(30)
+    assert second.elector.leading is not third.elector.leading
+    assert second.elector.problem is third.elector.problem is None
+    assert election.spec["leaseTransitions"] == 1
+
+
+async def test_a_lease_of_a_foreign_holder_is_waited_for_whatever_it_holds(election: Election):
+    election.server.put(
+        NAMESPACE, NAME, {"holderIdentity": "somebody", "renewTime": 7, "leaseTransitions": "x"}
+    )
+    second = await election.standby("second")
+    await second.elector.elected.wait()
+    assert 15.0 <= now() < 15.2
+    assert election.spec["leaseTransitions"] == 1
+
+
+async def test_an_answer_that_is_no_lease_is_a_problem_and_tried_again(election: Election):
+    second = election.candidate("second")
+    second.wire.on("GET", LEASE, Reply(body=b"<html>"), election.server.answer)
+    second.wire.on("GET", LEASES, NOT_ALLOWED)
+    second.start()
+    await asyncio.sleep(0.1)
+    assert second.elector.problem == (
+        "cannot read lease default/election: the answer of the server is not JSON"
+    )
+    await second.elector.elected.wait()
+    assert now() < 2.5
+    assert second.elector.problem is None
+
+
+async def test_without_the_right_to_leases_it_says_so_and_goes_on_trying(election: Election):
+    first = election.candidate("first")
+    for method, path in (("GET", LEASE), ("GET", LEASES)):
+        first.wire.on(method, path, NOT_ALLOWED)
+    first.start()
+    await asyncio.sleep(300)
+    assert first.elector.problem == f"cannot read lease default/election: {NOT_ALLOWED_TEXT}"
+    assert 150 <= len(first.wire.requests) <= 300
+    election.server.serve(first.wire)
+    first.wire.on("GET", LEASE, election.server.answer)
+    await first.elector.elected.wait()
+    assert now() <= 302.1
+    assert first.elector.problem is None
+
+
+NOT_ALLOWED_TEXT = 'leases "election" is forbidden: User "x" cannot do that'
+
+
+async def test_without_the_right_to_create_the_lease_it_says_so_and_goes_on_trying(election: Election):
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, NOT_ALLOWED)
+    first.start()
+    await asyncio.sleep(60)
+    assert first.elector.problem is not None
+    assert first.elector.problem.startswith("cannot take lease default/election: leases")
+    first.wire.on("POST", LEASES, election.server.answer)
+    await asyncio.wait_for(first.elector.elected.wait(), 2.1)
+
+
+async def test_a_missing_namespace_is_named_as_the_problem(election: Election):
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, Reply.status(404, "NotFound", 'namespaces "default" not found'))
+    first.start()
+    await asyncio.sleep(10)
+    assert first.elector.problem == 'cannot create lease default/election: namespaces "default" not found'
+    assert not first.elector.leading
+
+
+@pytest.mark.parametrize("fault", [LostAfter, LostBefore])
+async def test_a_claim_whose_answer_is_lost_is_made_again_whether_it_took_effect(
+    election: Election, fault: type[LostAfter | LostBefore]
+):
+    first = election.candidate("first")
+    lost = LostAfter(election.server.answer) if fault is LostAfter else LostBefore()
+    first.wire.on("POST", LEASES, lost, election.server.answer)
+    first.start()
+    await first.elector.elected.wait()
+    assert now() <= 2.1
+    assert election.spec["holderIdentity"] == "first"
+    assert election.spec["leaseTransitions"] == 0
+
+
+async def test_a_claim_whose_answer_comes_too_late_is_not_relied_on(election: Election):
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, Delayed(4.0, election.server.answer))
+    first.start()
+    await first.elector.elected.wait()
+    assert now() == pytest.approx(4.0, abs=0.1)
+    statistics = first.elector.statistics()
+    assert statistics.since_renewal == pytest.approx(4.0, abs=0.1), "counted from when the claim was sent"
+
+
+async def test_a_deletion_of_the_lease_is_no_release(election: Election):
+    first = await election.leader("first")
+    second = await election.standby("second")
+    first.wire.on("PUT", LEASE, Stall())  # cut off in the very moment
+    await asyncio.sleep(3)
+    last_renewal = first.wire.sent("POST", LEASES)[-1].at
+    election.server.delete(NAMESPACE, NAME)
+    await asyncio.sleep(11)
+    assert not second.elector.leading
+    await second.elector.elected.wait()
+    assert now() >= last_renewal + 15.0
+
+
+async def test_after_a_restored_backup_the_standby_goes_on_with_the_older_versions(election: Election):
+    first = await election.leader("first")
+    second = await election.standby("second")
+    election.server.rewind(50)
+    await asyncio.sleep(60)
+    assert first.elector.leading
+    await first.kill()
+    await asyncio.wait_for(second.elector.elected.wait(), 17.1)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+async def test_a_lease_that_cannot_be_taken_is_a_problem_all_the_time_and_logged_once(
+    election: Election, exists: bool
+):
+    if exists:
+        election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, NOT_ALLOWED)
+    first.wire.on("PUT", LEASE, NOT_ALLOWED)
+    with capture_logs() as lines:
+        first.start()
+        await asyncio.sleep(1)
+        for _ in range(100):
+            assert first.elector.problem is not None
+            await asyncio.sleep(0.3)
+    assert len([line for line in lines if "forbidden" in line["event"]]) == 1
+    assert not [line for line in lines if "forbidden" in line.get("was", "")]
+
+
+async def test_a_lease_that_could_not_be_taken_is_no_problem_once_another_has_it(election: Election):
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, NOT_ALLOWED)
+    first.start()
+    await asyncio.sleep(10)
+    assert first.elector.problem is not None
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": "other", "leaseDurationSeconds": 15})
+    await asyncio.sleep(3)
+    assert first.elector.problem is None

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from manager.logs import LogFormat, configured, get_logger
+
+
+def written(call: Callable[[], object], log_format: LogFormat, *, terminal: bool = False) -> str:
+    reading, writing = os.openpty() if terminal else os.pipe()
+    try:
+        with configured(log_format=log_format, fd=writing):
+            call()
+        return os.read(reading, 1 << 16).decode()
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def hello() -> None:
+    get_logger("cache").warning("hello there", kind="Pod", reason="two words")
+
+
+def test_a_console_line_is_readable_without_colours_when_it_is_no_terminal():
+    line = written(hello, "console")
+    assert "\x1b" not in line
+    assert "warn" in line
+    assert "hello there" in line
+    assert "[cache]" in line
+    assert line.rstrip().endswith("kind=Pod reason='two words'")
+
+
+def test_an_exception_is_shown_below_its_line():
+    def call() -> None:
+        get_logger("x").error("failed", exc_info=ValueError("wrong"))
+
+    first, *rest = written(call, "console").splitlines()
+    assert "failed" in first
+    assert rest[-1] == "ValueError: wrong"
+
+
+def test_auto_is_json_where_there_is_no_terminal():
+    assert written(hello, "auto").startswith('{"ts":')
+
+
+def test_auto_is_a_coloured_console_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    line = written(hello, "auto", terminal=True)
+    assert "\x1b" in line
+    assert "hello there" in line
+
+
+def test_no_colours_for_who_does_not_want_them(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in written(hello, "auto", terminal=True)

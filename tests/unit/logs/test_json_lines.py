@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+import logging
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manager.logs import LogLevel, configured, get_logger
+from manager.logs.bridge import BridgeHandler
+
+
+class Output:
+    """A file that lines are logged to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def logged(self, call: Callable[[], object], level: LogLevel = "info") -> list[dict[str, Any]]:
+        with self._path.open("wb") as file, configured(level=level, log_format="json", fd=file.fileno()):
+            call()
+        return [json.loads(line) for line in self._path.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Output:
+    return Output(tmp_path / "log")
+
+
+def test_a_line_has_its_time_level_logger_and_message_first_and_then_its_fields(output: Output):
+    [line] = output.logged(lambda: get_logger("cache", kind="Pod").info("synced", objects=3))
+    assert list(line) == ["ts", "level", "logger", "msg", "kind", "objects"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("ts"))
+    assert line == {"level": "info", "logger": "cache", "msg": "synced", "kind": "Pod", "objects": 3}
+
+
+@pytest.mark.parametrize(
+    ("level", "written"),
+    [
+        ("debug", ["debug", "info", "warn", "error"]),
+        ("info", ["info", "warn", "error"]),
+        ("warn", ["warn", "error"]),
+        ("error", ["error"]),
+    ],
+)
+def test_only_lines_of_the_level_asked_for_and_above_are_written(
+    output: Output, level: LogLevel, written: list[str]
+):
+    def call() -> None:
+        log = get_logger("x")
+        log.debug("d")
+        log.info("i")
+        log.warning("w")
+        log.error("e")
+
+    assert [line["level"] for line in output.logged(call, level)] == written
+
+
+def test_a_logger_made_before_the_setup_follows_it(output: Output):
+    early = get_logger("early")
+    assert output.logged(lambda: early.info("hello"), "warn") == []
+    assert [line["logger"] for line in output.logged(lambda: early.info("hello"))] == ["early"]
+
+
+def test_an_exception_comes_with_its_message_and_stack(output: Output):
+    def call() -> None:
+        try:
+            raise ValueError("wrong")
+        except ValueError:
+            get_logger("x").exception("failed")
+
+    [line] = output.logged(call)
+    assert line["level"] == "error"
+    assert line["error"] == "wrong"
+    assert line["stacktrace"].startswith("Traceback")
+    assert "ValueError: wrong" in line["stacktrace"]
+
+
+def test_an_error_given_as_a_field_is_kept_beside_the_stack(output: Output):
+    problem = KeyError("k")
+    [line] = output.logged(lambda: get_logger("x").error("failed", error="in short", exc_info=problem))
+    assert line["error"] == "in short"
+    assert "KeyError: 'k'" in line["stacktrace"]
+
+
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, 2**70, "\ud800", {"deep": {"er": object()}}, b"\xff", ValueError("x")]
+)
+def test_what_json_cannot_hold_does_not_make_logging_fail(output: Output, value: object):
+    [line] = output.logged(lambda: get_logger("x").info("odd", value=value))
+    assert line["msg"] == "odd"
+    assert "value" in line
+
+
+def test_line_breaks_in_a_message_stay_within_one_line(output: Output):
+    [line] = output.logged(lambda: get_logger("x").info("a\nb"))
+    assert line["msg"] == "a\nb"
+
+
+def test_what_libraries_log_comes_out_as_lines_of_their_own_loggers(output: Output):
+    [line] = output.logged(lambda: logging.getLogger("some.library").warning("got %d", 3))
+    assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": "got 3"}
+
+
+def test_a_librarys_exception_comes_with_its_stack(output: Output):
+    def call() -> None:
+        try:
+            raise ValueError("wrong")
+        except ValueError:
+            logging.getLogger("lib").exception("failed")
+
+    [line] = output.logged(call)
+    assert (line["level"], line["error"]) == ("error", "wrong")
+
+
+def test_a_librarys_message_that_does_not_fit_its_arguments_is_shown_all_the_same(output: Output):
+    record = logging.LogRecord("lib", logging.WARNING, __file__, 1, "%d", ("x",), None)
+    [line] = output.logged(lambda: BridgeHandler().handle(record))
+    assert (line["logger"], line["msg"]) == ("lib", "'%d' % ('x',)")
+
+
+def test_levels_between_the_usual_ones_count_as_the_one_below(output: Output):
+    [line] = output.logged(lambda: logging.getLogger("lib").log(25, "notice"))
+    assert line["level"] == "info"
+
+
+def test_what_libraries_log_below_the_level_is_left_out(output: Output):
+    assert output.logged(lambda: logging.getLogger("lib").info("chatter"), "warn") == []
+
+
+def test_access_lines_are_left_out(output: Output):
+    assert output.logged(lambda: logging.getLogger("aiohttp.access").info("GET /healthz"), "debug") == []
+
+
+def test_warnings_are_logged(output: Output):
+    def call() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            logging.captureWarnings(False)
+            logging.captureWarnings(True)
+            warnings.warn("old thing", DeprecationWarning, stacklevel=1)
+
+    [line] = output.logged(call)
+    assert (line["level"], line["logger"]) == ("warn", "py.warnings")
+    assert "old thing" in line["msg"]
+
+
+def test_after_the_context_the_standard_library_is_as_before(output: Output):
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    output.logged(lambda: None, "debug")
+    assert root.handlers == handlers
+    assert root.level == level

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from manager.logs import LineWriter
+
+PIPE_HOLDS = 64 * 1024
+"""What Linux keeps for a pipe's reader; a write beyond that waits."""
+
+GENEROUS = 30.0
+
+
+class Ends:
+    """A pipe and a writer into it."""
+
+    def __init__(self, *, max_waiting: int = 10_000) -> None:
+        self.reading, self.writing = os.pipe()
+        self.writer = LineWriter(
+            self.writing, dropped_line=lambda count: b"dropped %d" % count, max_waiting=max_waiting
+        )
+        self._received = bytearray()
+
+    def read_until(self, end: bytes) -> list[bytes]:
+        while not self._received.endswith(end + b"\n"):
+            self._received += os.read(self.reading, 1 << 20)
+        return bytes(self._received).splitlines()
+
+    def read_until_line(self, beginning: bytes) -> None:
+        while not re.search(rb"^%b.*\n" % beginning, self._received, re.MULTILINE):
+            self._received += os.read(self.reading, 1 << 20)
+
+    def read_rest(self) -> list[bytes]:
+        os.set_blocking(self.reading, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._received += os.read(self.reading, 1 << 20)
+        return bytes(self._received).splitlines()
+
+    def close(self) -> None:
+        # Without a reader the thread gives up whatever it is still writing.
+        os.close(self.reading)
+        self.writer.close(GENEROUS)
+        os.close(self.writing)
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    ends = Ends(max_waiting=100)
+    yield ends
+    ends.close()
+
+
+def test_lines_come_out_whole_and_in_order(ends: Ends):
+    for number in range(50):
+        ends.writer.write(b"%d" % number)
+    assert ends.read_until(b"49") == [b"%d" % number for number in range(50)]
+
+
+def test_flush_waits_until_all_is_written(ends: Ends):
+    ends.writer.write(b"one")
+    assert ends.writer.flush(GENEROUS)
+    assert os.read(ends.reading, 100) == b"one\n"
+
+
+def test_a_reader_that_stalls_holds_up_nobody_and_learns_how_much_it_missed(ends: Ends):
+    ends.writer.write(b"x" * (PIPE_HOLDS - 1))
+    assert ends.writer.flush(GENEROUS)
+    sent = [b"%04d" % number + b"." * 1020 for number in range(300)]
+    for line in sent:
+        ends.writer.write(line)
+    assert not ends.writer.flush(0)
+    ends.read_until_line(b"dropped ")
+    assert ends.writer.flush(GENEROUS)
+    _, *lines = ends.read_rest()
+    [told] = [line for line in lines if line.startswith(b"dropped ")]
+    lines.remove(told)
+    assert lines == sent[: len(lines)]
+    assert 100 <= len(lines) < 200
+    assert told == b"dropped %d" % (len(sent) - len(lines))
+
+
+def test_a_line_larger_than_the_pipe_comes_out_whole(ends: Ends):
+    large = b"y" * (3 * PIPE_HOLDS)
+    ends.writer.write(large)
+    ends.writer.write(b"end")
+    assert ends.read_until(b"end") == [large, b"end"]
+
+
+def test_a_descriptor_that_does_not_wait_still_gets_everything(ends: Ends):
+    os.set_blocking(ends.writing, False)
+    large = b"z" * (3 * PIPE_HOLDS)
+    ends.writer.write(large)
+    ends.writer.write(b"end")
+    assert ends.read_until(b"end") == [large, b"end"]
+
+
+def test_a_reader_that_left_does_no_harm():
+    ends = Ends()
+    os.close(ends.reading)
+    ends.writer.write(b"nobody")
+    assert ends.writer.flush(GENEROUS)
+    ends.writer.close(GENEROUS)
+    os.close(ends.writing)
+
+
+def test_closing_writes_what_waits_and_lines_after_it_go_out_at_once(ends: Ends):
+    ends.writer.write(b"before")
+    ends.writer.close(GENEROUS)
+    ends.writer.write(b"after")
+    assert ends.writer.flush(0)
+    assert ends.read_until(b"after") == [b"before", b"after"]

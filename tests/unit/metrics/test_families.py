@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from manager.metrics import QUEUE_BUCKETS, RECONCILE_BUCKETS, REQUEST_BUCKETS, Metrics
+
+FAMILIES = {
+    "controller_runtime_reconcile": ("counter", ("controller", "result")),
+    "controller_runtime_reconcile_errors": ("counter", ("controller",)),
+    "controller_runtime_terminal_reconcile_errors": ("counter", ("controller",)),
+    "controller_runtime_reconcile_panics": ("counter", ("controller",)),
+    "controller_runtime_reconcile_timeouts": ("counter", ("controller",)),
+    "controller_runtime_reconcile_time_seconds": ("histogram", ("controller",)),
+    "controller_runtime_max_concurrent_reconciles": ("gauge", ("controller",)),
+    "controller_runtime_active_workers": ("gauge", ("controller",)),
+    "workqueue_depth": ("gauge", ("name", "controller", "priority")),
+    "workqueue_adds": ("counter", ("name", "controller")),
+    "workqueue_retries": ("counter", ("name", "controller")),
+    "workqueue_queue_duration_seconds": ("histogram", ("name", "controller")),
+    "workqueue_work_duration_seconds": ("histogram", ("name", "controller")),
+    "workqueue_unfinished_work_seconds": ("gauge", ("name", "controller")),
+    "workqueue_longest_running_processor_seconds": ("gauge", ("name", "controller")),
+    "rest_client_requests": ("counter", ("code", "method", "host")),
+    "rest_client_request_duration_seconds": ("histogram", ("verb", "host")),
+    "leader_election_master_status": ("gauge", ("name",)),
+    "operator_manager_cache_objects": ("gauge", ("kind", "projection")),
+    "operator_manager_cache_bytes": ("gauge", ("kind", "projection")),
+    "operator_manager_watch_restarts": ("counter", ("kind", "reason")),
+    "operator_manager_events": ("counter", ("result",)),
+    "operator_manager_event_to_reconcile_seconds": ("histogram", ("controller",)),
+    "operator_manager_event_loop_lag_seconds": ("histogram", ()),
+    "operator_manager_event_loop_tasks": ("gauge", ()),
+}
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    metrics = Metrics()
+    for collector in vars(metrics).values():
+        if not isinstance(collector, CollectorRegistry):
+            names = collector._labelnames
+            child = collector.labels(*names) if names else collector
+            observe = getattr(child, "observe", None) or child.inc
+            observe(1)
+    return (generate_latest(metrics.registry) + generate_latest(metrics.process_registry)).decode()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_has_the_name_type_and_labels_that_dashboards_know(page: str, name: str):
+    kind, labels = FAMILIES[name]
+    [family] = [family for family in text_string_to_metric_families(page) if family.name == name]
+    assert family.type == kind
+    assert family.samples
+    for sample in family.samples:
+        assert set(sample.labels) - {"le"} == set(labels)
+
+
+def test_nothing_else_is_recorded_but_what_describes_the_process(page: str):
+    others = {family.name for family in text_string_to_metric_families(page)} - FAMILIES.keys()
+    assert {"process_resident_memory_bytes", "process_cpu_seconds", "process_open_fds"} <= others
+    assert all(name.startswith(("process_", "python_")) for name in others)
+
+
+def test_every_family_says_what_it_is(page: str):
+    families = list(text_string_to_metric_families(page))
+    assert all(family.documentation for family in families)
+    assert page.count("# HELP ") == page.count("# TYPE ") == len(families)
+
+
+def test_no_family_has_a_second_one_of_creation_times(page: str):
+    assert "_created" not in page
+
+
+@pytest.mark.parametrize(
+    ("buckets", "first", "last", "count"),
+    [
+        (RECONCILE_BUCKETS, 0.005, 60, 40),
+        (QUEUE_BUCKETS, 1e-08, 1000, 12),
+        (REQUEST_BUCKETS, 0.005, 60, 12),
+    ],
+)
+def test_buckets_are_those_of_the_go_libraries(
+    buckets: tuple[float, ...], first: float, last: float, count: int
+):
+    assert (buckets[0], buckets[-1], len(buckets)) == (first, last, count)
+
+
+def test_two_managers_in_one_process_count_for_themselves():
+    one, other = Metrics(), Metrics()
+    one.events_total.labels("sent").inc()
+    name, labels = "operator_manager_events_total", {"result": "sent"}
+    assert one.registry.get_sample_value(name, labels) == 1
+    assert other.registry.get_sample_value(name, labels) is None
+
+
+def test_a_registry_can_be_given():
+    registry = CollectorRegistry()
+    assert Metrics(registry).registry is registry

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+
+from manager.settings import SettingsError, load_settings
+from tests.unit.settings.conftest import WriteFile
+
+
+def refusal(flags: dict[str, str]) -> str:
+    with pytest.raises(SettingsError) as error:
+        load_settings(flags)
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("log_level", "trace", "'debug', 'info', 'warn' or 'error' is expected"),
+        ("log_format", "xml", "'auto', 'json' or 'console' is expected"),
+        ("leader_elect", "maybe", "true or false is expected"),
+        ("graceful_shutdown_timeout", "30", 'a duration such as "15s"'),
+        ("graceful_shutdown_timeout", "-1s", "must not be negative"),
+        ("leader_elect_lease_duration", "fifteen", 'a duration such as "15s"'),
+        ("metrics_bind_address", "8080", 'an address such as ":8080"'),
+        ("health_probe_bind_address", ":99999", 'an address such as ":8080"'),
+        ("namespaces", "good,Bad", "a namespace is expected"),
+        ("leader_election_namespace", "a.b", "a namespace is expected"),
+        ("leader_election_id", "Not_A_Name", "an object's name is expected"),
+        ("concurrency", "memcached", "NAME=N is expected"),
+        ("concurrency", "memcached=0", "NAME=N is expected"),
+        ("concurrency", "memcached=many", "NAME=N is expected"),
+        ("concurrency", "=4", "NAME=N is expected"),
+        ("kubeconfig", "", "some text is expected"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_flag_and_what_is_expected(field: str, value: str, expected: str):
+    flag = "--" + field.replace("_", "-")
+    text = refusal({field: value})
+    assert text.startswith(f"invalid value {value!r} for {flag}: ")
+    assert expected in text
+
+
+def test_a_wrong_value_in_the_environment_names_the_variable(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPERATOR_MANAGER_LOG_LEVEL", "loud")
+    assert "'loud' for the environment variable OPERATOR_MANAGER_LOG_LEVEL: " in refusal({})
+
+
+def test_a_wrong_value_under_another_name_of_a_variable_names_that_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WATCH_NAMESPACE", "A")
+    assert "'A' for the environment variable WATCH_NAMESPACE: " in refusal({})
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "key"),
+    [
+        ("log-level: loud", "'loud'", "log-level"),
+        ("leader-elect-retry-period: 2", "'2'", "leader-elect-retry-period"),
+        ("concurrency: {memcached: 0}", "'memcached=0'", "concurrency"),
+        ("concurrency: {memcached: yes}", "'memcached=True'", "concurrency"),
+        ("namespaces: {a: b}", "'a=b'", "namespaces"),
+        ("namespaces: [1]", "'[1]'", "namespaces"),
+        ("metrics-bind-address: 8080", "'8080'", "metrics-bind-address"),
+        ("metrics-bind-address: false", "'false'", "metrics-bind-address"),
+        ("kubeconfig: 1", "'1'", "kubeconfig"),
+        ("leader-elect: [true]", "'[True]'", "leader-elect"),
+    ],
+)
+def test_a_wrong_value_in_a_file_names_the_file_and_the_key(
+    write_file: WriteFile, text: str, shown: str, key: str
+):
+    path = write_file(text)
+    assert refusal({"config": path}).startswith(f"invalid value {shown} for {key!r} in {path}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("loglevel: info", "unknown key 'loglevel'; did you mean 'log-level'?"),
+        ("log_level: info", "unknown key 'log_level'; did you mean 'log-level'?"),
+        ("zzz: 1", "unknown key 'zzz'"),
+        ("1: 1", "unknown key 1"),
+        ("config: other.yaml", "unknown key 'config'"),
+        ("- a", "a mapping of settings is expected"),
+        ("log-level: info\n a: [", "not valid YAML in line 2"),
+        ("a: [", "not valid YAML in line 1"),
+        ("\0", "not a YAML text"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(write_file: WriteFile, text: str, expected: str):
+    path = write_file(text)
+    assert refusal({"config": path}).startswith(f"{path}: {expected}")
+
+
+def test_a_file_that_does_not_exist_is_named():
+    text = refusal({"config": "/no/such/file"})
+    assert text == "/no/such/file: cannot read the settings file: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        (
+            {"leader_elect_lease_duration": "10s"},
+            ("--leader-elect-lease-duration", "--leader-elect-renew-deadline"),
+        ),
+        (
+            {"leader_elect_retry_period": "9s"},
+            ("--leader-elect-renew-deadline", "--leader-elect-retry-period"),
+        ),
+        ({"leader_elect_retry_period": "0"}, ("--leader-elect-retry-period",)),
+        ({"leader_elect_renew_deadline": "-1s"}, ("--leader-elect-renew-deadline",)),
+    ],
+)
+def test_lease_times_that_do_not_fit_together_are_told_by_their_flags(
+    flags: dict[str, str], names: tuple[str, ...]
+):
+    text = refusal(flags)
+    assert all(name in text for name in names)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pytest
+
+from manager.http.address import BindAddress
+from manager.settings import Settings, load_settings
+from tests.unit.settings.conftest import WriteFile
+
+
+def test_with_nothing_given_there_are_defaults():
+    settings = load_settings({})
+    assert settings.namespaces == ()
+    assert settings.controllers == ("*",)
+    assert settings.concurrency == {}
+    assert settings.leader_elect is False
+    assert settings.leader_elect_lease_duration == 15
+    assert settings.metrics_bind_address == BindAddress("", 8080)
+    assert settings.health_probe_bind_address == BindAddress("", 8081)
+    assert settings.graceful_shutdown_timeout == 30
+
+
+@pytest.mark.parametrize(
+    ("flag", "variable", "in_file", "expected"),
+    [
+        ("debug", "warn", "error", "debug"),
+        (None, "warn", "error", "warn"),
+        (None, None, "error", "error"),
+        (None, None, None, "info"),
+        ("debug", None, "error", "debug"),
+    ],
+)
+def test_a_flag_goes_before_the_environment_and_that_before_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+    write_file: WriteFile,
+    flag: str | None,
+    variable: str | None,
+    in_file: str | None,
+    expected: str,
+):
+    flags = {"config": write_file("" if in_file is None else f"log-level: {in_file}\n")}
+    if flag is not None:
+        flags["log_level"] = flag
+    if variable is not None:
+        monkeypatch.setenv("OPERATOR_MANAGER_LOG_LEVEL", variable)
+    assert load_settings(flags).log_level == expected
+
+
+def test_a_stronger_source_replaces_a_whole_list(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+    monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "b")
+    flags = {
+        "config": write_file("concurrency: {foo: 3}\nnamespaces: [a]\ncontrollers: [foo]"),
+        "concurrency": "bar=2",
+    }
+    settings = load_settings(flags)
+    assert settings.concurrency == {"bar": 2}
+    assert settings.namespaces == ("b",)
+    assert settings.controllers == ("foo",)
+
+
+def test_the_file_can_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+    monkeypatch.setenv("OPERATOR_MANAGER_CONFIG", write_file("leader-elect: true"))
+    assert load_settings({}).leader_elect is True
+
+
+def test_watch_namespace_sets_the_namespaces(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+    monkeypatch.setenv("WATCH_NAMESPACE", "a, b")
+    assert load_settings({}).namespaces == ("a", "b")
+    assert load_settings({"config": write_file("namespaces: [c]")}).namespaces == ("a", "b")
+    assert load_settings({"namespaces": "d"}).namespaces == ("d",)
+    monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "e")
+    assert load_settings({}).namespaces == ("e",)
+
+
+@pytest.mark.parametrize("name", ["WATCH_NAMESPACE", "OPERATOR_MANAGER_LOG_LEVEL", "OPERATOR_MANAGER_CONFIG"])
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.setenv(name, "")
+    assert load_settings({}) == Settings()
+
+
+def test_a_key_without_a_value_is_one_that_is_not_set(write_file: WriteFile):
+    path = write_file("log-level:\n")
+    assert load_settings({"config": path}).log_level == "info"
+
+
+def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+    values = {
+        "kubeconfig": "/k",
+        "context": "c",
+        "namespaces": "a,b",
+        "controllers": "*,-foo",
+        "concurrency": "foo=2",
+        "graceful_shutdown_timeout": "1m",
+        "leader_elect": "true",
+        "leader_election_id": "x.example.com",
+        "leader_election_namespace": "ns",
+        "leader_elect_lease_duration": "60s",
+        "leader_elect_renew_deadline": "40s",
+        "leader_elect_retry_period": "5s",
+        "metrics_bind_address": "127.0.0.1:1",
+        "health_probe_bind_address": "0",
+        "log_level": "warn",
+        "log_format": "json",
+    }
+    assert values.keys() | {"config"} == Settings.model_fields.keys()
+    by_flags = load_settings(values)
+    path = write_file("".join(f"{key.replace('_', '-')}: '{value}'\n" for key, value in values.items()))
+    by_file = load_settings({"config": path})
+    for key, value in values.items():
+        monkeypatch.setenv(f"OPERATOR_MANAGER_{key.upper()}", value)
+    by_environment = load_settings({})
+    assert by_flags == by_environment == by_file.model_copy(update={"config": None})
+    assert by_flags.concurrency == {"foo": 2}
+    assert by_flags.health_probe_bind_address is None
+    assert by_flags.model_fields_set == values.keys()
+
+
+def test_a_file_may_use_the_types_of_yaml(write_file: WriteFile):
+    text = """\
+leader-elect: yes
+namespaces: [a, b]
+controllers: ['*', -foo]
+concurrency: {foo: 3}
+metrics-bind-address: 0
+health-probe-bind-address: :99
+"""
+    settings = load_settings({"config": write_file(text)})
+    assert settings.leader_elect is True
+    assert settings.namespaces == ("a", "b")
+    assert settings.controllers == ("*", "-foo")
+    assert settings.concurrency == {"foo": 3}
+    assert settings.metrics_bind_address is None
+    assert settings.health_probe_bind_address == BindAddress("", 99)
+
+
+def test_names_given_twice_count_once():
+    assert load_settings({"namespaces": "a,b,,a"}).namespaces == ("a", "b")

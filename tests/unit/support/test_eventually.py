@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.eventually import NeverHappened, consistently, eventually, eventually_async
+
+
+def test_the_result_of_the_first_good_try_is_returned() -> None:
+    tries = iter([ValueError("not yet"), False, "done"])
+
+    def check() -> object:
+        result = next(tries)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    assert eventually(check, every=0) == "done"
+
+
+def test_plain_asserts_need_no_return() -> None:
+    assert eventually(lambda: None) is None
+
+
+def test_the_message_has_the_last_failure() -> None:
+    def check() -> None:
+        assert [] == ["pod"], "no pod yet"
+
+    with pytest.raises(NeverHappened, match="not within 0 s; last: AssertionError: no pod yet"):
+        eventually(check, within=0)
+
+
+def test_a_check_that_stays_false_is_named_so() -> None:
+    with pytest.raises(NeverHappened, match="the check returned False"):
+        eventually(lambda: False, within=0)
+
+
+@pytest.mark.looptime
+async def test_an_awaiting_check_that_hangs_is_given_up() -> None:
+    tries = 0
+
+    async def check() -> bool:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise ValueError("the first time")
+        await asyncio.Event().wait()
+        return True
+
+    with pytest.raises(NeverHappened, match="not within 30 s; last: ValueError: the first time"):
+        await eventually_async(check)
+
+
+def test_what_stops_being_true_fails() -> None:
+    results = iter([True, True, False])
+    with pytest.raises(AssertionError, match="stopped being true"):
+        consistently(lambda: next(results), during=60, every=0)

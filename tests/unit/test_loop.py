@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import time
+
+import pytest
+
+from manager.loop import count_tasks, loop_factory, observe_lag, settle, tune_garbage_collector
+from manager.metrics import Metrics
+
+
+@pytest.fixture
+def garbage_collector():
+    thresholds = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+def test_the_standard_loop_is_used_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    loop = loop_factory()()
+    try:
+        assert isinstance(loop, asyncio.SelectorEventLoop)
+    finally:
+        loop.close()
+
+
+def test_uvloop_is_used_where_it_is_installed():
+    uvloop = pytest.importorskip("uvloop")
+    loop = loop_factory()()
+    try:
+        assert isinstance(loop, uvloop.Loop)
+    finally:
+        loop.close()
+
+
+def test_the_loops_clock_does_not_stand_still_while_a_callback_runs():
+    async def passes() -> bool:
+        loop = asyncio.get_running_loop()
+        start, machine = loop.time(), time.monotonic()
+        while time.monotonic() == machine:
+            pass
+        return start < loop.time() < start + 3600
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        assert runner.run(passes())
+
+
+def test_timers_follow_the_loops_clock():
+    async def due() -> float:
+        loop = asyncio.get_running_loop()
+        fired = loop.create_future()
+        when = loop.time() + 0.01
+        loop.call_at(when, lambda: fired.set_result(loop.time()))
+        return await fired - when
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        assert runner.run(due()) >= -0.001
+
+
+def test_collections_become_rare(garbage_collector: None):
+    tune_garbage_collector()
+    assert gc.get_threshold()[0] > 10_000
+
+
+def test_after_settling_what_existed_is_not_looked_at_again(garbage_collector: None):
+    kept = [[]]
+    settle()
+    assert gc.get_freeze_count() > 0
+    assert kept
+
+
+@pytest.mark.looptime
+async def test_lag_is_recorded_once_a_second_until_cancelled():
+    metrics = Metrics()
+    task = asyncio.create_task(observe_lag(metrics.loop_lag))
+    await asyncio.sleep(10.5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    count = metrics.registry.get_sample_value("operator_manager_event_loop_lag_seconds_count")
+    total = metrics.registry.get_sample_value("operator_manager_event_loop_lag_seconds_sum")
+    assert count == 10
+    assert total == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.looptime
+async def test_tasks_are_counted_until_they_are_done():
+    before = count_tasks()
+    tasks = [asyncio.create_task(asyncio.sleep(seconds)) for seconds in (1, 2, 3)]
+    await asyncio.sleep(2.5)
+    assert count_tasks() == before + 1
+    await asyncio.gather(*tasks)
+    assert count_tasks() == before

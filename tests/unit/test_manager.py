@@ -1,0 +1,477 @@
+"""The order of starting and stopping, with everything around the manager made of small fakes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Coroutine, Iterator, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from manager.controller import Controller, ControllerOptions, Request, Result
+from manager.kube.transport import Transport
+from manager.leader import LeadershipLost
+from manager.manager import Manager, Runnable
+from manager.metrics import Metrics
+from tests.support.scripted_wire import ScriptedWire
+from tests.unit.controller.doubles import ManualSource, Reconciler, turns
+
+pytestmark = pytest.mark.looptime
+
+GRACE = 30.0
+
+
+@pytest.fixture(autouse=True)
+def log_lines() -> Iterator[list[MutableMapping[str, Any]]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+class FakeElector:
+    """Elects, loses and fails when the test says so."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self.elected = asyncio.Event()
+        self.problem: str | None = None
+        self.ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._notes = notes
+
+    async def run(self) -> None:
+        self._notes.append("election began")
+        try:
+            await self.ending
+        finally:
+            self._notes.append("election ended")
+
+    async def release(self) -> None:
+        self._notes.append("released")
+        if not self.ending.done():
+            self.ending.set_result(None)
+        await asyncio.sleep(0)
+
+
+class House:
+    """A manager, and what happened around it, in order."""
+
+    def __init__(self, *, elect: bool = False, grace: float = GRACE) -> None:
+        self.notes: list[str] = []
+        self.wire = ScriptedWire()
+        self.stop = asyncio.Event()
+        self.elector = FakeElector(self.notes) if elect else None
+        self.rng = random.Random(1)
+        self.metrics = Metrics()
+        transport = Transport(self.wire, metrics=self.metrics, rng=self.rng, user_agent="test")
+        self.manager = Manager(
+            transport,
+            metrics=self.metrics,
+            rng=self.rng,
+            identity="test",
+            elector=self.elector,  # type: ignore[arg-type]
+            graceful_shutdown_timeout=grace,
+        )
+        flush = self.manager.events.flush
+
+        async def noted_flush(timeout: float) -> bool:
+            self.notes.append("events flushed")
+            return await flush(timeout)
+
+        self.manager.events.flush = noted_flush  # type: ignore[method-assign]
+        self.task: asyncio.Task[None] | None = None
+
+    def runnable(self, name: str, *, leader_only: bool = False) -> None:
+        async def run() -> None:
+            self.notes.append(f"{name} began")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.notes.append(f"{name} ended")
+
+        self.manager.add(Runnable(name, run, leader_only=leader_only))
+
+    def server(self, name: str) -> None:
+        @asynccontextmanager
+        async def serve() -> AsyncIterator[None]:
+            self.notes.append(f"{name} opened")
+            yield
+            self.notes.append(f"{name} closed")
+
+        self.manager.add_server(serve)
+
+    def controller(
+        self, name: str, seconds: float = 0.0, *, needs_leader_election: bool = True
+    ) -> tuple[Controller, ManualSource]:
+        """One whose reconciles take that long."""
+        source = ManualSource()
+
+        async def act(request: Request) -> Result | None:
+            try:
+                await asyncio.sleep(seconds)
+            except asyncio.CancelledError:
+                self.notes.append(f"{name} cancelled")
+                raise
+            self.notes.append(f"{name} reconciled {request.name}")
+            return None
+
+        controller = Controller(
+            name,
+            Reconciler(act),
+            [source],
+            options=ControllerOptions(needs_leader_election=needs_leader_election),
+            metrics=self.metrics,
+            rng=self.rng,
+        )
+        self.manager.add_controller(controller)
+        return controller, source
+
+    async def start(self) -> None:
+        self.task = asyncio.create_task(self.manager.run(self.stop), name="manager under test")
+        await turns(20)
+
+    async def ended(self) -> None:
+        """Wait for the end; raises what `run` raised. Nothing may be left behind."""
+        assert self.task is not None
+        await asyncio.wait([self.task])
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert left == set()
+        assert self.wire.in_progress == 0
+        self.task.result()
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_servers_come_first_and_go_last():
+    house = House(elect=True)
+    house.server("metrics")
+    house.server("health")
+    house.runnable("helper")
+    await house.start()
+    assert house.notes == ["metrics opened", "health opened", "helper began", "election began"]
+    house.stop.set()
+    await house.ended()
+    assert house.notes[-3:] == ["helper ended", "health closed", "metrics closed"]
+
+
+async def test_a_clean_stop_ends_work_then_the_election_then_sends_events():
+    house = House(elect=True)
+    house.runnable("helper")
+    house.runnable("led", leader_only=True)
+    _, source = house.controller("worker", seconds=5.0)
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    source.add("a")
+    await turns()
+    house.notes.clear()
+    house.stop.set()
+    await house.ended()
+    assert now() == pytest.approx(5)
+    assert house.notes == [
+        "worker reconciled a",
+        "led ended",
+        "released",
+        "election ended",
+        "events flushed",
+        "helper ended",
+    ]
+
+
+async def test_a_standby_runs_what_needs_no_leader_and_is_ready():
+    house = House(elect=True)
+    house.runnable("helper")
+    house.runnable("led", leader_only=True)
+    waiting, _ = house.controller("waiting")
+    working, _ = house.controller("working", needs_leader_election=False)
+    await house.start()
+    await asyncio.sleep(3600)
+    assert house.notes == ["helper began", "election began"]
+    assert (waiting.state.value, working.state.value) == ("standby", "running")
+    assert house.manager.health.readiness.report().healthy
+    house.stop.set()
+    await house.ended()
+    assert "released" in house.notes
+    assert "led began" not in house.notes
+    assert now() == pytest.approx(3600)
+
+
+async def test_work_begins_with_the_election():
+    house = House(elect=True)
+    house.runnable("led", leader_only=True)
+    controller, _ = house.controller("worker")
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    assert house.notes[-1] == "led began"
+    assert controller.state.value == "running"
+    house.stop.set()
+    await house.ended()
+
+
+async def test_being_elected_while_stopping_starts_nothing():
+    house = House(elect=True)
+    house.runnable("led", leader_only=True)
+    waiting, _ = house.controller("waiting")
+    _, source = house.controller("working", seconds=5.0, needs_leader_election=False)
+    await house.start()
+    source.add("a")
+    await turns()
+    house.stop.set()
+    await asyncio.sleep(1)
+    house.elector.elected.set()
+    await house.ended()
+    assert "working reconciled a" in house.notes
+    assert "led began" not in house.notes
+    assert waiting.state.value == "stopped"
+
+
+async def test_without_an_election_all_work_begins_at_once():
+    house = House()
+    house.runnable("led", leader_only=True)
+    controller, _ = house.controller("worker")
+    await house.start()
+    assert house.notes == ["led began"]
+    assert controller.state.value == "running"
+    house.stop.set()
+    await house.ended()
+    assert controller.state.value == "stopped"
+
+
+async def test_a_stop_asked_for_before_the_start_is_over_is_a_clean_one():
+    house = House(elect=True)
+    house.server("health")
+    house.runnable("helper")
+    house.controller("worker")
+    house.stop.set()
+    await house.start()
+    await house.ended()
+    assert house.notes[-1] == "health closed"
+    assert "released" in house.notes
+
+
+async def test_reconciles_longer_than_the_grace_are_cancelled():
+    house = House(elect=True, grace=10.0)
+    _, source = house.controller("worker", seconds=3600.0)
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    source.add("a")
+    await turns()
+    house.stop.set()
+    await house.ended()
+    assert now() == pytest.approx(10)
+    assert house.notes.index("worker cancelled") < house.notes.index("released")
+
+
+async def test_controllers_share_one_grace():
+    house = House(grace=10.0)
+    sources = [house.controller(name, seconds=3600.0)[1] for name in ("one", "two")]
+    await house.start()
+    for source in sources:
+        source.add("a")
+    await turns()
+    house.stop.set()
+    await house.ended()
+    assert now() == pytest.approx(10)
+
+
+async def test_without_grace_reconciles_are_cancelled_at_once():
+    house = House(grace=0.0)
+    _, source = house.controller("worker", seconds=3600.0)
+    await house.start()
+    source.add("a")
+    await turns()
+    house.stop.set()
+    await house.ended()
+    assert now() == pytest.approx(0)
+    assert house.notes == ["worker cancelled", "events flushed"]
+
+
+async def test_what_fails_stops_the_manager_in_order_and_is_raised(
+    log_lines: list[MutableMapping[str, Any]],
+):
+    house = House(elect=True)
+
+    async def fail() -> None:
+        await asyncio.sleep(7)
+        raise OSError("the disk is full")
+
+    house.manager.add(Runnable("fragile", fail))
+    _, source = house.controller("worker", seconds=10.0)
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    source.add("a")
+    with pytest.raises(OSError, match="the disk is full"):
+        await house.ended()
+    assert now() == pytest.approx(10)
+    assert "worker reconciled a" in house.notes
+    assert "released" in house.notes
+    [line] = [line for line in log_lines if line["event"] == "stopping"]
+    assert line["reason"] == "the disk is full"
+
+
+async def test_a_leader_only_runnable_that_fails_stops_the_manager():
+    house = House()
+
+    async def fail() -> None:
+        raise KeyError("oops")
+
+    house.manager.add(Runnable("fragile", fail, leader_only=True))
+    await house.start()
+    with pytest.raises(KeyError, match="oops"):
+        await house.ended()
+
+
+async def test_a_runnable_that_cannot_even_be_made_leaves_nothing_running():
+    house = House()
+    house.server("health")
+    house.runnable("helper")
+
+    def broken() -> Coroutine[Any, Any, None]:
+        raise TypeError("no coroutine")
+
+    house.manager.add(Runnable("broken", broken))
+    await house.start()
+    with pytest.raises(TypeError, match="no coroutine"):
+        await house.ended()
+
+
+async def test_an_address_in_use_ends_it_before_anything_starts():
+    house = House(elect=True)
+    house.server("metrics")
+    house.runnable("helper")
+
+    @asynccontextmanager
+    async def taken() -> AsyncIterator[None]:
+        raise OSError("address in use")
+        yield
+
+    house.manager.add_server(taken)
+    await house.start()
+    with pytest.raises(OSError, match="address in use"):
+        await house.ended()
+    assert house.notes == ["metrics opened"]
+
+
+async def test_lost_leadership_cancels_work_at_once_and_releases_nothing():
+    house = House(elect=True)
+    _, source = house.controller("worker", seconds=3600.0)
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    source.add("a")
+    await turns()
+    house.elector.ending.set_exception(LeadershipLost("the lease is somebody else's"))
+    with pytest.raises(LeadershipLost, match="somebody else's"):
+        await house.ended()
+    assert now() == pytest.approx(0)
+    assert house.notes == ["election began", "election ended", "worker cancelled"]
+
+
+@pytest.mark.parametrize("first", ["a signal", "a failure"])
+async def test_leadership_lost_during_the_grace_ends_the_grace(first: str):
+    house = House(elect=True)
+    failing = asyncio.Event()
+
+    async def fail() -> None:
+        await failing.wait()
+        raise ValueError("broken")
+
+    house.manager.add(Runnable("fragile", fail))
+    _, source = house.controller("worker", seconds=3600.0)
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    source.add("a")
+    await turns()
+    (house.stop if first == "a signal" else failing).set()
+    await asyncio.sleep(3)
+    assert "worker cancelled" not in house.notes
+    house.elector.ending.set_exception(LeadershipLost("not renewed"))
+    expected = (LeadershipLost, "not renewed") if first == "a signal" else (ValueError, "broken")
+    with pytest.raises(expected[0], match=expected[1]):
+        await house.ended()
+    assert now() == pytest.approx(3)
+    assert "worker cancelled" in house.notes
+    assert "released" not in house.notes
+
+
+async def test_an_election_that_breaks_is_as_good_as_lost():
+    house = House(elect=True)
+    _, source = house.controller("worker", seconds=3600.0)
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    source.add("a")
+    await turns()
+    house.elector.ending.set_exception(KeyError("a fault in the program"))
+    with pytest.raises(KeyError):
+        await house.ended()
+    assert now() == pytest.approx(0)
+    assert "released" not in house.notes
+
+
+@pytest.mark.parametrize("moment", ["idle", "waiting for the election", "working", "stopping"])
+async def test_cancelling_it_ends_everything_at_once(moment: str):
+    house = House(elect=True)
+    house.server("health")
+    house.runnable("helper")
+    _, source = house.controller("worker", seconds=3600.0)
+    await house.start()
+    if moment != "waiting for the election":
+        house.elector.elected.set()
+        await turns()
+    if moment in {"working", "stopping"}:
+        source.add("a")
+        await turns()
+    if moment == "stopping":
+        house.stop.set()
+        await asyncio.sleep(1)
+    before = now()
+    house.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await house.ended()
+    assert now() == before
+    assert "released" not in house.notes
+    assert "helper ended" in house.notes
+    assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})
+
+
+async def test_cancelling_it_before_its_first_step_is_harmless():
+    house = House()
+    house.task = asyncio.create_task(house.manager.run(house.stop))
+    house.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await house.ended()
+
+
+async def test_it_is_not_ready_while_it_stops():
+    house = House()
+    _, source = house.controller("worker", seconds=5.0)
+    await house.start()
+    source.add("a")
+    await turns()
+    assert house.manager.health.readiness.problem("shutdown") is None
+    house.stop.set()
+    await turns()
+    assert house.manager.health.readiness.problem("shutdown") == "the manager is stopping"
+    assert house.manager.health.liveness.report().healthy
+    await house.ended()
+
+
+async def test_trouble_with_the_election_makes_it_unready():
+    house = House(elect=True)
+    house.elector.problem = "cannot read the lease"
+    assert house.manager.health.readiness.problem("leader-election") == "cannot read the lease"
+    house.elector.ending.cancel()
+
+
+async def test_two_controllers_of_one_name_are_refused():
+    house = House()
+    house.controller("twin")
+    with pytest.raises(ValueError, match="there is a controller named twin already"):
+        house.controller("twin")

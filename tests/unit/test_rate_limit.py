@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from manager.rate_limit import TokenBucket
+
+pytestmark = pytest.mark.looptime
+
+
+def now() -> float:
+    return round(asyncio.get_running_loop().time(), 6)
+
+
+async def test_a_full_bucket_lets_a_burst_through_and_no_more():
+    bucket = TokenBucket(rate=2, burst=3)
+    assert [bucket.try_acquire() for _ in range(5)] == [True, True, True, False, False]
+
+
+async def test_a_token_returns_with_each_interval():
+    bucket = TokenBucket(rate=2, burst=3)
+    while bucket.try_acquire():
+        pass
+    await asyncio.sleep(0.4)
+    assert not bucket.try_acquire()
+    await asyncio.sleep(0.11)
+    assert bucket.try_acquire()
+    assert not bucket.try_acquire()
+
+
+async def test_a_long_quiet_time_fills_the_bucket_only_once():
+    bucket = TokenBucket(rate=1, burst=2)
+    await asyncio.sleep(3600)
+    assert [bucket.try_acquire() for _ in range(3)] == [True, True, False]
+
+
+async def test_those_who_wait_are_let_through_at_the_rate_in_the_order_they_came():
+    bucket = TokenBucket(rate=10, burst=1)
+    passed: list[tuple[int, float]] = []
+
+    async def pass_through(number: int) -> None:
+        await bucket.acquire()
+        passed.append((number, now()))
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(4):
+            group.create_task(pass_through(number))
+    assert passed == [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)]
+
+
+async def test_those_who_wait_go_before_those_who_only_try():
+    bucket = TokenBucket(rate=1, burst=1)
+    assert bucket.try_acquire()
+    waiting = asyncio.create_task(bucket.acquire())
+    await asyncio.sleep(0.5)
+    assert not bucket.try_acquire()
+    await waiting
+    assert now() == 1
+    assert not bucket.try_acquire()
+
+
+async def test_a_cancelled_wait_gives_its_token_back():
+    bucket = TokenBucket(rate=1, burst=1)
+    assert bucket.try_acquire()
+    waiting = asyncio.create_task(bucket.acquire())
+    await asyncio.sleep(0.5)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await asyncio.sleep(0.5)
+    assert bucket.try_acquire()
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(0, 1), (-1, 1), (float("inf"), 1), (1, 0)])
+async def test_numbers_that_make_no_sense_are_refused(rate: float, burst: int):
+    with pytest.raises(ValueError, match="positive rate"):
+        TokenBucket(rate=rate, burst=burst)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from manager.runnables import Runnables
+
+pytestmark = pytest.mark.looptime
+
+
+class Recorded:
+    """Runnables that note what becomes of them."""
+
+    def __init__(self) -> None:
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.runnables = Runnables(self.failure)
+        self.notes: list[str] = []
+
+    def start(self, name: str, *, slow_end: float = 0.0) -> None:
+        async def run() -> None:
+            self.notes.append(f"{name} started")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(slow_end)
+                self.notes.append(f"{name} ended")
+
+        self.runnables.start(run(), name=name)
+
+
+async def fail() -> None:
+    raise ValueError("broken")
+
+
+async def end() -> None:
+    pass
+
+
+async def cancel_itself() -> None:
+    raise asyncio.CancelledError
+
+
+async def test_they_end_newest_first_each_waited_for():
+    recorded = Recorded()
+    recorded.start("first")
+    recorded.start("second", slow_end=5.0)
+    await asyncio.sleep(0)
+    await recorded.runnables.stop()
+    assert recorded.notes == ["first started", "second started", "second ended", "first ended"]
+    assert not recorded.failure.done()
+
+
+async def test_a_failure_is_handed_over_and_the_others_go_on():
+    recorded = Recorded()
+    recorded.start("good")
+    recorded.runnables.start(fail(), name="bad")
+    with pytest.raises(ValueError, match="broken"):
+        await recorded.failure
+    assert recorded.notes == ["good started"]
+    await recorded.runnables.stop()
+
+
+async def test_only_the_first_failure_counts():
+    recorded = Recorded()
+    recorded.runnables.start(fail(), name="bad")
+    recorded.runnables.start(cancel_itself(), name="worse")
+    await recorded.runnables.stop()
+    with pytest.raises(ValueError, match="broken"):
+        await recorded.failure
+
+
+async def test_a_failure_while_being_stopped_counts():
+    recorded = Recorded()
+
+    async def fail_at_the_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("broken")
+
+    recorded.runnables.start(fail_at_the_end(), name="bad")
+    await asyncio.sleep(0)
+    await recorded.runnables.stop()
+    with pytest.raises(ValueError, match="broken"):
+        await recorded.failure
+
+
+async def test_one_that_ends_by_itself_is_no_failure():
+    recorded = Recorded()
+    recorded.runnables.start(end(), name="short")
+    await asyncio.sleep(1)
+    await recorded.runnables.stop()
+    assert not recorded.failure.done()
+
+
+async def test_a_cancellation_by_somebody_else_is_a_failure():
+    recorded = Recorded()
+    recorded.runnables.start(cancel_itself(), name="odd")
+    with pytest.raises(RuntimeError, match="odd was cancelled, and not by its owner"):
+        await recorded.failure
+
+
+@pytest.mark.parametrize("runnable", [end, fail, cancel_itself])
+async def test_one_that_was_never_given_a_turn_is_stopped_all_the_same(
+    runnable: Callable[[], Coroutine[Any, Any, None]],
+):
+    recorded = Recorded()
+    recorded.runnables.start(runnable(), name="idle")
+    await recorded.runnables.stop()
+    assert not recorded.failure.done()
+
+
+async def test_a_stop_that_was_cancelled_can_be_repeated():
+    recorded = Recorded()
+    recorded.start("first")
+    recorded.start("second", slow_end=5.0)
+    await asyncio.sleep(0)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await recorded.runnables.stop()
+    assert recorded.notes == ["first started", "second started"]
+    await recorded.runnables.stop()
+    assert recorded.notes[2:] == ["second ended", "first ended"]
+    assert not recorded.failure.done()
