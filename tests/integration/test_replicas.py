@@ -98,7 +98,9 @@ class Pair:
         """The old leader's last write was before the first of the other."""
         before, after = self.leader.object_writes(), self.standby.object_writes()
         assert after, "the other replica has not written anything"
-        assert max((each.at for each in before), default=0.0) < min(each.at for each in after)
+        first = min(each.at for each in after)
+        late = [f"{each} {each.at - first:.3f} s after" for each in before if each.at >= first]
+        assert not late, f"written by the old leader after the other had begun: {late}"
 
 
 @pytest.fixture(scope="module")

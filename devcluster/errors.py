@@ -1,0 +1,270 @@
+"""What the API server answers when it refuses: a `Status` with the reason, the code and the texts that clients know.
+
+    StatusError
+        carries any Status; made by the functions below, one for each reason that Kubernetes has.
+
+A field that is wrong is a `FieldError`, drawn up by validation; several of them make one `invalid` answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = [
+    "FieldError",
+    "StatusError",
+    "already_exists",
+    "bad_request",
+    "conflict",
+    "expired",
+    "field_duplicate",
+    "field_forbidden",
+    "field_invalid",
+    "field_not_found",
+    "field_required",
+    "field_too_long",
+    "field_too_many",
+    "field_type_invalid",
+    "field_unsupported",
+    "forbidden",
+    "internal_error",
+    "invalid",
+    "method_not_allowed",
+    "not_acceptable",
+    "not_found",
+    "qualified",
+    "request_entity_too_large",
+    "timed_out",
+    "too_many_requests",
+    "unauthorized",
+    "unavailable",
+    "unsupported_media_type",
+]
+
+
+class StatusError(Exception):
+    """A request that is answered with a failure `Status`."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: dict[str, Any] | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        """`details` as in the Status; `retry_after`, seconds, also becomes the header of that name."""
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = dict(details or {})
+        self.retry_after = retry_after
+        if retry_after is not None:
+            self.details["retryAfterSeconds"] = retry_after
+
+    def to_status(self) -> dict[str, Any]:
+        """The object that goes over the wire."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field.
+
+    `reason` is the machine's word (`FieldValueInvalid`), `text` what follows the field in the message.
+    """
+
+    reason: str
+    field: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.text}"
+
+    def to_cause(self) -> dict[str, str]:
+        """As it stands in `details.causes` of a Status."""
+        return {"reason": self.reason, "message": self.text, "field": self.field}
+
+
+def field_required(field: str, detail: str = "") -> FieldError:
+    """A field without which the object makes no sense."""
+    return FieldError("FieldValueRequired", field, _with("Required value", detail))
+
+
+def field_invalid(field: str, value: Any, detail: str) -> FieldError:
+    """A value that does not fit."""
+    return FieldError("FieldValueInvalid", field, _with(f"Invalid value: {_shown(value)}", detail))
+
+
+def field_type_invalid(field: str, value: Any, detail: str) -> FieldError:
+    """A value of the wrong type."""
+    return FieldError("FieldValueTypeInvalid", field, _with(f"Invalid value: {_shown(value)}", detail))
+
+
+def field_duplicate(field: str, value: Any) -> FieldError:
+    """A value that is there twice where it may be once."""
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_shown(value)}")
+
+
+def field_not_found(field: str, value: Any) -> FieldError:
+    """A reference to what is not there."""
+    return FieldError("FieldValueNotFound", field, f"Not found: {_shown(value)}")
+
+
+def field_forbidden(field: str, detail: str) -> FieldError:
+    """A field that must not be set, or changed, here."""
+    return FieldError("FieldValueForbidden", field, _with("Forbidden", detail))
+
+
+def field_unsupported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
+    """A value outside an enumeration."""
+    listed = ", ".join(_shown(each) for each in supported)
+    return FieldError(
+        "FieldValueNotSupported", field, _with(f"Unsupported value: {_shown(value)}", f"supported values: {listed}")
+    )
+
+
+def field_too_long(field: str, maximum: int) -> FieldError:
+    """A string that is too long; `maximum` in bytes."""
+    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {maximum} bytes")
+
+
+def field_too_many(field: str, actual: int, maximum: int) -> FieldError:
+    """A list with too many items."""
+    return FieldError("FieldValueTooMany", field, f"Too many: {actual}: must have at most {maximum} items")
+
+
+def qualified(group: str, resource: str) -> str:
+    """`deployments.apps`, or `pods` in the core group."""
+    return f"{resource}.{group}" if group else resource
+
+
+def not_found(group: str, resource: str, name: str) -> StatusError:
+    """There is no such object."""
+    message = f'{qualified(group, resource)} "{name}" not found'
+    return StatusError(404, "NotFound", message, details=_about(group, resource, name))
+
+
+def already_exists(group: str, resource: str, name: str) -> StatusError:
+    """There is one of that name already."""
+    message = f'{qualified(group, resource)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, details=_about(group, resource, name))
+
+
+def conflict(group: str, resource: str, name: str, detail: str = "") -> StatusError:
+    """The object is not as the writer thinks; `detail` defaults to a version that has moved on."""
+    why = detail or (
+        "the object has been modified; please apply your changes to the latest version and try again"
+    )
+    message = f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {why}'
+    return StatusError(409, "Conflict", message, details=_about(group, resource, name))
+
+
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
+    """Validation found something; all that it found. `kind` is the kind, not the resource."""
+    shown = [str(error) for error in dict.fromkeys(errors)]
+    listed = shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
+    details = _about(group, kind, name)
+    details["causes"] = [error.to_cause() for error in errors]
+    return StatusError(
+        422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {listed}', details=details
+    )
+
+
+def bad_request(message: str) -> StatusError:
+    """What was sent cannot be understood."""
+    return StatusError(400, "BadRequest", message)
+
+
+def unauthorized(message: str = "Unauthorized") -> StatusError:
+    """Nobody we know."""
+    return StatusError(401, "Unauthorized", message)
+
+
+def forbidden(group: str, resource: str, name: str, detail: str) -> StatusError:
+    """Known, but not allowed; or refused by admission."""
+    about = f'{qualified(group, resource)} "{name}"' if name else qualified(group, resource)
+    return StatusError(403, "Forbidden", f"{about} is forbidden: {detail}", details=_about(group, resource, name))
+
+
+def method_not_allowed(group: str, resource: str, verb: str) -> StatusError:
+    """The resource is there and does not support this."""
+    return StatusError(
+        405, "MethodNotAllowed", f"{verb} is not supported on resources of kind {json.dumps(qualified(group, resource))}",
+        details=_about(group, resource, ""),
+    )
+
+
+def not_acceptable(message: str) -> StatusError:
+    """No representation that the client accepts."""
+    return StatusError(406, "NotAcceptable", message)
+
+
+def unsupported_media_type(message: str) -> StatusError:
+    """A body in a format that is not taken here."""
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def request_entity_too_large(message: str) -> StatusError:
+    """A body that is too big."""
+    return StatusError(413, "RequestEntityTooLarge", message)
+
+
+def expired(message: str) -> StatusError:
+    """A version whose history is no longer kept."""
+    return StatusError(410, "Expired", message)
+
+
+def too_many_requests(message: str, *, retry_after: int = 1) -> StatusError:
+    """Come back later."""
+    return StatusError(429, "TooManyRequests", message, retry_after=retry_after)
+
+
+def internal_error(message: str) -> StatusError:
+    """Something that is not the client's fault."""
+    return StatusError(
+        500,
+        "InternalError",
+        f"Internal error occurred: {message}",
+        details={"causes": [{"message": message}]},
+    )
+
+
+def unavailable(message: str) -> StatusError:
+    """Not now."""
+    return StatusError(503, "ServiceUnavailable", message)
+
+
+def timed_out(message: str, *, retry_after: int = 0) -> StatusError:
+    """It took too long, and may have had its effect."""
+    return StatusError(504, "Timeout", f"Timeout: {message}", retry_after=retry_after or None)
+
+
+def _about(group: str, resource: str, name: str) -> dict[str, Any]:
+    details = {"name": name, "group": group, "kind": resource}
+    return {key: value for key, value in details.items() if value}
+
+
+def _with(head: str, detail: str) -> str:
+    return f"{head}: {detail}" if detail else head
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

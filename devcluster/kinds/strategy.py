@@ -1,0 +1,128 @@
+"""What is particular to a kind in the handling of its objects."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from devcluster.errors import FieldError
+
+if TYPE_CHECKING:
+    from devcluster.api.exchange import User
+    from devcluster.storage.store import Store
+
+__all__ = ["Context", "Strategy"]
+
+Object = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a strategy may look at beside the object."""
+
+    store: Store
+    now: str
+    """The time of the request, as it stands in objects: `2026-01-31T12:00:00Z`."""
+    user: User
+    subresource: str = ""
+    dry_run: bool = False
+
+
+class Strategy:
+    """The rules of a kind, with what most kinds do as the default.
+
+    Called in this order for a write: `prepare_*`, `default`, mutating admission, `default` again, `validate_*`,
+    validating admission, `commit`. Objects are changed in place, and are the caller's own copies; `old` must be
+    left alone. Everything here is synchronous: between reading the old object and storing the new one nothing
+    else happens.
+    """
+
+    status_fields: tuple[str, ...] = ("status",)
+    """Top-level fields that only the status subresource writes; () for kinds without one."""
+    create_on_update: bool = False
+    """Whether a PUT of a name that does not exist creates it."""
+    unconditional_update: bool = True
+    """Whether a PUT without a resourceVersion overwrites what there is."""
+    has_generation: bool = False
+    """Whether metadata.generation is kept (1 on creation, one more with each change outside metadata and status)."""
+
+    def prepare_create(self, new: Object, context: Context) -> None:
+        """Drop what a creator may not set, the status among it."""
+        for field in self.status_fields:
+            new.pop(field, None)
+        if self.has_generation:
+            new["metadata"]["generation"] = 1
+
+    def prepare_update(self, new: Object, old: Object, context: Context) -> None:
+        """Put back what a writer of the main resource may not change; keep the generation."""
+        for field in self.status_fields:
+            _keep(new, old, field)
+        if self.has_generation:
+            generation = old["metadata"].get("generation", 1)
+            changed = self.spec_of(new) != self.spec_of(old)
+            new["metadata"]["generation"] = generation + 1 if changed else generation
+
+    def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
+        """Keep everything but the status fields (and metadata other than labels, annotations…) as it was."""
+        for field in {*new, *old} - {*self.status_fields, "metadata", "apiVersion", "kind"}:
+            _keep(new, old, field)
+        if "generation" in old["metadata"]:
+            new["metadata"]["generation"] = old["metadata"]["generation"]
+
+    def spec_of(self, obj: Object) -> Object:
+        """The part of an object whose changes raise its generation."""
+        return {key: value for key, value in obj.items() if key not in {"metadata", *self.status_fields}}
+
+    def default(self, obj: Object) -> None:
+        """Fill in what was left out. Must be idempotent."""
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """What is wrong with a new object, metadata aside (the caller has checked it)."""
+        return []
+
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        """What is wrong with a change of the main resource: as a rule `validate_create` and the immutable fields."""
+        return self.validate_create(new, context)
+
+    def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        """What is wrong with a change of the status."""
+        return []
+
+    def validate_name(self, name: str, *, prefix: bool) -> list[str]:
+        """What is wrong with a name (`prefix`: with a generateName): the texts alone. A DNS subdomain by default."""
+        from devcluster.kinds.names import dns_subdomain  # noqa: PLC0415 -- filled in below
+
+        return dns_subdomain(name, prefix=prefix)
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        """What the writer should know; `old` is None on creation."""
+        return []
+
+    def commit(self, new: Object, old: Object | None, context: Context) -> None:
+        """The last step before the object is stored: allocate addresses and ports, and the like.
+
+        Not called for a dry run that must leave no trace unless it is safe to; raises StatusError to refuse.
+        """
+
+    def released(self, old: Object, context: Context) -> None:
+        """After the object is gone from the store: give back what `commit` took."""
+
+    def grace_period(self, obj: Object, asked: int | None) -> int | None:
+        """Seconds of graceful deletion for a kind that has it (pods); None for a kind that goes at once."""
+        return None
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """The fields that field selectors may name, with their values, metadata.name and .namespace aside."""
+        return {}
+
+    def row(self, obj: Object) -> list[Any]:
+        """The cells of its columns, in their order; custom kinds use the columns' JSON paths instead."""
+        return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
+
+
+def _keep(new: Object, old: Object, field: str) -> None:
+    if field in old:
+        new[field] = old[field]
+    else:
+        new.pop(field, None)

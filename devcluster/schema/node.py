@@ -1,0 +1,59 @@
+"""What is known of a field's shape, for the kinds that come with the server and for custom ones alike."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["UNSET", "Schema"]
+
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = _Unset()
+"""No default, where None would be one."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Schema:
+    """One node of a schema; the root of a kind's is the whole object, `metadata` included.
+
+    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), empty where any will do.
+    Lists are atomic unless `list_type` says otherwise and objects granular unless `map_type` does: the rules of
+    structured-merge-diff. A type that contains itself is a cycle of nodes.
+    """
+
+    type: str = ""
+    format: str = ""
+    properties: Mapping[str, Schema] = dataclasses.field(default_factory=dict)
+    """Known fields. A schema of the built-in kinds fills it at first use."""
+    items: Schema | None = None
+    additional: Schema | None = None
+    """Of the values of a map with free keys."""
+    required: tuple[str, ...] = ()
+    default: Any = UNSET
+    enum: tuple[Any, ...] | None = None
+    nullable: bool = False
+    int_or_string: bool = False
+    preserve_unknown: bool = False
+    """Fields that are not named here are kept (`x-kubernetes-preserve-unknown-fields`, or raw JSON)."""
+    embedded: bool = False
+    """`x-kubernetes-embedded-resource`."""
+    list_type: str = ""
+    """`atomic`, `set`, `map`, or nothing said."""
+    list_map_keys: tuple[str, ...] = ()
+    map_type: str = ""
+    """`granular`, `atomic`, or nothing said."""
+    patch_strategies: tuple[str, ...] = ()
+    """`merge`, `replace`, `retainKeys`, of a strategic merge patch; built-in kinds only."""
+    patch_merge_key: str = ""
+    type_name: str = ""
+    """`DeploymentSpec`: what decoding errors call it; built-in kinds only."""
+    openapi_name: str = ""
+    """`io.k8s.api.apps.v1.DeploymentSpec`: its component in OpenAPI; built-in kinds only."""
+    source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The JSON schema it was made of, for validation beyond the shape (bounds, patterns, CEL); custom kinds only."""
