@@ -137,7 +137,9 @@ def field_unsupported(field: str, value: Any, supported: Sequence[str]) -> Field
     """A value outside an enumeration."""
     listed = ", ".join(_shown(each) for each in supported)
     return FieldError(
-        "FieldValueNotSupported", field, _with(f"Unsupported value: {_shown(value)}", f"supported values: {listed}")
+        "FieldValueNotSupported",
+        field,
+        _with(f"Unsupported value: {_shown(value)}", f"supported values: {listed}"),
     )
 
 
@@ -201,13 +203,17 @@ def unauthorized(message: str = "Unauthorized") -> StatusError:
 def forbidden(group: str, resource: str, name: str, detail: str) -> StatusError:
     """Known, but not allowed; or refused by admission."""
     about = f'{qualified(group, resource)} "{name}"' if name else qualified(group, resource)
-    return StatusError(403, "Forbidden", f"{about} is forbidden: {detail}", details=_about(group, resource, name))
+    return StatusError(
+        403, "Forbidden", f"{about} is forbidden: {detail}", details=_about(group, resource, name)
+    )
 
 
 def method_not_allowed(group: str, resource: str, verb: str) -> StatusError:
     """The resource is there and does not support this."""
     return StatusError(
-        405, "MethodNotAllowed", f"{verb} is not supported on resources of kind {json.dumps(qualified(group, resource))}",
+        405,
+        "MethodNotAllowed",
+        f"{verb} is not supported on resources of kind {json.dumps(qualified(group, resource))}",
         details=_about(group, resource, ""),
     )
 
