@@ -1,0 +1,141 @@
+"""Which resources are served: the built-in ones, and those that come and go with their definitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from devcluster.kinds.resource import Resource
+
+__all__ = ["Registry", "version_priority"]
+
+_BUILT_IN_GROUPS = (
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+)
+"""In the order in which discovery lists them; other groups follow by name."""
+
+_GROUP_RANK = {group: rank for rank, group in enumerate(_BUILT_IN_GROUPS)}
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STABILITY = {"": 0, "beta": 1, "alpha": 2}
+
+
+class Registry:
+    """The resources, by group, version, plural and kind.
+
+    Every change raises `generation`, on which documents made of the registry are cached, and calls the subscribers.
+    """
+
+    def __init__(self, resources: Iterable[Resource] = ()) -> None:
+        self.generation = 0
+        self._by_plural: dict[tuple[str, str, str], Resource] = {}
+        self._by_kind: dict[tuple[str, str, str], Resource] = {}
+        self._versions: dict[tuple[str, str], list[Resource]] = {}
+        self._subscribers: list[Callable[[], None]] = []
+        for resource in resources:
+            self._insert(resource)
+
+    def add(self, resource: Resource) -> None:
+        """Serve `resource`, in the place of one of the same group, version and plural."""
+        self._insert(resource)
+        self._changed()
+
+    def remove(self, resource: Resource) -> None:
+        """Serve it no longer; nothing happens if it was not served."""
+        if self._discard(resource):
+            self._changed()
+
+    def replace(self, group: str, plural: str, resources: Iterable[Resource]) -> None:
+        """Serve exactly `resources` as the versions of that resource; none of them takes it away."""
+        for old in list(self._versions.get((group, plural), ())):
+            self._discard(old)
+        for new in resources:
+            self._insert(new)
+        self._changed()
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource served below that path."""
+        return self._by_plural.get((group, version, plural))
+
+    def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
+        """The resource whose objects are of that kind."""
+        return self._by_kind.get((group, version, kind))
+
+    def versions(self, group: str, plural: str) -> list[Resource]:
+        """All versions of a resource, the most stable and newest first; empty when it is not served."""
+        return list(self._versions.get((group, plural), ()))
+
+    def preferred(self, group: str, plural: str) -> Resource | None:
+        """The first of `versions`."""
+        versions = self._versions.get((group, plural))
+        return versions[0] if versions else None
+
+    def groups(self) -> dict[str, list[str]]:
+        """The versions of each group that serve something, both in the order of discovery, the core group first."""
+        found: dict[str, set[str]] = {}
+        for group, version, _plural in self._by_plural:
+            found.setdefault(group, set()).add(version)
+        ordered = sorted(found, key=lambda group: (_GROUP_RANK.get(group, len(_GROUP_RANK)), group))
+        return {group: sorted(found[group], key=version_priority) for group in ordered}
+
+    def all(self) -> list[Resource]:
+        """Everything served, in no order that means anything."""
+        return list(self._by_plural.values())
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after each change, synchronously; what is returned ends that."""
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    def _insert(self, resource: Resource) -> None:
+        self._discard(resource)
+        self._by_plural[resource.group, resource.version, resource.plural] = resource
+        self._by_kind[resource.group, resource.version, resource.kind] = resource
+        versions = self._versions.setdefault((resource.group, resource.plural), [])
+        versions.append(resource)
+        versions.sort(key=lambda each: version_priority(each.version))
+
+    def _discard(self, resource: Resource) -> bool:
+        old = self._by_plural.pop((resource.group, resource.version, resource.plural), None)
+        if old is None:
+            return False
+        if self._by_kind.get((old.group, old.version, old.kind)) is old:
+            del self._by_kind[old.group, old.version, old.kind]
+        versions = self._versions[old.group, old.plural]
+        versions.remove(old)
+        if not versions:
+            del self._versions[old.group, old.plural]
+        return True
+
+    def _changed(self) -> None:
+        self.generation += 1
+        for callback in list(self._subscribers):
+            callback()
+
+
+def version_priority(version: str) -> tuple[int, int, int, str]:
+    """A sort key: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then what is no Kubernetes version, by name."""
+    matched = _VERSION.fullmatch(version)
+    if matched is None:
+        return (3, 0, 0, version)
+    major, stability, minor = matched.groups()
+    return (_STABILITY[stability or ""], -int(major), -int(minor or 0), "")
