@@ -42,7 +42,8 @@ _STABILITY = {"": 0, "beta": 1, "alpha": 2}
 class Registry:
     """The resources, by group, version, plural and kind.
 
-    Every change raises `generation`, on which documents made of the registry are cached, and calls the subscribers.
+    Every change raises `generation`, on which documents made of the registry are cached, and calls the
+    subscribers.
     """
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
@@ -90,7 +91,7 @@ class Registry:
         return versions[0] if versions else None
 
     def groups(self) -> dict[str, list[str]]:
-        """The versions of each group that serve something, both in the order of discovery, the core group first."""
+        """The served versions of each group, both in the order of discovery, the core group (``) first."""
         found: dict[str, set[str]] = {}
         for group, version, _plural in self._by_plural:
             found.setdefault(group, set()).add(version)
@@ -133,7 +134,7 @@ class Registry:
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
-    """A sort key: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then what is no Kubernetes version, by name."""
+    """A sort key: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then names that are no such version."""
     matched = _VERSION.fullmatch(version)
     if matched is None:
         return (3, 0, 0, version)
