@@ -1,0 +1,219 @@
+"""What may be a name, a label, a key: each function says what is wrong with a value, in the server's words.
+
+An empty list means that nothing is. `prefix` is for a generateName, to which more will be appended: it may end in
+a dash.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "config_key",
+    "dns_label",
+    "dns_label_1035",
+    "dns_subdomain",
+    "environment_name",
+    "header_name",
+    "label_key",
+    "label_value",
+    "path_segment",
+    "port_name",
+    "port_number",
+    "wildcard_subdomain",
+]
+
+LABEL_MAXIMUM = 63
+SUBDOMAIN_MAXIMUM = 253
+PORT_NAME_MAXIMUM = 15
+PORT_MAXIMUM = 65535
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_WILDCARD = rf"\*\.{_SUBDOMAIN}"
+_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = f"({_KEY})?"
+_CONFIG_KEY = "[-._a-zA-Z0-9]+"
+_HEADER = "[-A-Za-z0-9]+"
+
+_is_label = re.compile(_LABEL).fullmatch
+_is_label_1035 = re.compile(_LABEL_1035).fullmatch
+_is_subdomain = re.compile(_SUBDOMAIN).fullmatch
+_is_wildcard = re.compile(_WILDCARD).fullmatch
+_is_key = re.compile(_KEY).fullmatch
+_is_value = re.compile(_VALUE).fullmatch
+_is_config_key = re.compile(_CONFIG_KEY).fullmatch
+_is_header = re.compile(_HEADER).fullmatch
+_is_printable_but_equals = re.compile("[ -<>-~]*").fullmatch
+_is_port_charset = re.compile("[-a-z0-9]+").fullmatch
+
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    f"with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+_LABEL_1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    f"'{_LABEL_1035}')"
+)
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    f"and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_WILDCARD_TEXT = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
+    f"regex used for validation is '{_WILDCARD}')"
+)
+_KEY_TEXT = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_KEY}')"
+)
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'{_VALUE}')"
+)
+_CONFIG_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    f"or 'key-name', regex used for validation is '{_CONFIG_KEY}')"
+)
+_HEADER_TEXT = (
+    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
+    f"validation is '{_HEADER}')"
+)
+
+
+def dns_subdomain(name: str, *, prefix: bool = False) -> list[str]:
+    """The name of most objects: labels joined by dots."""
+    name = _masked(name) if prefix else name
+    wrong = _length(name, SUBDOMAIN_MAXIMUM)
+    if not _is_subdomain(name):
+        wrong.append(_SUBDOMAIN_TEXT)
+    return wrong
+
+
+def dns_label(name: str, *, prefix: bool = False) -> list[str]:
+    """A name without dots, such as a namespace's or a container's."""
+    name = _masked(name) if prefix else name
+    wrong = _length(name, LABEL_MAXIMUM)
+    if not _is_label(name):
+        wrong.append("must not contain dots" if _is_subdomain(name) else _LABEL_TEXT)
+    return wrong
+
+
+def dns_label_1035(name: str, *, prefix: bool = False) -> list[str]:
+    """A label that starts with a letter, such as a webhook's service's."""
+    name = _masked(name) if prefix else name
+    wrong = _length(name, LABEL_MAXIMUM)
+    if not _is_label_1035(name):
+        wrong.append(_LABEL_1035_TEXT)
+    return wrong
+
+
+def wildcard_subdomain(name: str) -> list[str]:
+    """`*.example.com`."""
+    wrong = _length(name, SUBDOMAIN_MAXIMUM)
+    if not _is_wildcard(name):
+        wrong.append(_WILDCARD_TEXT)
+    return wrong
+
+
+def path_segment(name: str, *, prefix: bool = False) -> list[str]:
+    """The name of an RBAC object: whatever can stand in a URL's path."""
+    if not prefix and name in {".", ".."}:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{each}'" for each in "/%" if each in name]
+
+
+def label_key(key: str) -> list[str]:
+    """The key of a label, an annotation, a resource: `name`, or `subdomain/name`."""
+    parts = key.split("/")
+    if len(parts) > 2:  # noqa: PLR2004 -- prefix and name
+        return [
+            f"a valid label key {_KEY_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    name = parts[-1]
+    wrong = []
+    if len(parts) == 2:  # noqa: PLR2004
+        if not parts[0]:
+            wrong.append("prefix part must be non-empty")
+        else:
+            if len(parts[0].encode()) > SUBDOMAIN_MAXIMUM:
+                wrong.append(f"prefix part must be no more than {SUBDOMAIN_MAXIMUM} bytes")
+            if not _is_subdomain(parts[0]):
+                wrong.append(f"prefix part {_SUBDOMAIN_TEXT}")
+    if not name:
+        wrong.append("name part must be non-empty")
+    elif len(name.encode()) > LABEL_MAXIMUM:
+        wrong.append(f"name part must be no more than {LABEL_MAXIMUM} bytes")
+    if not _is_key(name):
+        wrong.append(f"name part {_KEY_TEXT}")
+    return wrong
+
+
+def label_value(value: str) -> list[str]:
+    """The value of a label."""
+    wrong = []
+    if len(value.encode()) > LABEL_MAXIMUM:
+        wrong.append(f"must be no more than {LABEL_MAXIMUM} bytes")
+    if not _is_value(value):
+        wrong.append(_VALUE_TEXT)
+    return wrong
+
+
+def config_key(key: str) -> list[str]:
+    """A key in the data of a ConfigMap or Secret: a file name."""
+    wrong = _length(key, SUBDOMAIN_MAXIMUM)
+    if not _is_config_key(key):
+        wrong.append(_CONFIG_KEY_TEXT)
+    if key in {".", ".."}:
+        wrong.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        wrong.append("must not start with '..'")
+    return wrong
+
+
+def environment_name(name: str) -> list[str]:
+    """The name of an environment variable: printable, without `=`."""
+    if not name:
+        return ["environment variable name must be non-empty"]
+    if not _is_printable_but_equals(name):
+        return [
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+        ]
+    return []
+
+
+def header_name(name: str) -> list[str]:
+    """The name of an HTTP header."""
+    return [] if _is_header(name) else [_HEADER_TEXT]
+
+
+def port_name(name: str) -> list[str]:
+    """The name of a container's port, an IANA service name."""
+    wrong = _length(name, PORT_NAME_MAXIMUM)
+    if not _is_port_charset(name):
+        wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not any("a" <= each <= "z" for each in name):
+        wrong.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        wrong.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        wrong.append("must not begin or end with a hyphen")
+    return wrong
+
+
+def port_number(port: int) -> list[str]:
+    """A port that can be listened on."""
+    return [] if 1 <= port <= PORT_MAXIMUM else [f"must be between 1 and {PORT_MAXIMUM}, inclusive"]
+
+
+def _masked(name: str) -> str:
+    # As the server does it: the two last characters make room for one that is allowed anywhere.
+    return f"{name[:-2]}a" if len(name) > 1 and name.endswith("-") else name
+
+
+def _length(value: str, maximum: int) -> list[str]:
+    return [f"must be no more than {maximum} characters"] if len(value.encode()) > maximum else []
