@@ -1,0 +1,28 @@
+"""Objects by key, each change with a version of its own; a bounded history; watches; a journal."""
+
+from __future__ import annotations
+
+from devcluster.storage.errors import Exists, Expired, FutureVersion, Missing, Overflow, VersionConflict
+from devcluster.storage.journal import Journal
+from devcluster.storage.records import Change, Key, Stored
+from devcluster.storage.selectors import FieldSelector, LabelSelector, SelectorError
+from devcluster.storage.store import Store
+from devcluster.storage.watch import Watch
+
+__all__ = [
+    "Change",
+    "Exists",
+    "Expired",
+    "FieldSelector",
+    "FutureVersion",
+    "Journal",
+    "Key",
+    "LabelSelector",
+    "Missing",
+    "Overflow",
+    "SelectorError",
+    "Store",
+    "Stored",
+    "VersionConflict",
+    "Watch",
+]

@@ -1,0 +1,38 @@
+"""The time of day of a cluster: a seam, so that a whole cluster can run in virtual time."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+
+__all__ = ["Clock"]
+
+
+class Clock:
+    """Tells the time that goes into objects, certificates aside.
+
+    `read` gives seconds since the epoch, as `time.time` does. How long something takes, and when it is due,
+    is asked of the event loop instead.
+    """
+
+    def __init__(self, read: Callable[[], float] = time.time) -> None:
+        self._read = read
+        self._second = -1
+        self._text = ""
+
+    def now(self) -> datetime.datetime:
+        """The time now, in UTC."""
+        return datetime.datetime.fromtimestamp(self._read(), datetime.UTC)
+
+    def timestamp(self) -> str:
+        """A metav1.Time: `2026-01-31T12:00:00Z`."""
+        second = int(self._read())
+        if second != self._second:
+            self._text = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+            self._second = second
+        return self._text
+
+    def micro_timestamp(self) -> str:
+        """A metav1.MicroTime: `2026-01-31T12:00:00.000000Z`."""
+        return self.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,162 @@
+"""The state of a store in a file, so that it outlives the process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from devcluster.storage.errors import JournalFailed
+from devcluster.storage.records import Change, Key, Stored
+
+__all__ = ["Journal"]
+
+_FORMAT = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS objects (
+    grp TEXT, plural TEXT, namespace TEXT, name TEXT, version INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (grp, plural, namespace, name)
+) WITHOUT ROWID;
+"""
+_PUT = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)"
+_REMOVE = "DELETE FROM objects WHERE grp = ? AND plural = ? AND namespace = ? AND name = ?"
+_VERSION = "INSERT OR REPLACE INTO meta VALUES ('version', ?)"
+_END: Final = None
+
+
+class Journal:
+    """An SQLite file with the last state of each object and the last version.
+
+    Changes are written in order by a thread, all that wait in one transaction; `durable` tells when. What was
+    durable is still there after the process was killed; after a power failure it may not be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it. Blocks for a moment.
+
+        Raises:
+            JournalFailed: the file cannot be opened, is not one of ours, or is in use.
+        """
+        self.path = path
+        self._queue: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._failure: JournalFailed | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        try:
+            self._database = sqlite3.connect(path, timeout=1.0, check_same_thread=False, isolation_level=None)
+            self._prepare()
+        except sqlite3.Error as error:
+            raise JournalFailed(f"cannot use {path} as data file: {error}") from error
+        self._durable = self.version
+
+    def _prepare(self) -> None:
+        execute = self._database.execute
+        execute("PRAGMA locking_mode = EXCLUSIVE")
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = NORMAL")
+        self._database.executescript(_SCHEMA)
+        meta = dict(execute("SELECT name, value FROM meta"))
+        if meta.setdefault("format", _FORMAT) != _FORMAT:
+            raise JournalFailed(f"{self.path} is of another version of devcluster (format {meta['format']})")
+        # Writing takes the lock, so that a second process is refused now and not later.
+        execute("INSERT OR REPLACE INTO meta VALUES ('format', ?)", (_FORMAT,))
+        self.version: int = meta.get("version", 0)
+
+    def load(self) -> Iterator[Stored]:
+        """All objects."""
+        for group, plural, namespace, name, version, data in self._database.execute("SELECT * FROM objects"):
+            metadata = orjson.loads(data)["metadata"]
+            key = Key(group, plural, namespace, name)
+            yield Stored(key, version, metadata.get("uid", ""), metadata.get("labels") or {}, data)
+
+    def write(self, change: Change) -> None:
+        """Take in a change, to be written soon."""
+        if self._thread is None:
+            self._loop = asyncio.get_running_loop()
+            self._thread = threading.Thread(target=self._run, name=f"journal {self.path}", daemon=True)
+            self._thread.start()
+        self._queue.put(change)
+
+    async def durable(self, version: int) -> None:
+        """Return once everything up to `version` is in the file.
+
+        Raises:
+            JournalFailed: it cannot be written.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if version <= self._durable or self._loop is None:
+            return
+        waiter = self._loop.create_future()
+        self._waiting.append((version, waiter))
+        await waiter
+
+    async def aclose(self) -> None:
+        """Write what waits and close the file."""
+        if self._thread is not None:
+            self._queue.put(_END)
+            await asyncio.to_thread(self._thread.join)
+        self._database.close()
+
+    def _run(self) -> None:
+        """The thread: all changes that wait in one transaction, until the end."""
+        going_on = True
+        while going_on:
+            changes = []
+            item = self._queue.get()
+            while item is not None:
+                changes.append(item)
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            else:
+                going_on = False
+            if changes:
+                self._write_all(changes)
+
+    def _write_all(self, changes: list[Change]) -> None:
+        failure: JournalFailed | None = None
+        try:
+            execute = self._database.execute
+            execute("BEGIN")
+            for change in changes:
+                if change.new is None:
+                    execute(_REMOVE, change.key)
+                else:
+                    execute(_PUT, (*change.key, change.version, change.new.data))
+            execute(_VERSION, (changes[-1].version,))
+            execute("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute("ROLLBACK")
+            failure = JournalFailed(f"cannot write {self.path}: {error}")
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            self._loop.call_soon_threadsafe(self._written, changes[-1].version, failure)
+
+    def _written(self, version: int, failure: JournalFailed | None) -> None:
+        if failure is not None:
+            # From here on the file lacks a change: nothing later may be called durable.
+            self._failure = self._failure or failure
+        else:
+            self._durable = version
+        waiting, self._waiting = self._waiting, []
+        for wanted, waiter in waiting:
+            if waiter.done():
+                continue
+            if self._failure is not None:
+                waiter.set_exception(self._failure)
+            elif wanted <= version:
+                waiter.set_result(None)
+            else:
+                self._waiting.append((wanted, waiter))

@@ -1,0 +1,59 @@
+"""An object as it is kept, and what one write changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+__all__ = ["Change", "Key", "Object", "Stored"]
+
+Object = dict[str, Any]
+
+
+class Key(NamedTuple):
+    """Where an object is; `namespace` is empty for a cluster-scoped one."""
+
+    group: str
+    plural: str
+    namespace: str
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """An object at one version, as JSON; `labels` must not be changed."""
+
+    key: Key
+    version: int
+    uid: str
+    labels: Mapping[str, str]
+    data: bytes
+
+    def decode(self) -> Object:
+        """The object, a new one each time."""
+        decoded: Object = orjson.loads(self.data)
+        return decoded
+
+    @classmethod
+    def of(cls, key: Key, version: int, obj: Object) -> Stored:
+        """Stamp `obj` with the version and keep it."""
+        metadata = obj["metadata"]
+        metadata["resourceVersion"] = str(version)
+        return cls(key, version, metadata.get("uid", ""), metadata.get("labels") or {}, orjson.dumps(obj))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """One write: `old` is None when it created the object, `new` when it removed it.
+
+    Of a removal, `final` is the last state stamped with the version of the removal, as watches report it.
+    """
+
+    version: int
+    key: Key
+    old: Stored | None
+    new: Stored | None
+    final: Stored | None = None

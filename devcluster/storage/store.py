@@ -1,0 +1,211 @@
+"""All objects of a cluster, one version for each change, as etcd numbers them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from devcluster.storage.errors import Exists, FutureVersion, Missing, VersionConflict
+from devcluster.storage.history import History
+from devcluster.storage.journal import Journal
+from devcluster.storage.records import Change, Key, Object, Stored
+from devcluster.storage.table import Table, path_of
+from devcluster.storage.watch import Watch
+
+__all__ = ["Store"]
+
+HISTORY_CHANGES = 20_000
+HISTORY_BYTES = 128 << 20
+WATCH_BACKLOG = 20_000
+
+
+class Store:
+    """Objects by key, kept as their JSON; everything but `durable` is immediate.
+
+    With a journal, the store begins with what is in it.
+    """
+
+    def __init__(
+        self,
+        journal: Journal | None = None,
+        *,
+        history: int = HISTORY_CHANGES,
+        history_bytes: int = HISTORY_BYTES,
+        watch_backlog: int = WATCH_BACKLOG,
+    ) -> None:
+        """`history` and `history_bytes` bound what is remembered of the past, `watch_backlog` what may wait
+        for one watch: less memory, or fewer 410 answers.
+        """
+        self.version = 1
+        self._tables: dict[tuple[str, str], Table] = defaultdict(Table)
+        self._watches: dict[tuple[str, str], list[Watch]] = defaultdict(list)
+        self._subscribers: list[Callable[[Change], None]] = []
+        self._backlog = watch_backlog
+        self._journal = journal
+        if journal is not None:
+            self.version = max(self.version, journal.version)
+            for stored in journal.load():
+                self._table(stored.key).put(path_of(stored.key), stored)
+        self._history = History(start=self.version, limit=history, limit_bytes=history_bytes)
+
+    # Reading.
+
+    def get(self, key: Key) -> Stored | None:
+        """The object of that key, None when there is none."""
+        table = self._tables.get(key[:2])
+        return None if table is None else table.objects.get(path_of(key))
+
+    def select(self, group: str, plural: str, namespace: str = "") -> list[Stored]:
+        """The objects of a resource, of one namespace or all, sorted."""
+        table = self._tables.get((group, plural))
+        return [] if table is None else table.select(namespace)
+
+    def select_at(self, version: int, group: str, plural: str, namespace: str = "") -> Sequence[Stored]:
+        """The same as it was at an earlier version.
+
+        Raises:
+            Expired: that is too long ago.
+            FutureVersion: that is yet to come.
+        """
+        self._check_reached(version)
+        state = {path_of(each.key): each for each in self.select(group, plural, namespace)}
+        for change in self._history.back_to(version):
+            key = change.key
+            if key[:2] != (group, plural) or (namespace and key.namespace != namespace):
+                continue
+            if change.old is None:
+                state.pop(path_of(key), None)
+            else:
+                state[path_of(key)] = change.old
+        return [state[path] for path in sorted(state)]
+
+    def count(self, group: str, plural: str) -> int:
+        """How many objects of a resource there are."""
+        table = self._tables.get((group, plural))
+        return 0 if table is None else len(table.paths)
+
+    def resources(self) -> list[tuple[str, str]]:
+        """(group, plural) of what there are objects of."""
+        return [names for names, table in self._tables.items() if table.paths]
+
+    # Writing.
+
+    def create(self, key: Key, obj: Object) -> Stored:
+        """Store a new object; its metadata.resourceVersion is set in place.
+
+        Raises:
+            Exists: there is one already.
+        """
+        if self.get(key) is not None:
+            raise Exists
+        new = Stored.of(key, self.version + 1, obj)
+        self._commit(Change(new.version, key, None, new))
+        return new
+
+    def update(self, key: Key, obj: Object, *, expected: int | None = None) -> Stored:
+        """Replace an object; its metadata.resourceVersion is set in place.
+
+        What does not differ from what is there is not written, and keeps its version.
+
+        Raises:
+            Missing: there is none.
+            VersionConflict: it is not at the version `expected`.
+        """
+        old = self._expect(key, expected)
+        unchanged = Stored.of(key, old.version, obj)
+        if unchanged.data == old.data or obj == old.decode():
+            return old
+        new = Stored.of(key, self.version + 1, obj)
+        self._commit(Change(new.version, key, old, new))
+        return new
+
+    def delete(self, key: Key, *, expected: int | None = None) -> Stored:
+        """Remove an object and return its last state, stamped with the version of the removal.
+
+        Raises as `update`.
+        """
+        old = self._expect(key, expected)
+        final = Stored.of(key, self.version + 1, old.decode())
+        self._commit(Change(final.version, key, old, None, final))
+        return final
+
+    async def durable(self, version: int) -> None:
+        """Return once the change of that version outlives the process; at once without a journal.
+
+        Raises:
+            JournalFailed: it does not, and never will.
+        """
+        if self._journal is not None:
+            await self._journal.durable(version)
+
+    # Following.
+
+    def watch(self, group: str, plural: str, namespace: str = "", *, since: int | None = None) -> Watch:
+        """The changes of a resource after the version `since`; None means from now on.
+
+        Raises:
+            Expired: `since` is too long ago.
+            FutureVersion: it is yet to come.
+        """
+        watches = self._watches[group, plural]
+        watch = Watch(namespace=namespace, limit=self._backlog, closed=watches.remove)
+        if since is not None:
+            self._check_reached(since)
+            for change in self._history.since(since):
+                if change.key[:2] == (group, plural):
+                    watch.push(change)
+        watches.append(watch)
+        return watch
+
+    def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """Have `callback` called within each write, after it took effect; returns what ends that.
+
+        The callback must not raise, and must not write.
+        """
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    @property
+    def oldest(self) -> int:
+        """The earliest version a watch can start from."""
+        return self._history.oldest
+
+    def expire_history(self, keep: int = 0) -> None:
+        """Forget the past but for the last `keep` changes, as a compaction of etcd does."""
+        self._history.expire(keep)
+
+    def end_watches(self) -> None:
+        """Close every watch."""
+        for watches in self._watches.values():
+            for watch in list(watches):
+                watch.close()
+
+    def _table(self, key: Key) -> Table:
+        return self._tables[key[:2]]
+
+    def _expect(self, key: Key, expected: int | None) -> Stored:
+        old = self.get(key)
+        if old is None:
+            raise Missing
+        if expected is not None and expected != old.version:
+            raise VersionConflict(old.version)
+        return old
+
+    def _check_reached(self, version: int) -> None:
+        if version > self.version:
+            raise FutureVersion(version, self.version)
+
+    def _commit(self, change: Change) -> None:
+        key, table = change.key, self._table(change.key)
+        if change.new is None:
+            table.remove(path_of(key))
+        else:
+            table.put(path_of(key), change.new)
+        self.version = change.version
+        self._history.add(change)
+        if self._journal is not None:
+            self._journal.write(change)
+        for callback in tuple(self._subscribers):
+            callback(change)
+        for watch in self._watches.get(key[:2], ()):
+            watch.push(change)

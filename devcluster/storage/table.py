@@ -1,0 +1,45 @@
+"""The objects of one resource, in the order in which lists show them."""
+
+from __future__ import annotations
+
+import bisect
+
+from devcluster.storage.records import Key, Stored
+
+__all__ = ["Table", "path_of"]
+
+
+def path_of(key: Key) -> str:
+    """What objects of a resource are sorted by: `namespace/name`, as etcd sorts the real server's keys."""
+    return f"{key.namespace}/{key.name}" if key.namespace else key.name
+
+
+class Table:
+    """Objects by `path_of` their key."""
+
+    __slots__ = ("objects", "paths")
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Stored] = {}
+        self.paths: list[str] = []
+
+    def put(self, path: str, stored: Stored) -> None:
+        """Add or replace."""
+        if path not in self.objects:
+            bisect.insort(self.paths, path)
+        self.objects[path] = stored
+
+    def remove(self, path: str) -> None:
+        """Take out one that is there."""
+        del self.objects[path]
+        del self.paths[bisect.bisect_left(self.paths, path)]
+
+    def select(self, namespace: str = "") -> list[Stored]:
+        """Those of a namespace, or all."""
+        paths = self.paths
+        if namespace:
+            # '0' is what follows '/'.
+            first = bisect.bisect_left(paths, f"{namespace}/")
+            paths = paths[first : bisect.bisect_left(paths, f"{namespace}0", first)]
+        objects = self.objects
+        return [objects[path] for path in paths]
