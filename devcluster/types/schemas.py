@@ -1,0 +1,116 @@
+"""Schemas of the built-in types, made of the table node by node as somebody looks at them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from devcluster.schema.node import UNSET, Schema
+from devcluster.types import table
+
+__all__ = ["schema_for", "schema_of"]
+
+_REF = "#/components/schemas/"
+_RAW = frozenset({"FieldsV1", "JSON", "RawExtension"})
+
+
+def schema_for(group: str, version: str, kind: str) -> Schema:
+    """The schema of a built-in kind.
+
+    Raises:
+        KeyError: there is no such built-in kind.
+    """
+    name = table.name_of(group, version, kind)
+    if name is None:
+        raise KeyError((group, version, kind))
+    return schema_of(name)
+
+
+@functools.cache
+def schema_of(openapi_name: str) -> Schema:
+    """The schema of a built-in type by its OpenAPI name, such as `io.k8s.api.apps.v1.Deployment`.
+
+    Raises:
+        KeyError: there is no such type, or it is not a component of the published documents.
+    """
+    schema = _node(table.entries()[openapi_name]["schema"])
+    schema.openapi_name = openapi_name
+    schema.type_name = openapi_name.rpartition(".")[2]
+    schema.preserve_unknown = schema.type_name in _RAW
+    return schema
+
+
+def _node(raw: dict[str, Any]) -> Schema:
+    if reference := _reference(raw):
+        target = schema_of(reference)
+        own = _facts(raw)
+        return dataclasses.replace(target, **own) if own else target
+    schema = Schema(type=raw.get("type", ""), format=raw.get("format", ""), **_facts(raw))
+    schema.int_or_string = schema.format == "int-or-string"
+    schema.required = tuple(raw.get("required", ()))
+    if "properties" in raw:
+        schema.properties = _Properties(raw["properties"])
+    if "items" in raw:
+        schema.items = _node(raw["items"])
+    if isinstance(raw.get("additionalProperties"), dict):
+        schema.additional = _node(raw["additionalProperties"])
+    return schema
+
+
+def _reference(raw: dict[str, Any]) -> str:
+    reference: str = raw.get("$ref", "")
+    if not reference and (parts := raw.get("allOf")):
+        reference = parts[0].get("$ref", "")
+    return reference.removeprefix(_REF)
+
+
+def _facts(raw: dict[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    if (default := raw.get("default", UNSET)) is not UNSET:
+        facts["default"] = default
+    if "enum" in raw:
+        facts["enum"] = tuple(raw["enum"])
+    if list_type := raw.get("x-kubernetes-list-type"):
+        facts["list_type"] = list_type
+    if keys := raw.get("x-kubernetes-list-map-keys"):
+        facts["list_map_keys"] = tuple(keys)
+    if map_type := raw.get("x-kubernetes-map-type"):
+        facts["map_type"] = map_type
+    if strategy := raw.get("x-kubernetes-patch-strategy"):
+        facts["patch_strategies"] = tuple(strategy.split(","))
+    if key := raw.get("x-kubernetes-patch-merge-key"):
+        facts["patch_merge_key"] = key
+    return facts
+
+
+class _Properties(Mapping[str, Schema]):
+    """The fields of a struct, each made when it is first asked for: types contain themselves."""
+
+    __slots__ = ("_made", "_raw")
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self._raw = raw
+        self._made: dict[str, Schema] = {}
+
+    def __getitem__(self, name: str) -> Schema:
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = _node(self._raw[name])
+        return made
+
+    def get(self, name: str, default: Any = None) -> Any:
+        made = self._made.get(name)
+        if made is not None:
+            return made
+        return self[name] if name in self._raw else default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._raw
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)

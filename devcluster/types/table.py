@@ -1,0 +1,59 @@
+"""The generated table of built-in types, read at its first use.
+
+`builtin.json` is made by scripts/generate-devcluster-types, which says what is in it.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from typing import Any
+
+import orjson
+
+__all__ = ["META", "entries", "go_name", "go_type", "name_of"]
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+"""The prefix of the names of the types that all groups share."""
+
+_OPTIONS = frozenset(
+    {"CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions"}
+)
+
+
+@functools.cache
+def entries() -> dict[str, dict[str, Any]]:
+    """Every type by its OpenAPI name, as the file has it; not to be changed."""
+    loaded: dict[str, dict[str, Any]] = orjson.loads(
+        resources.files(__package__).joinpath("builtin.json").read_bytes()
+    )
+    return loaded
+
+
+@functools.cache
+def _kinds() -> dict[tuple[str, str, str], str]:
+    found = {}
+    for name, entry in entries().items():
+        for kind in entry.get("schema", {}).get("x-kubernetes-group-version-kind", ()):
+            found[kind["group"], kind["version"], kind["kind"]] = name
+    return found
+
+
+def name_of(group: str, version: str, kind: str) -> str | None:
+    """The OpenAPI name of a built-in kind, its list or an options kind; None for what is not built in."""
+    name = _kinds().get((group, version, kind))
+    if name is None and kind in _OPTIONS:  # every group has them
+        return META + kind if META + kind in entries() else None
+    return name
+
+
+def go_type(name: str) -> list[list[Any]] | str:
+    """How Go sees the type: the fields of a struct, or another type's expression, or `custom`."""
+    go: list[list[Any]] | str = entries()[name]["go"]
+    return go
+
+
+def go_name(name: str) -> str:
+    """What Go's errors call the type: `v1.DeploymentSpec`."""
+    package, _, short = name.rpartition(".")
+    return f"{package.rpartition('.')[2]}.{short}"
