@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.storage import Journal, Key, Store
+from devcluster.storage.errors import JournalFailed
+
+
+def key(name: str) -> Key:
+    return Key("g", "things", "ns", name)
+
+
+def thing(name: str, **fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": {"a": name}}, **fields}
+
+
+async def test_a_store_begins_with_what_its_journal_holds(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "data")
+    store = Store(journal)
+    store.create(key("a"), thing("a"))
+    store.create(key("b"), thing("b"))
+    store.update(key("b"), thing("b", n=2))
+    store.delete(key("a"))
+    await journal.aclose()
+
+    journal = Journal(tmp_path / "data")
+    again = Store(journal)
+    assert again.version == store.version
+    (kept,) = again.select("g", "things")
+    assert kept.decode() == store.select("g", "things")[0].decode()
+    assert (kept.uid, kept.labels, kept.version) == ("uid-b", {"a": "b"}, 4)
+    assert again.create(key("c"), thing("c")).version == store.version + 1
+    await journal.aclose()
+
+
+async def test_the_version_goes_on_after_everything_was_removed(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "data")
+    store = Store(journal)
+    store.create(key("a"), thing("a"))
+    store.delete(key("a"))
+    await journal.aclose()
+    journal = Journal(tmp_path / "data")
+    assert Store(journal).version == 3
+    await journal.aclose()
+
+
+async def test_what_was_durable_survives_a_kill(tmp_path: Path) -> None:
+    program = """
+        import asyncio, os, signal, sys
+        from pathlib import Path
+        from devcluster.storage import Journal, Key, Store
+
+        async def main():
+            store = Store(Journal(Path(sys.argv[1])))
+            for number in range(300):
+                name = f"n{number:03d}"
+                stored = store.create(Key("g", "things", "ns", name), {"metadata": {"name": name}})
+                if number % 100 == 99:
+                    await store.durable(stored.version)
+                    print(number, flush=True)
+            store.create(Key("g", "things", "ns", "late"), {"metadata": {"name": "late"}})
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        asyncio.run(main())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "data")]
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.stdout.split() == ["99", "199", "299"], done.stderr
+    journal = Journal(tmp_path / "data")
+    names = [stored.key.name for stored in Store(journal).select("g", "things")]
+    await journal.aclose()
+    assert [name for name in names if name != "late"] == [f"n{number:03d}" for number in range(300)]
+
+
+async def test_a_file_that_is_in_use_or_something_else_is_refused(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "data")
+    with pytest.raises(JournalFailed, match=r"cannot use .*data as data file: database is locked"):
+        Journal(tmp_path / "data")
+    await journal.aclose()
+    (tmp_path / "text").write_text("not a database at all, but long enough to be read as one\n" * 50)
+    with pytest.raises(JournalFailed, match="file is not a database"):
+        Journal(tmp_path / "text")
+    with pytest.raises(JournalFailed, match="unable to open"):
+        Journal(tmp_path / "missing" / "data")
+
+
+async def test_a_write_that_cannot_be_kept_is_not_called_durable(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "data")
+    store = Store(journal)
+    stored = store.create(key("a"), thing("a"))
+    await store.durable(stored.version)
+    journal._database.execute("DROP TABLE objects")
+    stored = store.create(key("b"), thing("b"))
+    with pytest.raises(JournalFailed, match="no such table"):
+        await store.durable(stored.version)
+    with pytest.raises(JournalFailed):
+        await store.durable(stored.version)
+    await journal.aclose()
+
+
+def test_sqlite_can_be_used_by_several_threads_in_turn() -> None:
+    assert sqlite3.threadsafety in {1, 3}

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from devcluster.storage import (
+    Change,
+    Exists,
+    Expired,
+    FutureVersion,
+    Key,
+    Missing,
+    Overflow,
+    Store,
+    VersionConflict,
+)
+
+
+def key(name: str, namespace: str = "ns", plural: str = "things") -> Key:
+    return Key("", plural, namespace, name)
+
+
+def thing(name: str, **fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": {"name": name}}, **fields}
+
+
+def names(store: Store, namespace: str = "") -> list[str]:
+    return [stored.key.name for stored in store.select("", "things", namespace)]
+
+
+def test_each_change_has_the_next_version_and_stamps_the_object() -> None:
+    store = Store()
+    first = store.create(key("a"), thing("a"))
+    second = store.update(key("a"), thing("a", n=1))
+    final = store.delete(key("a"))
+    assert [first.version, second.version, final.version] == [2, 3, 4]
+    assert store.version == 4
+    assert second.decode()["metadata"]["resourceVersion"] == "3"
+    assert final.decode() == {
+        **thing("a", n=1),
+        "metadata": {**thing("a")["metadata"], "resourceVersion": "4"},
+    }
+    assert store.get(key("a")) is None
+
+
+def test_what_is_read_may_be_changed_without_harm() -> None:
+    store = Store()
+    stored = store.create(key("a"), thing("a", list=[1]))
+    stored.decode()["list"].append(2)
+    assert stored.decode()["list"] == [1]
+
+
+def test_an_update_that_changes_nothing_is_no_change() -> None:
+    store = Store()
+    first = store.create(key("a"), thing("a", x=1, y=2))
+    again = thing("a")
+    again.update({"y": 2, "x": 1})
+    assert store.update(key("a"), again) is first
+    assert again["metadata"]["resourceVersion"] == str(first.version)
+    assert store.version == first.version
+
+
+def test_writers_are_held_to_what_they_have_seen() -> None:
+    store = Store()
+    first = store.create(key("a"), thing("a"))
+    with pytest.raises(Exists):
+        store.create(key("a"), thing("a"))
+    store.update(key("a"), thing("a", n=1), expected=first.version)
+    with pytest.raises(VersionConflict) as raised:
+        store.update(key("a"), thing("a", n=2), expected=first.version)
+    assert raised.value.actual == 3
+    with pytest.raises(VersionConflict):
+        store.delete(key("a"), expected=first.version)
+    with pytest.raises(Missing):
+        store.update(key("b"), thing("b"))
+    with pytest.raises(Missing):
+        store.delete(key("b"))
+
+
+def test_lists_are_sorted_as_etcd_sorts_and_a_namespace_is_a_part_of_them() -> None:
+    store = Store()
+    for namespace, name in [("b", "x"), ("a", "z"), ("a-b", "y"), ("a", "c")]:
+        store.create(key(name, namespace), thing(name))
+    paths = [(each.key.namespace, each.key.name) for each in store.select("", "things")]
+    assert paths == [("a-b", "y"), ("a", "c"), ("a", "z"), ("b", "x")]
+    assert names(store, "a") == ["c", "z"]
+    assert names(store, "nowhere") == []
+    assert store.count("", "things") == 4
+    assert store.select("", "others") == []
+
+
+def test_a_list_of_an_earlier_version() -> None:
+    store = Store()
+    store.create(key("a"), thing("a"))
+    store.create(key("b"), thing("b", n=1))
+    then = store.version
+    store.update(key("b"), thing("b", n=2))
+    store.delete(key("a"))
+    store.create(key("c"), thing("c"))
+    store.create(key("d", "other"), thing("d"))
+    earlier = store.select_at(then, "", "things")
+    assert [(each.key.name, each.decode().get("n")) for each in earlier] == [("a", None), ("b", 1)]
+    assert names(store) == ["b", "c", "d"]
+    with pytest.raises(FutureVersion):
+        store.select_at(store.version + 1, "", "things")
+    store.expire_history()
+    with pytest.raises(Expired) as raised:
+        store.select_at(then, "", "things")
+    assert raised.value.oldest == store.version
+
+
+def test_the_history_is_bounded_by_number_and_by_size() -> None:
+    store = Store(history=10)
+    for number in range(100):
+        store.create(key(f"n{number}"), thing(f"n{number}"))
+    assert 10 <= store.version - store.oldest <= 12
+    store = Store(history_bytes=10_000)
+    for number in range(100):
+        store.create(key(f"n{number}"), thing(f"n{number}", text="x" * 1000))
+    assert 8 <= store.version - store.oldest <= 11
+
+
+async def test_a_watch_begins_in_the_past_and_goes_on() -> None:
+    store = Store()
+    store.create(key("a"), thing("a"))
+    since = store.version
+    store.update(key("a"), thing("a", n=1))
+    store.create(key("x", plural="others"), thing("x"))
+    store.create(key("b", "other"), thing("b"))
+    watch, everywhere = store.watch("", "things", "ns", since=since), store.watch("", "things", since=since)
+    store.delete(key("a"))
+    assert [change.version for change in await watch.next()] == [3, 6]
+    assert [change.version for change in await everywhere.next()] == [3, 5, 6]
+    reading = asyncio.create_task(watch.next())
+    await asyncio.sleep(0)
+    store.create(key("c"), thing("c"))
+    (change,) = await reading
+    assert change.old is None
+    assert change.new is not None
+    assert await watch.next(timeout=0) == []
+
+
+async def test_a_removal_tells_the_last_state_and_the_version_of_the_removal() -> None:
+    store = Store()
+    store.create(key("a"), thing("a", n=1))
+    watch = store.watch("", "things")
+    store.delete(key("a"))
+    (change,) = await watch.next()
+    assert change.new is None
+    assert change.old is not None
+    assert change.final is not None
+    assert change.old.version == 2
+    assert change.final.decode()["n"] == 1
+    assert change.final.decode()["metadata"]["resourceVersion"] == "3"
+
+
+def test_a_watch_cannot_begin_before_the_history_or_in_the_future() -> None:
+    store = Store()
+    store.create(key("a"), thing("a"))
+    store.expire_history()
+    with pytest.raises(Expired):
+        store.watch("", "things", since=1)
+    with pytest.raises(FutureVersion):
+        store.watch("", "things", since=3)
+    store.watch("", "things", since=2).close()
+
+
+async def test_a_watch_that_is_too_slow_is_over() -> None:
+    store = Store(watch_backlog=3)
+    watch = store.watch("", "things")
+    for number in range(4):
+        store.create(key(f"n{number}"), thing(f"n{number}"))
+    with pytest.raises(Overflow):
+        await watch.next()
+    store.create(key("later"), thing("later"))
+    with pytest.raises(Overflow):
+        await watch.next()
+
+
+async def test_a_closed_watch_lets_its_reader_go() -> None:
+    store = Store()
+    watch = store.watch("", "things")
+    reading = asyncio.create_task(watch.next())
+    await asyncio.sleep(0)
+    store.end_watches()
+    assert await reading == []
+    assert await watch.next() == []
+    store.create(key("a"), thing("a"))
+    assert await watch.next() == []
+
+
+def test_subscribers_see_each_change_once_it_has_happened() -> None:
+    store = Store()
+    seen: list[tuple[Change, int]] = []
+    unsubscribe = store.subscribe(lambda change: seen.append((change, store.count("", "things"))))
+    store.create(key("a"), thing("a"))
+    store.delete(key("a"))
+    unsubscribe()
+    store.create(key("b"), thing("b"))
+    assert [(change.version, count) for change, count in seen] == [(2, 1), (3, 0)]
