@@ -1,0 +1,80 @@
+"""What the strategies of the built-in kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from devcluster.kinds.ages import age
+from devcluster.kinds.names import dns_subdomain
+from devcluster.kinds.resource import Column
+from devcluster.kinds.strategy import Strategy
+
+if TYPE_CHECKING:
+    from devcluster.clock import Clock
+
+__all__ = ["BuiltinStrategy", "Object", "StoredStrategy", "columns"]
+
+Object = dict[str, Any]
+
+_TYPES = {"#": "integer", "?": "boolean", "@": "date"}
+
+
+def columns(text: str) -> tuple[Column, ...]:
+    """Columns from a compact line, `Name | Ready | Desired# | IP*`.
+
+    The one that is called `Name` has the format `name`. A mark behind a name gives another type than string: `#`
+    integer, `?` boolean, `@` date. A star makes it a column of the wide output.
+    """
+    return tuple(_column(each.strip()) for each in text.split("|"))
+
+
+def _column(text: str) -> Column:
+    name = text.rstrip("*")
+    wide = len(text) - len(name)
+    kind = _TYPES.get(name[-1], "string")
+    name = name.rstrip("#?@")
+    return Column(name, kind, "name" if name == "Name" else "", priority=wide)
+
+
+class BuiltinStrategy(Strategy):
+    """A kind that comes with the server."""
+
+    columns: tuple[Column, ...] = columns("Name | Age")
+    name_rule: Callable[..., list[str]] = staticmethod(dns_subdomain)
+
+    def __init__(self, clock: Clock) -> None:
+        """`clock` tells the ages in tables."""
+        self._clock = clock
+
+    def validate_name(self, name: str, *, prefix: bool) -> list[str]:
+        """By the kind's rule."""
+        return self.name_rule(name, prefix=prefix)
+
+    def row(self, obj: Object) -> list[Any]:
+        """The name, the kind's own cells, and the age where the column is the last that is not filled."""
+        return [obj["metadata"].get("name", ""), self.created(obj)]
+
+    def created(self, obj: Object) -> str:
+        """How old an object is."""
+        return self.since(obj["metadata"].get("creationTimestamp"))
+
+    def since(self, timestamp: str | None) -> str:
+        """How long ago that was."""
+        return age(timestamp, self._clock.now())
+
+
+class StoredStrategy(BuiltinStrategy):
+    """A kind that has no status."""
+
+    status_fields = ()
+
+
+class PlainStrategy(StoredStrategy):
+    """A kind of which tables show the time of creation."""
+
+    columns = columns("Name | Created At@")
+
+    def row(self, obj: Object) -> list[Any]:
+        """The time as it is, unlike an age."""
+        return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]

@@ -1,0 +1,79 @@
+"""The objects of a new cluster."""
+
+from __future__ import annotations
+
+import importlib.resources
+import random
+import uuid
+from typing import Any
+
+import orjson
+
+__all__ = ["initial_objects"]
+
+API_SERVER_ADDRESS = "10.96.0.1"
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+def initial_objects(now: str, *, port: int = 6443, rng: random.Random | None = None) -> list[dict[str, Any]]:
+    """What is there before anybody has created anything: complete objects but for the resourceVersion.
+
+    Namespaces, the service of the API server (which listens on `port`), a StorageClass, the system's priority
+    classes, and the default roles and bindings, whose facts are kept in bootstrap.json. `now` is when they were
+    created.
+    """
+    rng = rng or random.Random()
+    recorded = orjson.loads(importlib.resources.files(__package__).joinpath("bootstrap.json").read_bytes())
+    objects = [*map(_namespace, NAMESPACES), _api_server(port), _storage_class(), *recorded]
+    for each in objects:
+        each["metadata"]["uid"] = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+        each["metadata"]["creationTimestamp"] = now
+    return objects
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    }
+
+
+def _api_server(port: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}],
+            "clusterIP": API_SERVER_ADDRESS,
+            "clusterIPs": [API_SERVER_ADDRESS],
+            "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+        },
+        "status": {"loadBalancer": {}},
+    }
+
+
+def _storage_class() -> dict[str, Any]:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": "standard",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": "devcluster",
+        "reclaimPolicy": "Delete",
+        "allowVolumeExpansion": True,
+        "volumeBindingMode": "Immediate",
+    }
