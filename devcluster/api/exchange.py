@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
 
 from devcluster.errors import StatusError
 
-__all__ = ["ApiRequest", "ApiResponse", "User"]
+__all__ = ["ApiRequest", "ApiResponse", "ConnectionCut", "Handler", "User"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,3 +72,11 @@ class ApiResponse:
         if error.retry_after is not None:
             answer.headers["Retry-After"] = str(error.retry_after)
         return answer
+
+
+class ConnectionCut(Exception):
+    """Raised in place of an answer, or from a stream: whatever carries the answer must break off at once."""
+
+
+Handler = Callable[[ApiRequest], Awaitable[ApiResponse]]
+"""What answers requests."""

@@ -1,0 +1,111 @@
+"""What is to go wrong, and with which requests."""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Any
+
+import msgspec
+
+from devcluster.api.exchange import ApiRequest
+
+__all__ = ["Action", "Fault", "Match"]
+
+_TRUE = frozenset({"1", "true"})
+
+
+class Action(enum.Enum):
+    """What happens to a request."""
+
+    DELAY = "delay"
+    """It is answered `seconds` later."""
+    FAIL = "fail"
+    """It is answered with `code`, and has no effect."""
+    CUT_REQUEST = "cut-request"
+    """Its connection breaks before it has an effect."""
+    CUT_ANSWER = "cut-answer"
+    """It has its effect, and the connection breaks before the answer."""
+    CUT_WATCH = "cut-watch"
+    """Its stream breaks off in the middle of the line that follows `lines` whole ones."""
+    STALL_WATCH = "stall-watch"
+    """Its stream says nothing more after `lines` lines, and stays open."""
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The requests meant: all that is given must be so. `path` and `user_agent` are patterns to be found."""
+
+    method: str | None = None
+    path: str | None = None
+    user_agent: str | None = msgspec.field(default=None, name="userAgent")
+    watch: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, pattern in (("path", self.path), ("userAgent", self.user_agent)):
+            if pattern is not None:
+                try:
+                    re.compile(pattern)
+                except re.error as error:
+                    raise ValueError(f"{name} is not a regular expression: {error}") from error
+
+    def __call__(self, request: ApiRequest) -> bool:
+        """Whether `request` is meant."""
+        return (
+            self.method in {None, request.method}
+            and (self.path is None or re.search(self.path, request.path) is not None)
+            and (
+                self.user_agent is None
+                or re.search(self.user_agent, request.headers.get("user-agent", "")) is not None
+            )
+            and (self.watch is None or self.watch is (request.option("watch").lower() in _TRUE))
+        )
+
+
+class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One thing that goes wrong, `times` times or until it is removed."""
+
+    do: Action
+    match: Match = Match()
+    times: int | None = None
+    """How often; None for as long as it is there."""
+    seconds: float = 0.0
+    """Of a delay; of any other action, how long to wait before it."""
+    code: int = 503
+    """Of the answer of `fail`."""
+    retry_after: int | None = msgspec.field(default=None, name="retryAfter")
+    """Seconds, in the answer of `fail`."""
+    lines: int = 0
+    """Of a stream, before it is cut or stalled."""
+    hits: int = 0
+    """How often it has happened."""
+
+    def __post_init__(self) -> None:
+        if self.times is not None and self.times < 1:
+            raise ValueError("times must be 1 or more")
+        if self.seconds < 0:
+            raise ValueError("seconds must not be negative")
+        if not 400 <= self.code <= 599:  # noqa: PLR2004 -- the codes of failures
+            raise ValueError("code must be between 400 and 599")
+        if self.lines < 0:
+            raise ValueError("lines must not be negative")
+
+    @property
+    def used_up(self) -> bool:
+        """Whether it has happened often enough."""
+        return self.times is not None and self.hits >= self.times
+
+    @property
+    def streams_only(self) -> bool:
+        """Whether it can only happen to a stream."""
+        return self.do in {Action.CUT_WATCH, Action.STALL_WATCH}
+
+    def applies_to(self, request: ApiRequest) -> bool:
+        """Whether it happens to `request`."""
+        if self.used_up or (self.streams_only and request.option("watch").lower() not in _TRUE):
+            return False
+        return self.match(request)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the endpoint shows it."""
+        shown: dict[str, Any] = msgspec.to_builtins(self)
+        return shown

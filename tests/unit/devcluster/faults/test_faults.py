@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+
+from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, User
+from devcluster.faults import FaultControl, Match, with_fault_endpoint, with_faults
+from devcluster.storage import Expired, Key, Store
+
+ADMIN = User("admin", ("system:masters",))
+
+
+class Server:
+    """A handler that counts what reaches it, and streams five lines to watches."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.control = FaultControl(self.store)
+        self.reached: list[str] = []
+        self.closed = False
+        self.handle = with_faults(self._handle, self.control)
+
+    async def _handle(self, request: ApiRequest) -> ApiResponse:
+        self.reached.append(request.method)
+        if request.option("watch"):
+            return ApiResponse(stream=self._lines())
+        return ApiResponse.json({"ok": True})
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        try:
+            yield b"one\ntwo\n"
+            yield b"three\n"
+            yield b"four\nfive\n"
+        finally:
+            self.closed = True
+
+
+def get(path: str = "/api/v1/pods", **options: Any) -> ApiRequest:
+    return ApiRequest(method="GET", path=path, **options)
+
+
+def watch() -> ApiRequest:
+    return get(query={"watch": ["true"]})
+
+
+async def read(response: ApiResponse, received: bytearray) -> None:
+    assert response.stream is not None
+    async for chunk in response.stream:
+        received += chunk
+
+
+async def test_a_request_fails_as_often_as_it_was_said_and_has_no_effect() -> None:
+    server = Server()
+    number = server.control.add("fail", Match(path="pods$"), code=429, retry_after=3, times=2)
+    assert (await server.handle(get("/api/v1/nodes"))).status == 200
+    for _ in range(2):
+        refused = await server.handle(get())
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "3")
+        assert orjson.loads(refused.body)["reason"] == "TooManyRequests"
+    assert (await server.handle(get())).status == 200
+    assert server.reached == ["GET", "GET"]
+    removed = server.control.remove(number)
+    assert removed is not None
+    assert removed.hits == 2
+
+
+async def test_a_connection_breaks_before_or_after_the_effect() -> None:
+    server = Server()
+    server.control.add("cut-request", times=1)
+    with pytest.raises(ConnectionCut):
+        await server.handle(get())
+    assert server.reached == []
+    server.control.add("cut-answer", times=1)
+    with pytest.raises(ConnectionCut):
+        await server.handle(get())
+    assert server.reached == ["GET"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"), [(0, b"on"), (2, b"one\ntwo\nthr"), (3, b"one\ntwo\nthree\nfo")]
+)
+async def test_a_stream_breaks_off_in_the_middle_of_a_line(lines: int, expected: bytes) -> None:
+    server = Server()
+    server.control.add("cut-watch", lines=lines)
+    assert (await server.handle(get())).body == b'{"ok":true}\n'
+    received = bytearray()
+    response = await server.handle(watch())
+    with pytest.raises(ConnectionCut):
+        await read(response, received)
+    assert received == expected
+    assert server.closed
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"), [(0, b""), (2, b"one\ntwo\n"), (4, b"one\ntwo\nthree\nfour\n")]
+)
+async def test_a_stream_falls_silent(lines: int, expected: bytes) -> None:
+    server = Server()
+    server.control.add("stall-watch", lines=lines)
+    received = bytearray()
+    response = await server.handle(watch())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(read(response, received), 0.05)
+    assert received == expected
+
+
+async def test_a_delayed_request_is_answered_later() -> None:
+    server = Server()
+    server.control.add("delay", seconds=0.02)
+    loop = asyncio.get_running_loop()
+    before = loop.time()
+    assert (await server.handle(get())).status == 200
+    assert loop.time() - before >= 0.02
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"times": 0}, "times"),
+        ({"seconds": -1}, "seconds"),
+        ({"code": 200}, "code"),
+        ({"lines": -1}, "lines"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_refused(options: dict[str, Any], name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        FaultControl(Store()).add("fail", **options)
+
+
+def with_endpoint(server: Server, user: User | None = ADMIN) -> Any:
+    return with_fault_endpoint(server.handle, server.control, lambda request: user)
+
+
+async def test_faults_are_set_seen_and_unset_over_the_wire() -> None:
+    server = Server()
+    handle = with_endpoint(server)
+    body = b'{"do": "fail", "match": {"method": "GET", "userAgent": "curl"}, "code": 500, "times": 5}'
+    made = await handle(ApiRequest(method="POST", path="/devcluster/faults", body=body))
+    assert (made.status, orjson.loads(made.body)) == (201, {"number": 1})
+    assert (await handle(get(headers={"user-agent": "curl/8"}))).status == 500
+    (shown,) = orjson.loads((await handle(get("/devcluster/faults"))).body)["faults"]
+    assert (shown["number"], shown["do"], shown["hits"]) == (1, "fail", 1)
+    assert (await handle(ApiRequest(method="DELETE", path="/devcluster/faults/1"))).status == 200
+    assert (await handle(ApiRequest(method="DELETE", path="/devcluster/faults/1"))).status == 404
+    assert (await handle(get(headers={"user-agent": "curl/8"}))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "Input data was truncated"),
+        (b'{"do": "explode"}', "Invalid enum value 'explode' - at `$.do`"),
+        (b'{"do": "fail", "times": "x"}', "Expected `int | null`, got `str` - at `$.times`"),
+        (b'{"do": "fail", "code": 200}', "code must be between 400 and 599"),
+        (b'{"do": "fail", "match": {"path": "("}}', "path is not a regular expression"),
+        (b'{"do": "fail", "tims": 1}', "unknown field `tims`"),
+    ],
+)
+async def test_a_wrong_fault_gets_an_answer_that_names_what_is_wrong(body: bytes, message: str) -> None:
+    handle = with_endpoint(Server())
+    answer = await handle(ApiRequest(method="POST", path="/devcluster/faults", body=body))
+    assert answer.status == 400
+    assert message in orjson.loads(answer.body)["message"]
+
+
+@pytest.mark.parametrize(("user", "status"), [(None, 401), (User("bob", ("dev",)), 403)])
+async def test_only_administrators_inject_faults(user: User | None, status: int) -> None:
+    server = Server()
+    handle = with_endpoint(server, user)
+    assert (await handle(ApiRequest(method="POST", path="/devcluster/history/expire"))).status == status
+    assert (await handle(get())).status == 200
+
+
+async def test_history_is_expired_and_connections_are_cut_over_the_wire() -> None:
+    server = Server()
+    handle = with_endpoint(server)
+    server.store.create(Key("", "pods", "ns", "a"), {"metadata": {"name": "a"}})
+    server.control.connections = lambda: 7
+    assert (await handle(ApiRequest(method="POST", path="/devcluster/history/expire"))).status == 200
+    with pytest.raises(Expired):
+        server.store.watch("", "pods", since=1)
+    cut = await handle(ApiRequest(method="POST", path="/devcluster/connections/cut"))
+    assert orjson.loads(cut.body) == {"connections": 7}
+    assert (await handle(get("/devcluster/unknown"))).status == 404
