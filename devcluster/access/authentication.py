@@ -1,0 +1,66 @@
+"""Finding out who asks: by token, by certificate, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from devcluster.access.impersonation import impersonate
+from devcluster.api.exchange import ApiRequest, User
+from devcluster.errors import unauthorized
+
+if TYPE_CHECKING:
+    from devcluster.access.rbac import RbacAuthorizer
+    from devcluster.access.tokens import ServiceAccountTokens
+
+__all__ = ["ADMIN", "ANONYMOUS", "Authenticator"]
+
+AUTHENTICATED = "system:authenticated"
+ADMIN = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+class Authenticator:
+    """Knows the users by their tokens, and trusts certificates of the cluster's authority, which TLS verified."""
+
+    def __init__(self, authorizer: RbacAuthorizer, service_accounts: ServiceAccountTokens | None = None) -> None:
+        self._authorizer = authorizer
+        self._service_accounts = service_accounts
+        self._users: dict[str, User] = {}
+
+    def add(self, token: str, user: User) -> None:
+        """From now on whoever has the token is that user."""
+        if AUTHENTICATED not in user.groups:
+            user = User(user.name, (*user.groups, AUTHENTICATED), user.uid, user.extra)
+        self._users[token] = user
+
+    def authenticate(self, request: ApiRequest) -> User:
+        """The user that the request acts for, which impersonation headers may have changed.
+
+        Raises:
+            StatusError: 401 for a token that nobody has, 403 where impersonation is not allowed.
+        """
+        user = self._requester(request)
+        for name in request.headers:
+            if name.startswith("impersonate-"):
+                return impersonate(user, request.headers, self._authorizer)
+        return user
+
+    def user_of(self, token: str) -> User | None:
+        """Whose token it is."""
+        user = self._users.get(token)
+        if user is None and self._service_accounts is not None:
+            user = self._service_accounts.verify(token)
+        return user
+
+    def _requester(self, request: ApiRequest) -> User:
+        certificate = request.client_certificate
+        if certificate and certificate["CN"]:
+            return User(certificate["CN"][0], (*certificate["O"], AUTHENTICATED))
+        scheme, _, token = request.headers.get("authorization", "").strip().partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            return ANONYMOUS
+        user = self.user_of(token)
+        if user is None:
+            raise unauthorized()
+        return user

@@ -1,0 +1,154 @@
+"""A certificate authority of the cluster's own: for its address, and for users who come with a certificate."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+__all__ = ["Authority", "Identity"]
+
+_VALID = datetime.timedelta(days=3650)
+_SKEW = datetime.timedelta(hours=1)
+"""How far a client's clock may be behind."""
+
+Identity = tuple[bytes, bytes]
+"""A certificate and its private key, each as PEM."""
+
+
+class Authority:
+    """Issues certificates, all with P-256 keys: those are made in well under a millisecond.
+
+    The library behind it is only loaded here: it costs more than all that is done with it.
+    """
+
+    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+        self._certificate = certificate
+        self._key = key
+
+    @classmethod
+    def create(cls, name: str = "devcluster") -> Authority:
+        """A new one, that signs itself."""
+        from cryptography import x509  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        builder = _builder(subject, subject, key).add_extension(
+            x509.BasicConstraints(ca=True, path_length=None), critical=True
+        )
+        builder = builder.add_extension(_usage(signs=True), critical=True)
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        return cls(_sign(builder.add_extension(identifier, critical=False), key), key)
+
+    @classmethod
+    def load(cls, identity: Identity) -> Authority:
+        """One made before.
+
+        Raises:
+            ValueError: This is not a certificate with its key.
+        """
+        from cryptography import x509  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+        certificate = x509.load_pem_x509_certificate(identity[0])
+        key = load_pem_private_key(identity[1], None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or certificate.public_key() != key.public_key():
+            raise ValueError("the certificate and the key do not belong together")
+        return cls(certificate, key)
+
+    @property
+    def identity(self) -> Identity:
+        """Its own certificate and key."""
+        return _identity(self._certificate, self._key)
+
+    def issue(self, name: str, *, organizations: Sequence[str] = (), hosts: Sequence[str] = ()) -> Identity:
+        """A certificate: for a server that is reached as one of `hosts`, or else for a user.
+
+        `name` is the user's, the `organizations` are the user's groups.
+        """
+        from cryptography import x509  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name(
+            [x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, each) for each in organizations]
+            + [x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]
+        )
+        builder = _builder(subject, self._certificate.subject, key)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(_usage(signs=False), critical=True)
+        purpose = x509.ExtendedKeyUsageOID.SERVER_AUTH if hosts else x509.ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(issuer, critical=False)
+        if hosts:
+            names = x509.SubjectAlternativeName([_general_name(host) for host in dict.fromkeys(hosts)])
+            builder = builder.add_extension(names, critical=False)
+        return _identity(_sign(builder, self._key), key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    from cryptography import x509  # noqa: PLC0415
+
+    now = datetime.datetime.now(datetime.UTC)
+    return x509.CertificateBuilder(
+        issuer_name=issuer,
+        subject_name=subject,
+        public_key=key.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=now - _SKEW,
+        not_valid_after=now + _VALID,
+    )
+
+
+def _sign(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
+
+    return builder.sign(key, hashes.SHA256())
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    from cryptography import x509  # noqa: PLC0415
+
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    from cryptography import x509  # noqa: PLC0415
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _identity(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Identity:
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+
+    return (
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
+    )

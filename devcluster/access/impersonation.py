@@ -1,0 +1,99 @@
+"""Acting as somebody else, for those who may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from devcluster.access.attributes import Attributes, refusal
+from devcluster.api.exchange import User
+from devcluster.errors import bad_request
+
+if TYPE_CHECKING:
+    from devcluster.access.rbac import RbacAuthorizer
+
+__all__ = ["impersonate"]
+
+_EXTRA = "impersonate-extra-"
+_ACCOUNT = "system:serviceaccount:"
+_AUTHENTICATED = "system:authenticated"
+_UNAUTHENTICATED = "system:unauthenticated"
+
+
+def impersonate(requester: User, headers: Mapping[str, str], authorizer: RbacAuthorizer) -> User:
+    """The user that the Impersonate headers describe.
+
+    Values of one header are separated by line breaks.
+
+    Raises:
+        StatusError: 403 when the requester may not be that user, or be in one of the groups; 400 when the headers
+            name no user.
+    """
+    name = headers.get("impersonate-user", "").split("\n")[0]
+    uid = headers.get("impersonate-uid", "").split("\n")[0]
+    groups = tuple(headers["impersonate-group"].split("\n")) if "impersonate-group" in headers else ()
+    extra = {
+        unquote(header.removeprefix(_EXTRA)): tuple(values.split("\n"))
+        for header, values in headers.items()
+        if header.startswith(_EXTRA)
+    }
+    if not name:
+        if not (uid or groups or extra):
+            return requester
+        raise _without_user(uid, groups, extra)
+    wanted = User(name, groups, uid, extra)
+    for attributes in _needed(wanted):
+        decision = authorizer.authorize(requester, attributes)
+        if not decision.allowed:
+            raise refusal(requester, attributes, decision)
+    return User(name, _effective_groups(name, groups), uid, extra)
+
+
+def _needed(wanted: User) -> Iterator[Attributes]:
+    """What the requester must be allowed, in the order it is asked."""
+    namespace, _, account = wanted.name.removeprefix(_ACCOUNT).partition(":")
+    if wanted.name.startswith(_ACCOUNT) and namespace and account:
+        yield Attributes(
+            verb="impersonate", version="v1", resource="serviceaccounts", namespace=namespace, name=account
+        )
+    else:
+        yield Attributes(verb="impersonate", version="v1", resource="users", name=wanted.name)
+    identity = "authentication.k8s.io"
+    if wanted.uid:
+        yield Attributes(verb="impersonate", group=identity, version="v1", resource="uids", name=wanted.uid)
+    for group in wanted.groups:
+        yield Attributes(verb="impersonate", version="v1", resource="groups", name=group)
+    for key, values in wanted.extra.items():
+        for value in values:
+            yield Attributes(
+                verb="impersonate",
+                group=identity,
+                version="v1",
+                resource="userextras",
+                subresource=key,
+                name=value,
+            )
+
+
+def _effective_groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+    if not groups and name.startswith(_ACCOUNT):
+        namespace = name.removeprefix(_ACCOUNT).partition(":")[0]
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    if name == "system:anonymous":
+        return groups if _UNAUTHENTICATED in groups else (*groups, _UNAUTHENTICATED)
+    if _AUTHENTICATED in groups or _UNAUTHENTICATED in groups:
+        return groups
+    return (*groups, _AUTHENTICATED)
+
+
+def _without_user(uid: str, groups: tuple[str, ...], extra: Mapping[str, tuple[str, ...]]) -> Exception:
+    def strings(values: tuple[str, ...]) -> str:
+        return "[]string{" + ", ".join(f'"{value}"' for value in values) + "}" if values else "[]string(nil)"
+
+    pairs = ", ".join(f'"{key}":{strings(values)}' for key, values in sorted(extra.items()))
+    shown = f"map[string][]string{{{pairs}}}" if extra else "map[string][]string(nil)"
+    return bad_request(
+        f'requested &user.DefaultInfo{{Name:"", UID:"{uid}", Groups:{strings(groups)}, Extra:{shown}}} '
+        "without impersonating a user name"
+    )

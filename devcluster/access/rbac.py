@@ -1,0 +1,165 @@
+"""Role-based access control: what the roles in the store, bound to a user, allow."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from devcluster.access.attributes import Attributes, Decision, quoted
+from devcluster.access.rules import Rule
+from devcluster.storage.records import Change, Key
+
+if TYPE_CHECKING:
+    from devcluster.api.exchange import User
+    from devcluster.storage.store import Store
+
+__all__ = ["RbacAuthorizer"]
+
+_GROUP = "rbac.authorization.k8s.io"
+_ALMIGHTY = "system:masters"
+"""The group that no role is asked for."""
+_MOST_CACHED = 1000
+
+_ALLOWED = Decision(allowed=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Grants:
+    """What one user may do in one namespace: rules, each with the binding that gives it."""
+
+    rules: tuple[tuple[Rule, str], ...]
+    problems: tuple[str, ...]
+    """Bindings that could not be followed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Binding:
+    """Subjects and the rules they get."""
+
+    subjects: tuple[dict[str, Any], ...]
+    namespace: str
+    rules: tuple[Rule, ...]
+    problem: str
+    describe: Callable[[dict[str, Any]], str]
+
+
+class RbacAuthorizer:
+    """Decides by the roles and bindings in the store.
+
+    What was worked out for a user is kept until one of those objects changes.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._bindings: dict[str, list[_Binding]] = {}
+        self._grants: dict[tuple[str, tuple[str, ...], str], _Grants] = {}
+        store.subscribe(self._forget)
+
+    def authorize(self, user: User, wanted: Attributes) -> Decision:
+        """Whether `user` may do it."""
+        if _ALMIGHTY in user.groups:
+            return _ALLOWED
+        grants = self._grants_of(user, wanted.namespace)
+        for rule, source in grants.rules:
+            if rule.allows(wanted):
+                return Decision(allowed=True, reason=f"RBAC: allowed by {source}")
+        return Decision(allowed=False, reason=_problems(grants.problems))
+
+    def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
+        """Everything `user` may do there and in the whole cluster; and what could not be found out."""
+        rules: list[Rule] = []
+        if _ALMIGHTY in user.groups:
+            rules = [Rule(verbs=("*",), groups=("*",), resources=("*",)), Rule(verbs=("*",), paths=("*",))]
+        grants = self._grants_of(user, namespace)
+        rules += [rule for rule, _ in grants.rules]
+        return rules, _problems(grants.problems).removeprefix("RBAC: ")
+
+    def _forget(self, change: Change) -> None:
+        stored = change.new or change.old
+        if stored is not None and stored.key.group == _GROUP:
+            self._bindings.clear()
+            self._grants.clear()
+
+    def _grants_of(self, user: User, namespace: str) -> _Grants:
+        key = (user.name, user.groups, namespace)
+        grants = self._grants.get(key)
+        if grants is None:
+            if len(self._grants) >= _MOST_CACHED:
+                self._grants.clear()
+            grants = self._grants[key] = self._collect(user, namespace)
+        return grants
+
+    def _collect(self, user: User, namespace: str) -> _Grants:
+        rules: list[tuple[Rule, str]] = []
+        problems: list[str] = []
+        bindings = self._bindings_in("")
+        if namespace:
+            bindings = bindings + self._bindings_in(namespace)
+        for binding in bindings:
+            subject = next((each for each in binding.subjects if _is(user, each, binding.namespace)), None)
+            if subject is None:
+                continue
+            if binding.problem:
+                problems.append(binding.problem)
+            source = binding.describe(subject)
+            rules += [(rule, source) for rule in binding.rules]
+        return _Grants(tuple(rules), tuple(dict.fromkeys(problems)))
+
+    def _bindings_in(self, namespace: str) -> list[_Binding]:
+        """The RoleBindings of a namespace, or all ClusterRoleBindings."""
+        bindings = self._bindings.get(namespace)
+        if bindings is None:
+            bindings = self._bindings[namespace] = list(self._read_bindings(namespace))
+        return bindings
+
+    def _read_bindings(self, namespace: str) -> Iterator[_Binding]:
+        kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+        for stored in self._store.select(_GROUP, f"{kind.lower()}s", namespace):
+            binding = stored.decode()
+            role = binding["roleRef"]
+            name = binding["metadata"]["name"]
+            rules, problem = self._rules_of_role(role, namespace)
+            shown = f"{name}/{namespace}" if namespace else name
+            head = f"{kind} {quoted(shown)} of {role['kind']} {quoted(role['name'])} to "
+            yield _Binding(
+                tuple(binding.get("subjects") or ()),
+                namespace,
+                rules,
+                problem,
+                lambda subject, head=head: head + _described(subject, namespace),  # type: ignore[misc]
+            )
+
+    def _rules_of_role(self, role: dict[str, Any], namespace: str) -> tuple[tuple[Rule, ...], str]:
+        kind, name = role["kind"], role["name"]
+        plural = "roles" if kind == "Role" else "clusterroles"
+        stored = self._store.get(Key(_GROUP, plural, namespace if kind == "Role" else "", name))
+        if stored is None:
+            return (), f"{kind.lower()}.{_GROUP} {quoted(name)} not found"
+        return tuple(Rule.of(rule) for rule in stored.decode().get("rules") or ()), ""
+
+
+def _is(user: User, subject: dict[str, Any], namespace: str) -> bool:
+    """Whether a subject of a binding in `namespace` names the user."""
+    kind, name = subject.get("kind"), subject.get("name", "")
+    if kind == "User":
+        return bool(name == user.name)
+    if kind == "Group":
+        return name in user.groups
+    if kind == "ServiceAccount":
+        home = subject.get("namespace") or namespace
+        return bool(home) and user.name == f"system:serviceaccount:{home}:{name}"
+    return False
+
+
+def _described(subject: dict[str, Any], namespace: str) -> str:
+    name = subject["name"]
+    if subject["kind"] == "ServiceAccount":
+        name = f"{name}/{subject.get('namespace') or namespace}"
+    return f"{subject['kind']} {quoted(name)}"
+
+
+def _problems(problems: tuple[str, ...]) -> str:
+    if not problems:
+        return ""
+    return "RBAC: " + (problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")

@@ -1,0 +1,65 @@
+"""What an `ApiRequest` has, out of what aiohttp and TLS give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from multidict import CIMultiDictProxy
+
+__all__ = ["lower_headers", "split_target", "subject_of"]
+
+_MOST_PARAMETERS = 1000
+
+
+def lower_headers(headers: CIMultiDictProxy[str]) -> dict[str, str]:
+    """Headers by their name in lower case.
+
+    Several of one name are joined by commas, as HTTP has it; those of impersonation, whose values may have commas
+    of their own, by line breaks.
+    """
+    result: dict[str, str] = {}
+    for name, value in headers.items():
+        lower = name.lower()
+        if lower in result:
+            separator = "\n" if lower.startswith("impersonate-") else ", "
+            result[lower] += separator + value
+        else:
+            result[lower] = value
+    return result
+
+
+def split_target(target: str) -> tuple[str, Mapping[str, list[str]]]:
+    """The path, decoded, and the query of a request line; the values of each parameter in order."""
+    path, _, text = target.partition("?")
+    if not path.startswith("/"):
+        # A whole URL, as it is sent to a proxy.
+        path = "/" + path.partition("://")[2].partition("/")[2]
+    if "%" in path:
+        path = unquote(path)
+    if not text:
+        return path, {}
+    query: dict[str, list[str]] = {}
+    for pair in text.split("&", _MOST_PARAMETERS)[:_MOST_PARAMETERS]:
+        if "%" in pair or "+" in pair or ";" in pair:
+            for name, value in parse_qsl(pair, keep_blank_values=True):
+                query.setdefault(name, []).append(value)
+        elif pair:
+            name, _, value = pair.partition("=")
+            query.setdefault(name, []).append(value)
+    return path, query
+
+
+def subject_of(transport: Any) -> dict[str, list[str]] | None:
+    """The subject of the client's certificate: `{"CN": [...], "O": [...]}`; None when there is none."""
+    certificate = transport.get_extra_info("peercert") if transport is not None else None
+    if not certificate:
+        return None
+    subject: dict[str, list[str]] = {"CN": [], "O": []}
+    short = {"commonName": "CN", "organizationName": "O"}
+    for names in certificate.get("subject", ()):
+        for name, value in names:
+            if name in short:
+                subject[short[name]].append(value)
+    return subject
