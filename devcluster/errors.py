@@ -57,12 +57,14 @@ class StatusError(Exception):
         details: dict[str, Any] | None = None,
         retry_after: int | None = None,
     ) -> None:
-        """`details` as in the Status; `retry_after`, seconds, also becomes the header of that name."""
+        """`details` as in the Status, {} where it stands there empty; `retry_after`, seconds, also becomes the
+        header of that name."""
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.details = dict(details or {})
+        self.empty_details = details == {}
         self.retry_after = retry_after
         if retry_after is not None:
             self.details["retryAfterSeconds"] = retry_after
@@ -78,7 +80,7 @@ class StatusError(Exception):
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details or self.empty_details:
             status["details"] = self.details
         status["code"] = self.code
         return status

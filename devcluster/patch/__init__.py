@@ -1,0 +1,18 @@
+"""Patches of every kind, and field management: pure functions on objects as dicts."""
+
+from __future__ import annotations
+
+from devcluster.patch.json_patch import json_patch
+from devcluster.patch.merge_patch import merge_patch
+from devcluster.patch.ownership import Convert, apply, check_applied, record_update
+from devcluster.patch.strategic import strategic_merge_patch
+
+__all__ = [
+    "Convert",
+    "apply",
+    "check_applied",
+    "json_patch",
+    "merge_patch",
+    "record_update",
+    "strategic_merge_patch",
+]

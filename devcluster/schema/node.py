@@ -57,3 +57,5 @@ class Schema:
     """`io.k8s.api.apps.v1.DeploymentSpec`: its component in OpenAPI; built-in kinds only."""
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """The JSON schema it was made of, for validation beyond the shape (bounds, patterns, CEL); custom kinds only."""
+    merge_shape: Any = dataclasses.field(default=None, init=False, repr=False)
+    """What `devcluster.patch` has made of this node, kept here so that it goes when the node goes."""

@@ -1,0 +1,245 @@
+"""What fields an object has, and which of them differ between two objects: the sets that ownership is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from devcluster.patch.fields import LEAF, MEMBER, Fields
+from devcluster.patch.shape import Shape, root_shape
+from devcluster.schema.node import Schema
+
+__all__ = ["Comparison", "all_fields", "applied_fields", "compare"]
+
+Object = dict[str, Any]
+
+_UNOWNED: Final = frozenset({"apiVersion", "kind", "metadata"})
+_UNOWNED_META: Final = frozenset(
+    {
+        "clusterName",
+        "creationTimestamp",
+        "generation",
+        "managedFields",
+        "name",
+        "namespace",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""What no manager ever owns, as the server alone decides it."""
+
+
+class Comparison(NamedTuple):
+    """`changed`: the fields that are new or have another value; `removed`: those that are gone."""
+
+    changed: Fields
+    removed: Fields
+
+
+def compare(old: Object | None, new: Object, schema: Schema) -> Comparison:
+    """What a write changed; `old` is None where there was no object.
+
+    Raises:
+        Untypable: an item of a list has no key.
+    """
+    shape = root_shape(schema)
+    if old is None:
+        old = shape.nothing
+        if old:
+            new = _without_nulls(new, old)
+    changed: Fields = {}
+    removed: Fields = {}
+    _compare_fields(old, new, shape, changed, removed, _UNOWNED)
+    meta_changed: Fields = {}
+    meta_removed: Fields = {}
+    _compare_fields(
+        old.get("metadata") or {},
+        new.get("metadata") or {},
+        shape.fields["metadata"],
+        meta_changed,
+        meta_removed,
+        _UNOWNED_META,
+    )
+    if meta_changed:
+        changed["f:metadata"] = meta_changed
+    if meta_removed:
+        removed["f:metadata"] = meta_removed
+    return Comparison(changed, removed)
+
+
+def applied_fields(config: Object, schema: Schema) -> Fields:
+    """The fields that an applied configuration names, and so owns.
+
+    Raises:
+        Untypable: an item of a list has no key.
+    """
+    shape = root_shape(schema)
+    fields = _named({key: value for key, value in config.items() if key not in _UNOWNED}, shape)
+    metadata = config.get("metadata")
+    if isinstance(metadata, dict):
+        named = {key: value for key, value in metadata.items() if key not in _UNOWNED_META}
+        if named and (below := _named(named, shape.fields["metadata"])):
+            fields["f:metadata"] = below
+    return fields
+
+
+def all_fields(obj: Object, shape: Shape) -> Fields:
+    """The fields that an object has, as `applied_fields` counts them, without leaving any out."""
+    return _named(obj, shape)
+
+
+def _whole(value: Any, shape: Shape) -> Fields:
+    """The node of a field that is there on one side only."""
+    if isinstance(value, dict):
+        if not value or not shape.is_map or shape.atomic_map:
+            return LEAF
+        node: Fields = {MEMBER: LEAF}
+        fields, element = shape.fields, shape.element
+        for name, below in value.items():
+            if isinstance(below, dict | list):
+                node["f:" + name] = _whole(below, fields.get(name) or element or shape.child(name))
+            else:
+                node["f:" + name] = LEAF
+        return node
+    if isinstance(value, list):
+        if not value or not shape.is_list or shape.atomic_list:
+            return LEAF
+        node = {MEMBER: LEAF}
+        for below in value:
+            key = shape.key_of(below)
+            node[key] = LEAF if key in node else _whole(below, shape.item)  # a duplicate is owned as a whole
+        return node
+    return LEAF
+
+
+def _compare_fields(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    shape: Shape,
+    changed: Fields,
+    removed: Fields,
+    skipped: frozenset[str] = frozenset(),
+) -> None:
+    fields = shape.fields
+    for name, value in new.items():
+        if name in skipped:
+            continue
+        if name not in old:
+            if isinstance(value, dict | list):
+                changed["f:" + name] = _whole(value, fields.get(name) or shape.child(name))
+            else:
+                changed["f:" + name] = LEAF
+            continue
+        before = old[name]
+        if before is value or (before == value and _same_type(before, value)):
+            continue
+        _place("f:" + name, *_pair(before, value, fields.get(name) or shape.child(name)), changed, removed)
+    for name, value in old.items():
+        if name not in new and name not in skipped:
+            removed["f:" + name] = _whole(value, shape.child(name))
+
+
+def _place(key: str, change: Fields | None, loss: Fields | None, changed: Fields, removed: Fields) -> None:
+    if change is not None:
+        changed[key] = change
+    if loss is not None:
+        removed[key] = loss
+
+
+def _pair(old: Any, new: Any, shape: Shape) -> tuple[Fields | None, Fields | None]:
+    """The nodes (changed, removed) of a field whose values differ, None for one without members."""
+    if (old is None or isinstance(old, dict)) and (new is None or isinstance(new, dict)):
+        if not shape.is_map or shape.atomic_map or not (old or new):
+            return LEAF, None
+        changed: Fields = {}
+        removed: Fields = {}
+        _compare_fields(old or {}, new or {}, shape, changed, removed)
+        return changed or None, removed or None
+    if (old is None or isinstance(old, list)) and (new is None or isinstance(new, list)):
+        if not shape.is_list or shape.atomic_list or not (old or new):
+            return LEAF, None
+        return _pair_lists(old or [], new or [], shape)
+    # From one type to another: the field has changed, with all that was and is below it.
+    change = _whole(new, shape) if isinstance(new, dict | list) else LEAF
+    loss = _whole(old, shape) if isinstance(old, dict | list) else LEAF
+    return change, {key: node for key, node in loss.items() if key != MEMBER} or None
+
+
+def _pair_lists(old: list[Any], new: list[Any], shape: Shape) -> tuple[Fields | None, Fields | None]:
+    before, after = _by_key(old, shape), _by_key(new, shape)
+    item = shape.item
+    changed: Fields = {}
+    removed: Fields = {}
+    for key, values in after.items():
+        earlier = before.get(key)
+        if earlier is None:
+            changed[key] = _whole(values[0], item) if len(values) == 1 else LEAF
+        elif len(values) == 1 and len(earlier) == 1:
+            if earlier[0] != values[0] or not _same_type(earlier[0], values[0]):
+                _place(key, *_pair(earlier[0], values[0], item), changed, removed)
+        elif len(values) == 1:  # no duplicate any more
+            changed[key] = _whole(values[0], item)
+            removed[key] = LEAF
+        elif len(earlier) == 1:  # a duplicate from now on
+            changed[key] = LEAF
+            removed[key] = _whole(earlier[0], item)
+        elif values != earlier:
+            changed[key] = LEAF
+    for key, values in before.items():
+        if key not in after:
+            removed[key] = _whole(values[0], item) if len(values) == 1 else LEAF
+    return changed or None, removed or None
+
+
+def _by_key(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        found.setdefault(shape.key_of(item), []).append(item)
+    return found
+
+
+def _named(value: Any, shape: Shape) -> Fields:
+    """The members below a map or a list that an applier names."""
+    node: Fields = {}
+    if isinstance(value, dict):
+        fields = shape.fields
+        for name, below in value.items():
+            known = fields.get(name)
+            member = _named_node(below, known or shape.child(name), listed=known is None)
+            if member is not None:
+                node["f:" + name] = member
+    else:
+        for below in value:
+            key = shape.key_of(below)
+            node[key] = LEAF if key in node else _named_node(below, shape.item, listed=True)
+    return node
+
+
+def _named_node(value: Any, shape: Shape, *, listed: bool) -> Fields | None:
+    """The node of a value; `listed`: it is an entry of a free map or of a list, and so a member by itself."""
+    if isinstance(value, dict):
+        if not value or not shape.is_map or shape.atomic_map:
+            return LEAF
+    elif not isinstance(value, list) or not shape.is_list or shape.atomic_list:
+        return LEAF
+    members = _named(value, shape)
+    if listed:
+        return {MEMBER: LEAF, **members} if members else LEAF
+    return members or None
+
+
+def _without_nulls(new: Object, empty: Object) -> Object:
+    """The new object without the nulls that Go writes where nothing is set."""
+    kept: Object = {}
+    for name, value in new.items():
+        if value is None:
+            continue
+        below = empty.get(name)
+        kept[name] = _without_nulls(value, below) if isinstance(value, dict) and below else value
+    return kept
+
+
+def _same_type(one: Any, other: Any) -> bool:
+    """Whether two values that are equal in Python are so in JSON, where True is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool)

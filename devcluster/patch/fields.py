@@ -1,0 +1,276 @@
+"""Sets of fields, in the very form in which `fieldsV1` keeps them, and the operations on them.
+
+A set is a tree of dicts. A key is a step of a path: `f:name` a field, `k:{"name":"x"}` an item of a list by its
+keys, `v:"x"` an item of a set by its value. A child that is empty is a member; a child with children is one when
+it has the key `.`. The root is never a member. Trees are never changed once made, so they may share branches and be
+stored as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from devcluster.patch.go_format import quoted
+
+__all__ = [
+    "EMPTY",
+    "LEAF",
+    "MEMBER",
+    "Fields",
+    "contains",
+    "decode",
+    "difference",
+    "exclude",
+    "intersection",
+    "item_key",
+    "of_paths",
+    "ordered",
+    "paths",
+    "union",
+    "value_key",
+]
+
+Fields = dict[str, Any]
+
+EMPTY: Final[Fields] = {}
+"""The set of no fields."""
+LEAF: Final[Fields] = {}
+"""The node of a field that is a member and has no members below."""
+MEMBER: Final = "."
+"""The key by which a node with children is a member itself."""
+
+_HTML: Final = re.compile("[<>&\u2028\u2029]")
+
+
+def is_member(node: Fields) -> bool:
+    """Whether the field of this node is in the set."""
+    return not node or MEMBER in node
+
+
+def union(one: Fields, other: Fields) -> Fields:
+    """What is in either."""
+    if not one:
+        return other
+    if not other:
+        return one
+    together = dict(one)
+    for key, node in other.items():
+        mine = together.get(key)
+        if mine is None or mine is node:
+            together[key] = node
+        elif not mine or not node:  # a member here, or there
+            whole = mine or node
+            together[key] = whole if not whole or MEMBER in whole else {MEMBER: LEAF, **whole}
+        else:
+            together[key] = union(mine, node)
+    return together
+
+
+def difference(one: Fields, other: Fields) -> Fields:
+    """What is in `one` and not in `other`, each field for itself: a child outlives its parent, and the reverse."""
+    if not other or not one:
+        return one
+    rest: Fields = {}
+    for key, node in one.items():
+        if key == MEMBER:
+            if MEMBER not in other:
+                rest[key] = node
+            continue
+        theirs = other.get(key)
+        if theirs is None:
+            rest[key] = node
+        elif not node:  # a member only
+            if theirs and MEMBER not in theirs:
+                rest[key] = node
+        elif not theirs:  # takes the member only
+            _keep(rest, key, {step: child for step, child in node.items() if step != MEMBER})
+        else:
+            _keep(rest, key, difference(node, theirs))
+    return rest
+
+
+def exclude(one: Fields, other: Fields) -> Fields:
+    """What is in `one` and neither in `other` nor below a member of it."""
+    if not other or not one:
+        return one
+    rest: Fields = {}
+    for key, node in one.items():
+        theirs = other.get(key)
+        if theirs is None:
+            rest[key] = node
+        elif not theirs or MEMBER in theirs:
+            continue
+        elif not node:
+            rest[key] = node
+        else:
+            _keep(rest, key, exclude(node, theirs))
+    return rest
+
+
+def intersection(one: Fields, other: Fields) -> Fields:
+    """What is in both."""
+    both: Fields = {}
+    for key, node in one.items():
+        theirs = other.get(key)
+        if theirs is None:
+            continue
+        if key == MEMBER:
+            both[key] = node
+        elif not node:
+            if is_member(theirs):
+                both[key] = LEAF
+        elif not theirs:
+            if MEMBER in node:
+                both[key] = LEAF
+        else:
+            shared = intersection(node, theirs)
+            if shared:
+                both[key] = _tidy(shared)
+    return both
+
+
+def contains(fields: Fields, path: Sequence[str]) -> bool:
+    """Whether the field at `path` (keys of the tree) is a member."""
+    node: Fields | None = fields
+    for step in path:
+        node = node.get(step) if node is not None else None
+        if node is None:
+            return False
+    return bool(path) and node is not None and is_member(node)
+
+
+def of_paths(names: Iterable[str | Sequence[str]]) -> Fields:
+    """The set of some plain fields: `("status", ("metadata", "labels"))`."""
+    fields: Fields = {}
+    for path in names:
+        steps = (path,) if isinstance(path, str) else tuple(path)
+        node: Fields = LEAF
+        for step in reversed(steps):
+            node = {f"f:{step}": node}
+        fields = union(fields, node)
+    return fields
+
+
+def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
+    """The members, as messages show them (`.spec.ports[port=80].name`): those of a level before those below."""
+    steps = [key for key in _sorted(fields) if key != MEMBER]
+    for key in steps:
+        if is_member(fields[key]):
+            yield prefix + shown(key)
+    for key in steps:
+        yield from paths(fields[key], prefix + shown(key))
+
+
+def shown(key: str) -> str:
+    """One step of a path, as messages show it."""
+    kind, rest = key[0], key[2:]
+    if kind == "f":
+        return f".{rest}"
+    if kind == "k":
+        pairs = sorted(orjson.loads(rest).items())
+        return f"[{','.join(f'{name}={_scalar(value)}' for name, value in pairs)}]"
+    if kind == "v":
+        return f"[={_scalar(orjson.loads(rest))}]"
+    return f"[{rest}]"
+
+
+def ordered(fields: Fields) -> Fields:
+    """The same set with the keys in the order in which the real server writes them."""
+    if not fields:
+        return fields
+    if len(fields) == 1:
+        ((key, node),) = fields.items()
+        return {key: ordered(node)} if node else fields
+    return {key: ordered(fields[key]) for key in _sorted(fields)}
+
+
+def decode(raw: Any) -> Fields:
+    """The set that a client has written, without what is no field; raises ValueError when it is no set."""
+    if not isinstance(raw, Mapping):
+        raise ValueError("fieldsV1 must be an object")  # noqa: TRY004 -- bad input, not a bad call
+    fields: Fields = {}
+    for key, value in raw.items():
+        if key == MEMBER:
+            fields[MEMBER] = LEAF
+            continue
+        if len(key) < 2:  # noqa: PLR2004 -- a letter and a colon
+            raise ValueError("key must be 2 characters long:")
+        if key[1] != ":":
+            raise ValueError(f"missing colon: {key}")
+        if key[0] not in "fkvi":
+            continue
+        if key[0] in "kv":
+            orjson.loads(key[2:])
+        fields[key] = _tidy(decode(value))
+    return fields
+
+
+def item_key(keys: Mapping[str, Any]) -> str:
+    """The key of a list's item with these values in its key fields."""
+    return "k:" + _json({name: _number(keys[name]) for name in sorted(keys)})
+
+
+def value_key(value: Any) -> str:
+    """The key of a set's item."""
+    return "v:" + _json(_number(value))
+
+
+def _keep(fields: Fields, key: str, node: Fields) -> None:
+    """Take over a node that lost something, unless nothing is left of it."""
+    if node:
+        fields[key] = _tidy(node)
+
+
+def _tidy(node: Fields) -> Fields:
+    return LEAF if len(node) == 1 and MEMBER in node else node
+
+
+def _sorted(fields: Fields) -> list[str]:
+    keys = sorted(fields)
+    if len(keys) > 1 and keys[-1][0] in "kvi":  # values are compared, not their text
+        keys.sort(key=_rank)
+    return keys
+
+
+def _rank(key: str) -> tuple[int, Any]:
+    if key == MEMBER:
+        return (0, ())
+    kind, rest = key[0], key[2:]
+    if kind == "f":
+        return (1, rest)
+    if kind == "k":
+        return (2, [(name, _value_rank(value)) for name, value in sorted(orjson.loads(rest).items())])
+    if kind == "v":
+        return (3, _value_rank(orjson.loads(rest)))
+    return (4, int(rest) if rest.lstrip("-").isdigit() else 0)
+
+
+def _value_rank(value: Any) -> tuple[int, Any]:
+    if isinstance(value, bool):
+        return (2, value)
+    if isinstance(value, int | float):
+        return (0, value)
+    return (1, value) if isinstance(value, str) else (3, str(value))
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return quoted(value) if isinstance(value, str) else str(value)
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _json(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    if _HTML.search(text):
+        text = _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return text

@@ -1,0 +1,76 @@
+"""How the real server, written in Go, shows values in its messages."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+__all__ = ["format_sharp", "format_v", "kind_name", "quoted", "type_name"]
+
+
+def quoted(text: str) -> str:
+    """A string as `%q` shows it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def format_v(value: Any) -> str:
+    """A JSON value as `%v` shows it: `map[a:1 b:[x y]]`, `<nil>`."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{format_v(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(format_v(item) for item in value)}]"
+    if isinstance(value, float):
+        return _float(value)
+    return str(value)
+
+
+def _float(value: float) -> str:
+    digits, exponent = f"{Decimal(repr(value)).normalize():e}".split("e")
+    if -5 < int(exponent) < 6:  # noqa: PLR2004 -- where %g changes to an exponent
+        return format(Decimal(repr(value)).normalize(), "f")
+    return f"{digits}e{exponent[0]}{exponent[1:].zfill(2)}"
+
+
+def format_sharp(value: Any) -> str:
+    """A JSON value whose numbers are floats, as those of YAML are, as `%#v` shows it."""
+    if isinstance(value, str):
+        return quoted(value)
+    if value is None:
+        return "interface {}(nil)"
+    if isinstance(value, bool):
+        return format_v(value)
+    if isinstance(value, dict):
+        items = ", ".join(f"{quoted(key)}:{format_sharp(value[key])}" for key in sorted(value))
+        return f"map[string]interface {{}}{{{items}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(format_sharp(item) for item in value)}}}"
+    return _float(float(value))
+
+
+def type_name(value: Any) -> str:
+    """The type of a decoded JSON value, as `%T` shows it."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, dict):
+        return "map[string]interface {}"
+    if isinstance(value, list):
+        return "[]interface {}"
+    if isinstance(value, float):
+        return "float64"
+    return "int64" if isinstance(value, int) else "string"
+
+
+def kind_name(value: Any) -> str:
+    """The kind of such a type: `map`, `slice`, `string`."""
+    if value is None:
+        return "nil"
+    if isinstance(value, dict):
+        return "map"
+    return "slice" if isinstance(value, list) else type_name(value)

@@ -1,0 +1,139 @@
+"""The entries of `metadata.managedFields`: who manages which fields, read and written."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from devcluster.patch.fields import Fields, decode, ordered, union
+
+__all__ = ["ANCIENT", "MAX_UPDATERS", "Identity", "Managed", "encode", "parse", "resets", "squeezed"]
+
+MAX_UPDATERS: Final = 10
+"""How many entries of the operation Update are kept before the oldest are put together."""
+ANCIENT: Final = "ancient-changes"
+"""The manager of those that were."""
+
+
+class Identity(NamedTuple):
+    """What tells one entry from another. Somebody who applies keeps one entry through all versions."""
+
+    manager: str
+    operation: str
+    api_version: str
+    """Empty for the operation Apply."""
+    subresource: str
+
+    def text(self) -> str:
+        """What the real server sorts managers by."""
+        facts = {
+            "manager": self.manager,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            "subresource": self.subresource,
+        }
+        return json.dumps({key: value for key, value in facts.items() if value}, separators=(",", ":"))
+
+
+@dataclasses.dataclass(slots=True)
+class Managed:
+    """One manager's fields, as of `api_version`; `time` is that of its last change, empty when there was none."""
+
+    identity: Identity
+    api_version: str
+    fields: Fields
+    time: str = ""
+
+
+Entries = dict[Identity, Managed]
+
+
+def identify(manager: str, operation: str, api_version: str, subresource: str) -> Identity:
+    """Whose entry a request writes."""
+    name = manager or "unknown"
+    return Identity(name, operation, "" if operation == "Apply" else api_version, subresource)
+
+
+def resets(given: Any) -> bool:
+    """Whether a client asks for all entries to be forgotten: `[]`, or `[{}]`."""
+    return isinstance(given, list) and (not given or given == [{}])
+
+
+def parse(entries: Sequence[Any] | None) -> Entries:
+    """The entries of an object.
+
+    Raises:
+        ValueError: with what the real server says of an entry that makes no sense.
+    """
+    found: Entries = {}
+    for index, entry in enumerate(entries or ()):
+        if not isinstance(entry, Mapping):
+            raise ValueError(f"managed fields entry {index} is not an object")  # noqa: TRY004 -- bad input
+        operation = entry.get("operation", "")
+        api_version = entry.get("apiVersion", "")
+        if operation not in {"Apply", "Update"}:
+            raise ValueError("operation must be `Apply` or `Update`")
+        if not api_version:
+            raise ValueError("apiVersion must not be empty")
+        if (fields_type := entry.get("fieldsType", "")) != "FieldsV1":
+            if not fields_type:
+                raise ValueError(f"missing fieldsType in managed fields entry {index}")
+            raise ValueError(f"invalid fieldsType {json.dumps(fields_type)} in managed fields entry {index}")
+        identity = Identity(
+            entry.get("manager", ""),
+            operation,
+            "" if operation == "Apply" else api_version,
+            entry.get("subresource", ""),
+        )
+        fields = decode(entry.get("fieldsV1") or {})
+        found[identity] = Managed(identity, api_version, fields, entry.get("time") or "")
+    return found
+
+
+def encode(entries: Iterable[Managed]) -> list[dict[str, Any]]:
+    """The entries as they stand in an object, in the order of the real server."""
+    written = []
+    for entry in sorted(entries, key=_place):
+        identity = entry.identity
+        facts: dict[str, Any] = {"manager": identity.manager} if identity.manager else {}
+        facts["operation"] = identity.operation
+        facts["apiVersion"] = entry.api_version
+        if entry.time:
+            facts["time"] = entry.time
+        facts["fieldsType"] = "FieldsV1"
+        facts["fieldsV1"] = ordered(entry.fields)
+        if identity.subresource:
+            facts["subresource"] = identity.subresource
+        written.append(facts)
+    return written
+
+
+def squeezed(entries: Entries) -> Entries:
+    """The entries with the oldest updates put together, one entry for each version, when there are too many."""
+    updaters = [entry for entry in entries.values() if entry.identity.operation == "Update"]
+    excess = len(updaters) - MAX_UPDATERS
+    if excess <= 0:
+        return entries
+    updaters.sort(key=lambda entry: (entry.time, entry.identity.text()))
+    kept = dict(entries)
+    first: dict[str, Identity] = {}
+    for entry in updaters:
+        if excess <= 0:
+            break
+        version = entry.api_version
+        if version not in first:
+            first[version] = entry.identity
+            continue
+        bucket = Identity(ANCIENT, "Update", version, "")
+        together = kept.get(bucket) or dataclasses.replace(kept.pop(first[version]), identity=bucket)
+        kept.pop(entry.identity, None)
+        kept[bucket] = Managed(bucket, version, union(entry.fields, together.fields), entry.time)
+        excess -= 1
+    return kept
+
+
+def _place(entry: Managed) -> tuple[str, str, str, str, str]:
+    identity = entry.identity
+    return (identity.operation, entry.time, identity.manager, entry.api_version, identity.subresource)

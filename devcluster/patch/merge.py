@@ -1,0 +1,153 @@
+"""An applied configuration merged into an object, and fields taken out of one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from devcluster.patch.fields import LEAF, MEMBER, Fields, is_member
+from devcluster.patch.shape import DEDUCED, Shape
+
+__all__ = ["merge", "named_too", "without"]
+
+_GONE: Final = object()
+
+
+def merge(live: Any, config: Any, shape: Shape) -> Any:
+    """`config` over `live`, both of that shape; what it does not mention stays. Neither is changed.
+
+    Lists of items with keys take the order of `config` where both have one, and the rest keeps its place.
+
+    Raises:
+        Untypable: an item of a list has no key.
+    """
+    merged = _merge(live, config, shape)
+    return {} if merged is _GONE else merged
+
+
+def _merge(live: Any, config: Any, shape: Shape) -> Any:
+    if isinstance(config, dict) or (config is None and isinstance(live, dict)):
+        if not shape.is_map or shape.atomic_map:
+            return config
+        mine = live if isinstance(live, dict) else {}
+        theirs = config or {}
+        if not mine and not theirs:
+            return config
+        return _merge_maps(mine, theirs, shape)
+    if isinstance(config, list) or (config is None and isinstance(live, list)):
+        if not shape.is_list or shape.atomic_list:
+            return config
+        items = live if isinstance(live, list) else []
+        wanted = config or []
+        if not items and not wanted:
+            return config
+        return _merge_lists(items, wanted, shape)
+    return config
+
+
+def _merge_maps(live: dict[str, Any], config: dict[str, Any], shape: Shape) -> Any:
+    merged = dict(live)
+    for name, value in config.items():
+        if name not in live:
+            merged[name] = value
+            continue
+        below = _merge(live[name], value, shape.child(name))
+        if below is _GONE:
+            del merged[name]
+        else:
+            merged[name] = below
+    return merged or _GONE
+
+
+def _merge_lists(live: list[Any], config: list[Any], shape: Shape) -> Any:
+    live_keys = [shape.key_of(item) for item in live]
+    config_keys = [shape.key_of(item) for item in config]
+    wanted = dict(zip(config_keys, config, strict=True))
+    there: dict[str, Any] = {}
+    for key, item in zip(live_keys, live, strict=True):
+        there[key] = None if key in there else item  # duplicates are not merged with
+    shared = [key for key in config_keys if key in there]
+    merged: list[Any] = []
+    done: set[str] = set()
+    next_shared = 0
+
+    def take(key: str) -> None:
+        done.add(key)
+        value = _merge(there[key], wanted[key], shape.item) if key in there else wanted[key]
+        if value is not _GONE:
+            merged.append(value)
+
+    mine = theirs = 0
+    while mine < len(live) or theirs < len(config):
+        key = live_keys[mine] if mine < len(live) else ""
+        if mine < len(live) and theirs < len(config):
+            if key == config_keys[theirs]:
+                take(key)
+                mine += 1
+                theirs += 1
+                next_shared += 1
+                continue
+            if key in wanted and next_shared < len(shared) and shared[next_shared] != key:
+                mine += 1  # its turn comes with the configuration's order
+                continue
+        if mine < len(live):
+            if key not in wanted:
+                merged.append(live[mine])
+                mine += 1
+                continue
+            if key in done:
+                mine += 1
+        if theirs < len(config):
+            key = config_keys[theirs]
+            take(key)
+            theirs += 1
+            if next_shared < len(shared) and shared[next_shared] == key:
+                next_shared += 1
+    return merged or _GONE
+
+
+def without(value: Any, fields: Fields, shape: Shape) -> Any:
+    """A value without those fields and items, None when nothing is left; the value itself is not changed."""
+    if isinstance(value, dict):
+        if not shape.is_map or shape.atomic_map or not value:
+            return None
+        kept: dict[str, Any] = {}
+        for name, below in value.items():
+            node = fields.get("f:" + name)
+            if node is None:
+                kept[name] = below
+            elif not is_member(node):
+                kept[name] = without(below, node, shape.child(name))
+        return kept or None
+    if isinstance(value, list):
+        if not shape.is_list or shape.atomic_list or not value:
+            return None
+        items: list[Any] = []
+        for item in value:
+            node = fields.get(shape.key_of(item))
+            if node is None:
+                items.append(item)
+            elif not is_member(node):
+                items.append(without(item, node, shape.item))
+        return items or None
+    return value
+
+
+def named_too(fields: Fields, shape: Shape | None) -> Fields:
+    """The set with the named fields that are on the way to its members."""
+    more: Fields = {}
+    for key, node in fields.items():
+        if not node:
+            more[key] = node
+            continue
+        below: Shape | None = None
+        named = False
+        if shape is not None and key[0] == "f" and shape.is_map:
+            name = key[2:]
+            known = shape.fields.get(name)
+            named = known is not None
+            below = known or shape.element or DEDUCED
+        elif shape is not None and key[0] == "k" and shape.is_list:
+            below = shape.item
+        inner = named_too(node, below)
+        more[key] = {MEMBER: LEAF, **inner} if named and MEMBER not in inner else inner
+    return more

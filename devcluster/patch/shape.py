@@ -1,0 +1,301 @@
+"""How a schema's nodes merge: the rules of structured-merge-diff for one node, worked out once and kept with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from devcluster.patch.fields import item_key, value_key
+from devcluster.schema.node import UNSET, Schema
+
+__all__ = ["DEDUCED", "OBJECT_META", "Shape", "Untypable", "is_builtin", "root_shape", "shape_of"]
+
+
+class Untypable(ValueError):
+    """A value that does not have the shape it should; the message is that of the real server, without the path."""
+
+
+class Shape:
+    """One node.
+
+    A value may be a scalar (`scalar` says which: `untyped`, `numeric`, `string`, `boolean`, or nothing), a list or a
+    map, as the node permits; a node without a type permits all three. What lies below an atomic list or map belongs
+    to whoever set the whole.
+    """
+
+    __slots__ = (
+        "atomic_list",
+        "atomic_map",
+        "element",
+        "fields",
+        "is_list",
+        "is_map",
+        "item",
+        "key_defaults",
+        "keys",
+        "nothing",
+        "scalar",
+        "schema",
+    )
+
+    schema: Schema
+    scalar: str
+    is_list: bool
+    is_map: bool
+    atomic_list: bool
+    atomic_map: bool
+    keys: tuple[str, ...]
+    """Of the items of a list that is a map; () for a set."""
+    key_defaults: dict[str, Any]
+    fields: Mapping[str, Shape]
+    """The named fields."""
+    element: Shape | None
+    """Of the values under other keys; None where there are none."""
+    item: Shape
+    """Of a list's items."""
+    nothing: dict[str, Any]
+    """The object before anything is set, of a built-in kind: its structs are there, with what Go never omits."""
+
+    def __init__(self, schema: Schema, *, preserve: bool = False) -> None:
+        """`preserve`: a node above says that unknown fields are kept."""
+        self.schema = schema
+        name = schema.openapi_name
+        raw = name.endswith(".RawExtension")
+        if schema.int_or_string or schema.format == "int-or-string" or name.endswith(".Quantity"):
+            kind, self.scalar = "scalar", "untyped"
+        else:
+            kind, self.scalar = schema.type, _SCALARS.get(schema.type, "untyped" if not schema.type else "")
+            if kind == "string" and schema.format not in {"", "byte"}:
+                self.scalar = "untyped"
+        if raw:
+            kind, self.scalar = "", "untyped"
+        self.is_list = kind in {"", "array"}
+        self.is_map = kind in {"", "object"}
+        self.atomic_map = raw or schema.map_type == "atomic"
+        self._set_list(schema)
+        preserve = preserve or schema.preserve_unknown
+        if self.is_map:
+            self.element = _element(schema, preserve=preserve, raw=raw)
+            self.fields = _Fields(schema.properties, preserve=preserve)
+        if self.is_list:
+            self.item = shape_of(schema.items, preserve=preserve) if schema.items is not None else UNTYPED
+
+    def _set_list(self, schema: Schema) -> None:
+        self.keys = ()
+        if schema.list_type:
+            self.atomic_list = schema.list_type == "atomic"
+            if schema.list_type == "map":
+                self.keys = schema.list_map_keys
+        else:
+            self.atomic_list = "merge" not in schema.patch_strategies
+            if not self.atomic_list and schema.patch_merge_key:
+                self.keys = (schema.patch_merge_key,)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "nothing":
+            self.nothing = _nothing(self.schema) if is_builtin(self.schema) else {}
+            return self.nothing
+        if name != "key_defaults":
+            raise AttributeError(name)
+        self.key_defaults = {}
+        for key in self.keys:
+            field = self.item.fields.get(key) if self.item.is_map else None
+            if field is not None and field.schema.default is not UNSET and field.schema.default is not None:
+                self.key_defaults[key] = field.schema.default
+        return self.key_defaults
+
+    def child(self, name: str) -> Shape:
+        """The shape under a key; that of anything for a key there should not be."""
+        return self.fields.get(name) or self.element or DEDUCED
+
+    def key_of(self, item: Any) -> str:
+        """The step of a path that leads to an item of an associative list.
+
+        Raises:
+            Untypable: the item has no key.
+        """
+        if not self.keys:
+            if isinstance(item, dict):
+                raise Untypable("associative list without keys has an element that's a map type")
+            if isinstance(item, list):
+                raise Untypable("not supported: associative list with lists as elements")
+            if item is None:
+                raise Untypable("associative list without keys has an element that's an explicit null")
+            return value_key(item)
+        if not isinstance(item, dict):
+            what = "a null element" if item is None else "non-map elements"
+            raise Untypable(f"associative list with keys may not have {what}")
+        found = {}
+        for key in self.keys:
+            if key in item:
+                found[key] = item[key]
+            elif key in self.key_defaults:
+                found[key] = self.key_defaults[key]
+        if not found:
+            names = " ".join(f'"{key}"' for key in self.keys)
+            raise Untypable(
+                f"associative list with keys has an element that omits all key fields [{names}]"
+                " (and doesn't have default values for any key fields)"
+            )
+        return item_key(found)
+
+
+class _Fields(Mapping[str, Shape]):
+    """The shapes of named fields, each made when it is first asked for."""
+
+    __slots__ = ("_made", "_preserve", "_properties")
+
+    def __init__(self, properties: Mapping[str, Schema], *, preserve: bool) -> None:
+        self._properties = properties
+        self._preserve = preserve
+        self._made: dict[str, Shape] = {}
+
+    def __getitem__(self, name: str) -> Shape:
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = shape_of(self._properties[name], preserve=self._preserve)
+        return made
+
+    def get(self, name: str, default: Any = None) -> Any:
+        made = self._made.get(name)
+        if made is not None:
+            return made
+        return self[name] if name in self._properties else default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._properties
+
+    def __iter__(self) -> Any:
+        return iter(self._properties)
+
+    def __len__(self) -> int:
+        return len(self._properties)
+
+
+_SCALARS: Final = {"integer": "numeric", "number": "numeric", "string": "string", "boolean": "boolean"}
+
+
+def shape_of(schema: Schema, *, preserve: bool = False) -> Shape:
+    """The shape of a node, made once. A node is reached from one parent only where `preserve` matters."""
+    shape: Shape | None = schema.merge_shape
+    if shape is None:
+        shape = Shape(schema, preserve=preserve)
+        schema.merge_shape = shape
+    return shape
+
+
+def _element(schema: Schema, *, preserve: bool, raw: bool) -> Shape | None:
+    if raw:
+        return UNTYPED
+    if schema.additional is not None:
+        return shape_of(schema.additional, preserve=preserve)
+    return DEDUCED if preserve or not schema.properties else None
+
+
+def _free(*, atomic: bool) -> Shape:
+    """Any value at all; lists are atomic, maps are when `atomic`."""
+    shape = Shape.__new__(Shape)
+    shape.schema = Schema()
+    shape.scalar = "untyped"
+    shape.is_list = shape.is_map = True
+    shape.atomic_list = True
+    shape.atomic_map = atomic
+    shape.keys = ()
+    shape.fields = {}
+    shape.element = shape
+    shape.item = shape
+    return shape
+
+
+UNTYPED: Final = _free(atomic=True)
+"""Any value, owned as a whole."""
+DEDUCED: Final = _free(atomic=False)
+"""Any value, whose maps are owned key by key."""
+DEDUCED.item = UNTYPED
+
+
+def _object_meta() -> Schema:
+    text = Schema(type="string")
+    texts = Schema(type="object", additional=text)
+    time = Schema(type="string", format="date-time")
+    number = Schema(type="integer", format="int64")
+    flag = Schema(type="boolean")
+    owner = Schema(
+        type="object",
+        map_type="atomic",
+        properties={
+            "apiVersion": text,
+            "blockOwnerDeletion": flag,
+            "controller": flag,
+            "kind": text,
+            "name": text,
+            "uid": text,
+        },
+    )
+    entry = Schema(
+        type="object",
+        properties={
+            **dict.fromkeys(("apiVersion", "fieldsType", "manager", "operation", "subresource"), text),
+            "fieldsV1": Schema(type="object"),
+            "time": time,
+        },
+    )
+    return Schema(
+        type="object",
+        properties={
+            "annotations": texts,
+            "creationTimestamp": time,
+            "deletionGracePeriodSeconds": number,
+            "deletionTimestamp": time,
+            "finalizers": Schema(type="array", items=text, list_type="set"),
+            "generateName": text,
+            "generation": number,
+            "labels": texts,
+            "managedFields": Schema(type="array", items=entry, list_type="atomic"),
+            "name": text,
+            "namespace": text,
+            "ownerReferences": Schema(type="array", items=owner, list_type="map", list_map_keys=("uid",)),
+            "resourceVersion": text,
+            "selfLink": text,
+            "uid": text,
+        },
+    )
+
+
+OBJECT_META: Final = shape_of(_object_meta())
+"""Of the metadata of every object."""
+
+
+def root_shape(schema: Schema) -> Shape:
+    """The shape of a whole object: custom kinds leave the shape of apiVersion, kind and metadata to the server."""
+    shape: Shape | None = schema.merge_shape
+    if shape is None:
+        text = schema.properties.get("kind") or Schema(type="string")
+        shape = Shape(schema)
+        shape.fields = {
+            **{name: shape.fields[name] for name in schema.properties},
+            "apiVersion": shape_of(text),
+            "kind": shape_of(text),
+            "metadata": OBJECT_META,
+        }
+        if not is_builtin(schema) and not schema.properties:
+            shape.element = DEDUCED
+        schema.merge_shape = shape
+    return shape
+
+
+def is_builtin(schema: Schema) -> bool:
+    """Whether a schema is of a type that comes with the server, as Go reads and writes it."""
+    return bool(schema.openapi_name)
+
+
+def _nothing(schema: Schema) -> dict[str, Any]:
+    empty: dict[str, Any] = {}
+    for name, field in schema.properties.items():
+        if isinstance(field.default, dict) and not field.default and field.type == "object":
+            empty[name] = _nothing(field)
+        elif field.default is not UNSET and not field.default:
+            empty[name] = field.default
+        elif name in schema.required:
+            empty[name] = None
+    return empty

@@ -1,0 +1,217 @@
+"""Strategic merge patches: merge patches in which lists merge by key, with directives for all that cannot say."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Final
+
+from devcluster.errors import StatusError, bad_request
+from devcluster.patch import strategic_lists as lists
+from devcluster.patch.go_format import format_v, quoted, type_name
+from devcluster.schema.node import Schema
+
+__all__ = ["strategic_merge_patch"]
+
+Object = dict[str, Any]
+
+DIRECTIVE: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+DELETE_FROM_LIST: Final = "$deleteFromPrimitiveList"
+ELEMENT_ORDER: Final = "$setElementOrder"
+
+_BAD_RETAIN_KEYS: Final = "invalid patch format of retainKeys"
+_BAD_PRIMITIVE_LIST: Final = "invalid patch format of primitive list"
+_BAD_ELEMENT_ORDER: Final = "invalid patch format of setElementOrder list"
+_NO_LIST_OF_LISTS: Final = "lists of lists are not supported"
+
+
+def strategic_merge_patch(document: Object, patch: Object, schema: Schema) -> Object:
+    """The document after the patch; neither is changed.
+
+    Args:
+        document: an object of a built-in kind.
+        patch: as the client sent it.
+        schema: of the kind, which says how its lists merge.
+
+    Raises:
+        StatusError: 400, 422 or 500, as the real server has it, for a patch that makes no sense.
+    """
+    try:
+        return _merge_maps(copy.deepcopy(document), copy.deepcopy(patch), schema)
+    except lists.BadPatch as error:
+        text = str(error)
+        if text in {_BAD_RETAIN_KEYS, _BAD_PRIMITIVE_LIST, _BAD_ELEMENT_ORDER}:
+            raise bad_request(text) from None
+        if text == _NO_LIST_OF_LISTS:
+            message = "the server rejected our request due to an error in our request"
+            raise StatusError(422, "Invalid", message, details={}) from None
+        raise StatusError(500, "", text) from None
+
+
+def _merge_maps(original: Object, patch: Object, schema: Schema | None) -> Object:
+    """`patch` into `original`; both may be changed."""
+    if DIRECTIVE in patch:
+        return _directed(patch)
+    _retain_keys(original, patch)
+    _merge_ordered_lists(original, patch, schema)
+    for key, value in patch.items():
+        deletes = key.startswith(DELETE_FROM_LIST)
+        name = _named_by(key, DELETE_FROM_LIST, _BAD_PRIMITIVE_LIST) if deletes else key
+        if value is None:
+            original.pop(name, None)
+            continue
+        if name not in original or type_name(original[name]) != type_name(value):
+            if not deletes:
+                _take(original, name, _without_nulls(value))
+        elif isinstance(value, dict):
+            field = _field(schema, name)
+            if _strategy(field) == "replace":
+                original[name] = value
+            else:
+                original[name] = _merge_maps(original[name], value, field)
+        elif isinstance(value, list):
+            field = _list_field(schema, name)
+            original[name] = _merge_list(original[name], value, field, deletes=deletes)
+        else:
+            original[name] = value
+    return original
+
+
+def _directed(patch: Object) -> Object:
+    directive = patch[DIRECTIVE]
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != DIRECTIVE}
+    if directive == "delete":
+        return {}
+    raise lists.BadPatch(f"unknown patch type: {format_v(directive)} in map: {format_v(patch)}")
+
+
+def _retain_keys(original: Object, patch: Object) -> None:
+    """Take the fields out of `original` that the patch does not list as those to keep."""
+    if RETAIN_KEYS not in patch:
+        return
+    retained = patch.pop(RETAIN_KEYS)
+    if not isinstance(retained, list):
+        raise lists.BadPatch(_BAD_RETAIN_KEYS)
+    for key, value in patch.items():
+        if (
+            value is not None
+            and not key.startswith((DELETE_FROM_LIST, ELEMENT_ORDER))
+            and key not in retained
+        ):
+            raise lists.BadPatch(_BAD_RETAIN_KEYS)
+    for key in [key for key in original if key not in retained]:
+        del original[key]
+
+
+def _merge_ordered_lists(original: Object, patch: Object, schema: Schema | None) -> None:
+    """Merge the lists for which the patch gives an order, and take them out of it."""
+    for key in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
+        order = patch.pop(key)
+        lists.expect_list(order)
+        name = _named_by(key, ELEMENT_ORDER, _BAD_ELEMENT_ORDER)
+        there, wanted = original.get(name), patch.get(name)
+        for value, found in ((there, name in original), (wanted, name in patch)):
+            if found:
+                lists.expect_list(value)
+        field = _list_field(schema, name)
+        lists.check_order(wanted or [], order, field.patch_merge_key)
+        if name in original and name in patch:
+            merged = _merge_list(there, wanted, field, deletes=False)
+        elif name in original:
+            merged = there
+        elif name in patch:
+            merged = _without_directives(wanted)
+        else:
+            continue
+        original[name] = lists.in_order(merged, order, there or [], wanted or [], field.patch_merge_key)
+        patch.pop(name, None)
+
+
+def _merge_list(original: Any, patch: Any, field: Schema, *, deletes: bool) -> Any:
+    if not deletes and _strategy(field) != "merge":
+        return patch
+    if not original and not patch:
+        return original
+    maps = lists.element_type(original, patch) == "map[string]interface {}"
+    if not maps and deletes:
+        return [item for item in original if item not in patch]
+    key = field.patch_merge_key
+    if not maps:
+        merged = list(original)
+        merged.extend(item for item in patch if item not in merged)
+        merged = [item for index, item in enumerate(merged) if item not in merged[:index]]
+        return lists.ordered(merged, patch, patch, original, key)
+    if not key:
+        raise lists.BadPatch("cannot merge lists without merge key for struct")
+    original, patch = lists.apply_item_directives(original, patch, key)
+    merged = list(original)
+    for item in patch:
+        lists.expect_key(item, key)
+        at = lists.position(merged, key, item[key])
+        if at is None:
+            merged.append(item)
+        else:
+            merged[at] = _merge_maps(merged[at], item, field.items)
+    return lists.ordered(merged, patch, patch, original, key)
+
+
+def _strategy(field: Schema) -> str:
+    """How a field is patched, whether or not it retains keys as well."""
+    return next((strategy for strategy in field.patch_strategies if strategy != "retainKeys"), "")
+
+
+def _field(schema: Schema | None, name: str) -> Schema:
+    if schema is None or not schema.properties:
+        kind = "map" if schema is None or schema.type == "object" else "struct"
+        raise lists.BadPatch(f"merging an object in json but data type is not struct, instead is: {kind}")
+    field = schema.properties.get(name)
+    if field is None:
+        raise lists.BadPatch(
+            f"unable to find api field in struct {schema.type_name} for the json field {quoted(name)}"
+        )
+    return field
+
+
+def _list_field(schema: Schema | None, name: str) -> Schema:
+    field = _field(schema, name)
+    if field.type != "array":
+        raise lists.BadPatch("expected slice or array type, but got: struct")
+    return field
+
+
+def _named_by(key: str, prefix: str, complaint: str) -> str:
+    """The list that a parallel list is for: `$setElementOrder/finalizers`."""
+    head, slash, name = key.partition("/")
+    if not slash or head != prefix:
+        raise lists.BadPatch(complaint)
+    return name
+
+
+def _take(original: Object, name: str, value: Any) -> None:
+    """Put a value of the patch into the object, unless it is but a directive."""
+    if isinstance(value, dict) and DIRECTIVE in value:
+        original.pop(name, None)
+    else:
+        original[name] = _without_directives(value)
+
+
+def _without_directives(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {
+            key: below for key, below in value.items() if not (isinstance(below, dict) and DIRECTIVE in below)
+        }
+        return {key: _without_directives(below) for key, below in kept.items()}
+    if isinstance(value, list):
+        return [
+            _without_directives(item) for item in value if not (isinstance(item, dict) and DIRECTIVE in item)
+        ]
+    return value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(below) for key, below in value.items() if below is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value

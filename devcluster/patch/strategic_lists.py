@@ -1,0 +1,147 @@
+"""The lists of a strategic merge patch: their items found by key, directives among them, and their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from devcluster.patch.go_format import format_v, type_name
+
+__all__ = [
+    "BadPatch",
+    "apply_item_directives",
+    "check_order",
+    "element_type",
+    "expect_key",
+    "expect_list",
+    "in_order",
+    "ordered",
+    "position",
+]
+
+Items = list[Any]
+
+
+class BadPatch(Exception):
+    """The patch makes no sense; the message is that of the real server."""
+
+
+def expect_list(value: Any) -> None:
+    """Refuse what is no list."""
+    if not isinstance(value, list):
+        raise BadPatch(f"expected a []interface {{}}, but received a {type_name(value)}")
+
+
+def expect_key(item: Any, key: str) -> None:
+    """Refuse an item without the field that tells it from the others."""
+    if not isinstance(item, dict):
+        raise BadPatch(f"expected a map[string]interface {{}}, but received a {type_name(item)}")
+    if key not in item:
+        raise BadPatch(f"map: {format_v(item)} does not contain declared merge key: {key}")
+
+
+def element_type(*several: Items) -> str:
+    """The one type of all the items, as Go calls it."""
+    found = ""
+    for items in several:
+        for item in items:
+            current = type_name(item)
+            if not found:
+                found = current
+                if isinstance(item, list):
+                    raise BadPatch("lists of lists are not supported")
+            elif current != found:
+                shown = format_v([list(each) for each in several])
+                raise BadPatch(f"list element types are not identical: {shown}")
+    if not found:
+        raise BadPatch("no elements in any of the given slices")
+    return found
+
+
+def position(items: Items, key: str, value: Any) -> int | None:
+    """Where the item is whose `key` has that value."""
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise BadPatch(f"value for key {index} is not a map")
+        if key in item and item[key] == value:
+            return index
+    return None
+
+
+def apply_item_directives(original: Items, patch: Items, key: str) -> tuple[Items, Items]:
+    """The two lists after the items of the patch that say what to do (`$patch`) have been heeded and dropped."""
+    plain: Items = []
+    original = list(original)
+    replace = False
+    for item in patch:
+        directive = item.get("$patch")
+        if "$patch" not in item:
+            plain.append(item)
+        elif directive == "delete":
+            expect_key(item, key)
+            while (at := position(original, key, item[key])) is not None:
+                del original[at]
+        elif directive == "replace":
+            replace = True
+        elif directive == "merge":
+            raise BadPatch("merging lists cannot yet be specified in the patch")
+        else:
+            raise BadPatch(f"unknown patch type: {format_v(directive)} in map: {format_v(item)}")
+    return (plain, []) if replace else (original, plain)
+
+
+def check_order(patch: Items, order: Items, key: str) -> None:
+    """Refuse an order in which the items of the patch are not, or not in that order."""
+    if not patch or not order:
+        return
+    wanted = [item for item in patch if not (isinstance(item, dict) and item.get("$patch") == "delete")]
+    if key:
+        for item in patch:
+            if not isinstance(item, dict):
+                expect_key(item, key)
+    done = at = 0
+    while done < len(wanted) and at < len(order):
+        if isinstance(wanted[done], dict) and "$patch" in wanted[done]:
+            done += 1
+            continue
+        if key:
+            expect_key(wanted[done], key)
+            expect_key(order[at], key)
+        if _same(wanted[done], order[at], key):
+            done += 1
+        at += 1
+    if done < len(wanted) and at >= len(order):
+        raise BadPatch(
+            f"The order in patch list:\n{format_v(patch)}\n doesn't match $setElementOrder list:\n{format_v(order)}\n"
+        )
+
+
+def in_order(merged: Items, order: Items, original: Items, patch: Items, key: str) -> Items:
+    """A merged list in the order that the patch gives."""
+    element_type(original, patch)
+    return ordered(merged, order, order, original, key)
+
+
+def ordered(merged: Items, mentioned: Items, order: Items, original: Items, key: str) -> Items:
+    """The items that are `mentioned` in the given order, and between them the others, where they were."""
+    if key:
+        for item in (*merged, *order, *original):
+            if not isinstance(item, dict) or key not in item:
+                raise BadPatch(f"map: {format_v(item)} does not contain declared merge key: {key}")
+    known = [_index(mentioned, item, key) >= 0 for item in merged]
+    ours = [item for item, is_known in zip(merged, known, strict=True) if is_known]
+    theirs = [item for item, is_known in zip(merged, known, strict=True) if not is_known]
+    ours.sort(key=lambda item: _index(order, item, key))
+    theirs.sort(key=lambda item: _index(original, item, key))
+    result: Items = []
+    while ours and theirs:
+        left, right = _index(original, theirs[0], key), _index(original, ours[0], key)
+        result.append(theirs.pop(0) if 0 <= left < right else ours.pop(0))
+    return [*result, *theirs, *ours]
+
+
+def _index(items: Items, wanted: Any, key: str) -> int:
+    return next((index for index, item in enumerate(items) if _same(item, wanted, key)), -1)
+
+
+def _same(one: Any, other: Any, key: str) -> bool:
+    return bool(one[key] == other[key]) if key else bool(one == other)

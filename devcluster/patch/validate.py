@@ -1,0 +1,94 @@
+"""Whether an applied configuration has the shape of its kind: the real server looks before it merges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from devcluster.patch.fields import shown
+from devcluster.patch.go_format import format_sharp, format_v, type_name
+from devcluster.patch.shape import Shape, Untypable
+
+__all__ = ["shape_errors"]
+
+
+def shape_errors(value: Any, shape: Shape) -> str:
+    """What is wrong, in the words and the layout of the real server; empty when nothing is."""
+    errors = [f"{path}: {text}" if path else text for path, text in _errors(value, shape)]
+    if len(errors) <= 1:
+        return "".join(errors)
+    return "\n  ".join(["errors:", *errors])
+
+
+def _errors(value: Any, shape: Shape) -> Iterator[tuple[str, str]]:
+    if value is None:
+        return
+    if isinstance(value, dict) and shape.is_map:
+        yield from _below(_map_errors(value, shape))
+    elif isinstance(value, list) and shape.is_list:
+        yield from _list_errors(value, shape)
+    elif isinstance(value, dict | list) or not shape.scalar:
+        if shape.is_map:
+            yield "", f"expected map, got {_pointer(value)}"
+        elif shape.scalar:
+            yield "", _scalar_error(value, shape.scalar)
+        else:
+            yield "", f"expected list, got {_pointer(value)}"
+    elif not _fits(value, shape.scalar):
+        yield "", _scalar_error(value, shape.scalar)
+
+
+def _map_errors(value: dict[str, Any], shape: Shape) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+    for name, below in value.items():
+        child = shape.fields.get(name) or shape.element
+        if child is None:
+            yield f".{name}", iter([("", "field not declared in schema")])
+            return
+        yield f".{name}", _errors(below, child)
+
+
+def _list_errors(value: list[Any], shape: Shape) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        step = f"[{index}]"
+        if not shape.atomic_list:
+            try:
+                key = shape.key_of(item)
+            except Untypable as error:
+                yield "", f"element {index}: {error}"
+                return
+            step = shown(key)
+            if key in seen:
+                yield "", f"duplicate entries for key {step}"
+            seen.add(key)
+        yield from _below([(step, _errors(item, shape.item))])
+
+
+def _below(
+    found: Iterator[tuple[str, Iterator[tuple[str, str]]]] | list[tuple[str, Iterator[tuple[str, str]]]],
+) -> Iterator[tuple[str, str]]:
+    for step, errors in found:
+        for path, text in errors:
+            yield step + path, text
+
+
+def _fits(value: Any, scalar: str) -> bool:
+    if isinstance(value, bool):
+        return scalar in {"boolean", "untyped"}
+    if isinstance(value, str):
+        return scalar in {"string", "untyped"}
+    return scalar in {"numeric", "untyped"}
+
+
+def _scalar_error(value: Any, scalar: str) -> str:
+    if scalar == "numeric":
+        return f"expected numeric (int or float), got {type_name(value)}"
+    if scalar == "string":
+        return f"expected string, got &value.valueUnstructured{{Value:{format_sharp(value)}}}"
+    if scalar == "boolean":
+        return f"expected boolean, got {_pointer(value)}"
+    return f"expected any scalar, got {_pointer(value)}"
+
+
+def _pointer(value: Any) -> str:
+    return f"&{{{format_v(value)}}}"
