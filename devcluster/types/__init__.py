@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from devcluster.types.decode import DecodeError, cannot_be_handled, convert, decode_strict
+from devcluster.types.json_text import duplicate_fields
+from devcluster.types.quantity import canonical
 from devcluster.types.schemas import schema_for, schema_of
 from devcluster.types.table import name_of
 
-__all__ = ["name_of", "schema_for", "schema_of"]
+__all__ = [
+    "DecodeError",
+    "cannot_be_handled",
+    "canonical",
+    "convert",
+    "decode_strict",
+    "duplicate_fields",
+    "name_of",
+    "schema_for",
+    "schema_of",
+]

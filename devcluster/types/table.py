@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["META", "entries", "go_name", "go_type", "name_of"]
+__all__ = ["META", "entries", "fields_of", "go_name", "go_type", "name_of"]
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 """The prefix of the names of the types that all groups share."""
@@ -50,6 +50,13 @@ def name_of(group: str, version: str, kind: str) -> str | None:
 def go_type(name: str) -> list[list[Any]] | str:
     """How Go sees the type: the fields of a struct, or another type's expression, or `custom`."""
     go: list[list[Any]] | str = entries()[name]["go"]
+    return go
+
+
+def fields_of(name: str) -> list[list[Any]]:
+    """The fields of a struct: JSON name, Go type, what is omitted when empty, protobuf number."""
+    go = go_type(name)
+    assert isinstance(go, list), name
     return go
 
 

@@ -1,0 +1,279 @@
+"""How Go reads a JSON value into each type of the table, and what it writes back: one codec for each type."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from devcluster.types import table
+from devcluster.types.json_text import Repeated
+
+__all__ = ["Codec", "DecodeError", "Struct", "codec_of", "json_type"]
+
+Problems = list[list[str | int]]
+"""Fields that are unknown or there twice: `unknown` or `duplicate`, then the path from the inside out."""
+
+
+class DecodeError(Exception):
+    """A value that does not fit its Go type; the text is Go's.
+
+    On its way out it learns where it happened: every struct puts its field before what is there.
+    """
+
+    def __init__(self, head: str, go_type: str = "") -> None:
+        """`go_type` is the type aimed at; without one `head` is the whole text and the place is not told."""
+        super().__init__(head)
+        self.head = head
+        self.go_type = go_type
+        self.struct = ""
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        if not self.go_type:
+            return self.head
+        place = f"{self.struct}.{'.'.join(reversed(self.path))}"
+        return f"json: cannot unmarshal {self.head} into Go struct field {place} of type {self.go_type}"
+
+
+class Codec(Protocol):
+    """What reads one type."""
+
+    go: str
+    """What Go calls the type in errors."""
+    omits: bool
+    """Whether `omitempty` leaves out a value that is false in Python; Go never leaves out a struct."""
+
+    def convert(self, value: Any, problems: Problems) -> Any:
+        """The value as Go would write it again; `value` is not None.
+
+        Raises:
+            DecodeError: it does not fit.
+        """
+
+    def zero(self) -> Any:
+        """What Go writes for a value that was never set."""
+
+
+def codec_of(go: str) -> Codec:
+    """The codec of a Go type as the table writes it: `*int32`, `[]string`, `map[string]…`, a type's name."""
+    return _codec_of(go)
+
+
+@functools.cache
+def _codec_of(go: str) -> Codec:
+    from devcluster.types.scalars import BASIC, CUSTOM  # noqa: PLC0415 -- those stand on this module
+
+    if go.startswith("*"):
+        return _Pointer(_codec_of(go[1:]))
+    if go == "[]byte":
+        return BASIC["[]byte"]
+    if go.startswith("[]"):
+        return _Slice(_codec_of(go[2:]))
+    if go.startswith("map[string]"):
+        return _Map(_codec_of(go.removeprefix("map[string]")))
+    if go in BASIC:
+        return BASIC[go]
+    definition = table.go_type(go)
+    if isinstance(definition, list):
+        return Struct(go)
+    if definition == "custom":
+        return CUSTOM[go.rpartition(".")[2]]()
+    return _Named(table.go_name(go), _codec_of(definition.removeprefix("items:")))
+
+
+def json_type(value: Any) -> str:
+    """What Go's errors call the kind of a JSON value."""
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "number"
+
+
+class _Pointer:
+    """Set or not: what is set is written, even when it is empty."""
+
+    omits = False
+
+    def __init__(self, target: Codec) -> None:
+        self.go = target.go
+        self.convert: Callable[[Any, Problems], Any] = target.convert
+
+    def zero(self) -> None:
+        return None
+
+
+class _Named:
+    """A type of its own made of another one: the same but for its name in errors."""
+
+    def __init__(self, go: str, target: Codec) -> None:
+        self.go = go
+        self.omits = target.omits
+        self.zero = target.zero
+        self._convert = target.convert
+        self._target = target.go
+
+    def convert(self, value: Any, problems: Problems) -> Any:
+        try:
+            return self._convert(value, problems)
+        except DecodeError as error:
+            if error.go_type == self._target and not error.path:
+                error.go_type = self.go
+            raise
+
+
+class _Slice:
+    omits = True
+
+    def __init__(self, item: Codec) -> None:
+        self.go = f"[]{item.go}"
+        self._item = item
+
+    def convert(self, value: Any, problems: Problems) -> list[Any] | None:
+        if type(value) is not list:
+            raise DecodeError(json_type(value), self.go)
+        convert = self._item.convert
+        converted = []
+        for index, item in enumerate(value):
+            before = len(problems)
+            converted.append(self._item.zero() if item is None else convert(item, problems))
+            for problem in problems[before:]:
+                problem.append(index)
+        return converted or None  # the storage's encoding does not know an empty list from none
+
+    def zero(self) -> None:
+        return None
+
+
+class _Map:
+    omits = True
+
+    def __init__(self, item: Codec) -> None:
+        self.go = f"map[string]{item.go}"
+        self._item = item
+        self._strings = item.go == "string"
+        # The storage's encoding does not know missing bytes from none.
+        self._zero = str if item.go == "[]uint8" else item.zero
+
+    def convert(self, value: Any, problems: Problems) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            raise DecodeError(json_type(value), self.go)
+        if type(value) is Repeated:
+            problems += _repeated(value.pairs)
+        elif self._strings and all(type(item) is str for item in value.values()):
+            return value or None
+        convert = self._item.convert
+        converted = {}
+        for name, item in value.items():
+            before = len(problems)
+            converted[name] = self._zero() if item is None else convert(item, problems)
+            for problem in problems[before:]:
+                problem.append(name)
+        return converted or None
+
+    def zero(self) -> None:
+        return None
+
+
+class Struct:
+    """A struct: its fields and those of the structs embedded in it."""
+
+    omits = False
+
+    def __init__(self, name: str) -> None:
+        """`name`: its OpenAPI name. Its fields are looked at when first used: types contain themselves."""
+        self.go = table.go_name(name)
+        self._name = name
+        self._short = name.rpartition(".")[2]
+
+    @functools.cached_property
+    def _fields(self) -> dict[str, tuple[Callable[[Any, Problems], Any], bool]]:
+        """For each name, its reader and whether what is false in Python is left out."""
+        return {
+            name: (codec.convert, "omitzero" in flags or (codec.omits and "omitempty" in flags))
+            for name, codec, flags in _flattened(self._name)
+        }
+
+    @functools.cached_property
+    def _always(self) -> tuple[tuple[str, Callable[[], Any]], ...]:
+        """The fields that are written even when nobody set them, with their empty values."""
+        return tuple(
+            (name, codec.zero)
+            for name, codec, flags in _flattened(self._name)
+            if not flags or ("omitzero" not in flags and _never_empty(codec))
+        )
+
+    def convert(self, value: Any, problems: Problems) -> dict[str, Any]:
+        """As `Codec.convert`."""
+        if not isinstance(value, dict):
+            raise DecodeError(json_type(value), self.go)
+        fields = self._fields
+        converted = {}
+        if type(value) is Repeated:
+            return self._with_repeated(value, problems)
+        for name, item in value.items():
+            field = fields.get(name)
+            if field is None:
+                problems.append(["unknown", name])
+            elif item is not None:
+                before = len(problems)
+                try:
+                    result = field[0](item, problems)
+                except DecodeError as error:
+                    self._locate(error, name)
+                    raise
+                if result or not field[1]:
+                    converted[name] = result
+                if len(problems) > before:
+                    for problem in problems[before:]:
+                        problem.append(name)
+        for name, zero in self._always:
+            if name not in converted:
+                converted[name] = zero()
+        return converted
+
+    def zero(self) -> dict[str, Any]:
+        """As `Codec.zero`."""
+        return {name: zero() for name, zero in self._always}
+
+    def _with_repeated(self, value: Repeated, problems: Problems) -> dict[str, Any]:
+        """The same for an object with a name twice: a known one is reported where it comes again."""
+        seen = set()
+        for name, item in value.pairs:
+            if name in seen and name in self._fields:
+                problems.append(["duplicate", name])
+            seen.add(name)
+            self.convert({name: item}, problems)
+        return self.convert(dict(value), [])
+
+    def _locate(self, error: DecodeError, name: str) -> None:
+        error.struct = error.struct or self._short
+        error.path.append(name)
+
+
+def _repeated(pairs: Iterable[tuple[str, Any]]) -> Problems:
+    seen: set[str] = set()
+    found: Problems = []
+    for name, _ in pairs:
+        if name in seen:
+            found.append(["duplicate", name])
+        seen.add(name)
+    return found
+
+
+def _never_empty(codec: Codec) -> bool:
+    """Whether `omitempty` has no effect: a struct is never empty to Go, a pointer is when it is not set."""
+    return codec.zero() is not None and not codec.omits
+
+
+def _flattened(name: str) -> list[tuple[str, Codec, str]]:
+    fields = []
+    for json_name, go, flags, _ in table.fields_of(name):
+        if json_name:
+            fields.append((json_name, codec_of(go), flags))
+        else:
+            fields += _flattened(go.removeprefix("*"))
+    return fields

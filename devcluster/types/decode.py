@@ -1,0 +1,80 @@
+"""Objects of built-in types as Go would hold them after reading JSON: typed, without what it does not know.
+
+Reading JSON into a Go struct and writing it again changes it, and what the server stores and answers has
+gone through that: unknown fields and nulls are gone, empty fields of `omitempty` too, those without it are
+there, times are in UTC, quantities canonical. A value of the wrong type fails with the text that Go has for it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from devcluster.errors import StatusError, bad_request
+from devcluster.schema.node import Schema
+from devcluster.types import json_text
+from devcluster.types.codecs import DecodeError, Struct, codec_of, json_type
+from devcluster.types.table import go_name
+
+__all__ = ["DecodeError", "cannot_be_handled", "convert", "decode_strict"]
+
+
+def decode_strict(
+    document: Any,
+    schema: Schema,
+    gvk: tuple[str, str, str],
+    *,
+    raw: bytes | str | None = None,
+) -> tuple[dict[str, Any], list[str]]:
+    """The object that `document` stands for, and what field validation has to say.
+
+    `raw`, the JSON text the document was parsed from, is looked through for fields that are there twice;
+    leave it out when nobody will hear of it (`fieldValidation=Ignore`). The second result has lines such as
+    `unknown field "spec.foo"` and `duplicate field "spec.replicas"`, in the order in which they stand there.
+
+    Raises:
+        StatusError: 400, a value has the wrong type.
+    """
+    if raw is not None and (marked := json_text.with_repeated(raw)) is not None:
+        document = marked
+    try:
+        return convert(document, schema.openapi_name)
+    except DecodeError as error:
+        raise cannot_be_handled(gvk, str(error)) from None
+
+
+def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]]:
+    """`decode_strict` for those who wrap the error in a text of their own, as patches do.
+
+    Raises:
+        DecodeError: a value has the wrong type.
+    """
+    codec = _root(openapi_name)
+    problems: list[list[str | int]] = []
+    if not isinstance(document, dict):
+        raise DecodeError(
+            f"json: cannot unmarshal {json_type(document)} into Go value of type {go_name(openapi_name)}"
+        )
+    converted: dict[str, Any] = codec.convert(document, problems)
+    return converted, list(dict.fromkeys(_line(problem) for problem in problems)) if problems else []
+
+
+def cannot_be_handled(gvk: tuple[str, str, str], why: str, *, expected: str = "") -> StatusError:
+    """The 400 for a body that cannot become an object of kind `expected` (default: its own kind)."""
+    _, version, kind = gvk
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {expected or kind}: {why}')
+
+
+@functools.cache
+def _root(openapi_name: str) -> Struct:
+    codec = codec_of(openapi_name)
+    assert isinstance(codec, Struct)
+    return codec
+
+
+def _line(problem: Sequence[str | int]) -> str:
+    """`problem` is the path from the inside out, after the word for what is wrong with the field."""
+    what, *path = problem
+    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(path))
+    return f'{what} field "{shown.removeprefix(".")}"'

@@ -1,0 +1,61 @@
+"""JSON text whose objects name a field twice: legal, but a mistake that field validation reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["Repeated", "duplicate_fields", "with_repeated"]
+
+
+class Repeated(dict[str, Any]):
+    """An object in whose text a name stood twice; the last value counts."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        """`pairs`: all of them, in order."""
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def with_repeated(raw: bytes | str) -> Any | None:
+    """The document with `Repeated` in place of such objects, or None when it has none.
+
+    `raw` must have been found to be JSON before.
+    """
+    found = False
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal found
+        built = dict(pairs)
+        if len(built) == len(pairs):
+            return built
+        found = True
+        return Repeated(pairs)
+
+    document = json.loads(raw, object_pairs_hook=build)
+    return document if found else None
+
+
+def duplicate_fields(raw: bytes | str) -> list[str]:
+    """What is there twice, as the server reports it: `duplicate field "spec.replicas"`, in order."""
+    document = with_repeated(raw)
+    if document is None:
+        return []
+    return list(dict.fromkeys(f'duplicate field "{path}"' for path in _walk(document, "")))
+
+
+def _walk(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        seen = set()
+        for name, item in value.pairs if isinstance(value, Repeated) else value.items():
+            below = f"{path}.{name}" if path else name
+            if name in seen:
+                yield below
+            seen.add(name)
+            yield from _walk(item, below)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _walk(item, f"{path}[{index}]")
