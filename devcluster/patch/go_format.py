@@ -37,7 +37,7 @@ def _float(value: float) -> str:
 
 
 def format_sharp(value: Any) -> str:
-    """A JSON value whose numbers are floats, as those of YAML are, as `%#v` shows it."""
+    """A JSON value as `%#v` shows it."""
     if isinstance(value, str):
         return quoted(value)
     if value is None:
@@ -49,7 +49,7 @@ def format_sharp(value: Any) -> str:
         return f"map[string]interface {{}}{{{items}}}"
     if isinstance(value, list):
         return f"[]interface {{}}{{{', '.join(format_sharp(item) for item in value)}}}"
-    return _float(float(value))
+    return format_v(value)
 
 
 def type_name(value: Any) -> str:

@@ -400,8 +400,10 @@ def _shown(identity: Identity) -> str:
 
 def _about(obj: Object, api_version: str) -> str:
     metadata = obj.get("metadata") or {}
+    namespace, name = (metadata.get(field) for field in ("namespace", "name"))
+    whose = f"{namespace if isinstance(namespace, str) else ''}/{name if isinstance(name, str) else ''}"
     group_version = api_version if "/" in api_version else f"/{api_version}"
-    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group_version}, Kind={obj.get('kind', '')}"
+    return f"{whose}; {group_version}, Kind={obj.get('kind', '')}"
 
 
 def _failed(message: str) -> StatusError:

@@ -229,7 +229,7 @@ def _object_meta() -> Schema:
             "controller": flag,
             "kind": text,
             "name": text,
-            "uid": text,
+            "uid": Schema(type="string", default=""),
         },
     )
     entry = Schema(
