@@ -1,0 +1,31 @@
+"""The command line of the demo; `make demo` starts it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from demo.run import Demo
+from demo.screen import choose_screen
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    """Run the demo and return its exit code: 0 after a clean end, 1 when it failed."""
+    parser = argparse.ArgumentParser(prog="make demo", description="everything at work, without a cluster")
+    parser.add_argument(
+        "--once", action="store_true", help="end by itself when all is ready (make demo ONCE=1)"
+    )
+    parser.add_argument("--folder", type=Path, default=ROOT / ".local" / "demo", help="for its files")
+    parser.add_argument("--plain", action="store_true", help="lines instead of a live view")
+    arguments = parser.parse_args()
+    screen = choose_screen(plain=arguments.plain or not sys.stdout.isatty())
+    demo = Demo(root=ROOT, folder=arguments.folder, once=arguments.once, screen=screen)
+    return asyncio.run(demo.run())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""What there is to see: the samples, their workloads and the last Events, kept up to date by watching."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["Board", "Entry", "Note"]
+
+EVENTS_KEPT = 200
+GOOD = frozenset({"Ready", "Available"})
+WORKLOADS = ("deployments", "statefulsets", "jobs", "persistentvolumeclaims", "services", "pods")
+
+
+@dataclasses.dataclass(slots=True)
+class Entry:
+    """One object."""
+
+    plural: str
+    kind: str
+    namespace: str
+    name: str
+    state: str
+    """In a word or two: `3/3 ready`, `Running`, `Bound`."""
+    ready: bool
+    conditions: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+    """Type, status and message of each."""
+
+    @property
+    def title(self) -> str:
+        """`memcached/memcached-sample`."""
+        return f"{self.kind.lower()}/{self.name}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Note:
+    """One Event, as a person would tell it."""
+
+    time: str
+    warning: bool
+    about: str
+    reason: str
+    message: str
+
+
+class Board:
+    """The state of the demo, from the objects as they change."""
+
+    def __init__(self, samples: Iterable[tuple[str, str]]) -> None:
+        """`samples` are the (kind, name) of what was applied, which is what has to become ready."""
+        self.expected = list(samples)
+        self.samples: dict[tuple[str, str], Entry] = {}
+        self.workloads: dict[tuple[str, str, str], Entry] = {}
+        self.notes: deque[Note] = deque(maxlen=EVENTS_KEPT)
+        self._said: dict[str, int] = {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether every sample is there and ready."""
+        return all((entry := self.samples.get(key)) is not None and entry.ready for key in self.expected)
+
+    def waiting_for(self) -> list[str]:
+        """What is not ready yet, each with the reason it gives."""
+        missing = []
+        for kind, name in self.expected:
+            entry = self.samples.get((kind, name))
+            if entry is None:
+                missing.append(f"{kind.lower()}/{name} is not there")
+            elif not entry.ready:
+                why = next(
+                    (message for each, status, message in entry.conditions if each in GOOD and message), ""
+                )
+                missing.append(f"{entry.title} is not ready{': ' if why else ''}{why}")
+        return missing
+
+    def see(self, plural: str, obj: dict[str, Any], *, gone: bool = False) -> Entry | Note | None:
+        """Take in an object; returns what is worth telling about it, None when nothing is."""
+        if plural == "events":
+            return None if gone else self._hear(obj)
+        kind, metadata = obj["kind"], obj["metadata"]
+        if plural in WORKLOADS:
+            key = (plural, metadata["namespace"], metadata["name"])
+            return self._place(self.workloads, key, None if gone else _workload(plural, obj))
+        if (kind, metadata["name"]) in self.expected or (kind, metadata["name"]) in self.samples:
+            return self._place(self.samples, (kind, metadata["name"]), None if gone else _sample(plural, obj))
+        return None
+
+    def _place(self, board: dict[Any, Entry], key: Any, entry: Entry | None) -> Entry | None:
+        known = board.get(key)
+        if entry is None:
+            board.pop(key, None)
+            if known is not None:
+                known.state, known.ready = "deleted", False
+            return known
+        board[key] = entry
+        return entry if entry != known else None
+
+    def _hear(self, event: dict[str, Any]) -> Note | None:
+        uid, count = (
+            event["metadata"]["uid"],
+            event.get("count") or (event.get("series") or {}).get("count") or 1,
+        )
+        if self._said.get(uid) == count:
+            return None
+        self._said[uid] = count
+        about = event.get("involvedObject") or event.get("regarding") or {}
+        when = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
+        note = Note(
+            time=when[11:19],
+            warning=event.get("type") == "Warning",
+            about=f"{about.get('kind', '').lower()}/{about.get('name', '')}",
+            reason=event.get("reason", ""),
+            message=(event.get("message") or event.get("note") or "").strip(),
+        )
+        self.notes.append(note)
+        return note
+
+
+def _sample(plural: str, obj: dict[str, Any]) -> Entry:
+    status = obj.get("status") or {}
+    conditions = [
+        (each["type"], each["status"], each.get("message", "")) for each in status.get("conditions") or ()
+    ]
+    current = status.get("observedGeneration", obj["metadata"].get("generation")) == obj["metadata"].get(
+        "generation"
+    )
+    good = [value == "True" for name, value, _ in conditions if name in GOOD]
+    ready = current and (all(good) if good else bool(status))
+    return Entry(
+        plural,
+        obj["kind"],
+        obj["metadata"].get("namespace", ""),
+        obj["metadata"]["name"],
+        "ready" if ready else "not ready",
+        ready,
+        conditions,
+    )
+
+
+def _workload(plural: str, obj: dict[str, Any]) -> Entry:
+    spec, status, metadata = obj.get("spec") or {}, obj.get("status") or {}, obj["metadata"]
+    state, ready = "", True
+    match plural:
+        case "deployments" | "statefulsets":
+            wanted, have = spec.get("replicas", 1), status.get("readyReplicas", 0)
+            state, ready = f"{have}/{wanted} ready", have >= wanted
+        case "jobs":
+            wanted, have = spec.get("completions", 1), status.get("succeeded", 0)
+            state, ready = f"{have}/{wanted} done", have >= wanted
+        case "pods":
+            ready = any(
+                each["type"] == "Ready" and each["status"] == "True"
+                for each in status.get("conditions") or ()
+            )
+            state = status.get("phase", "Pending") + (", ready" if ready else "")
+            if metadata.get("deletionTimestamp"):
+                state, ready = "terminating", False
+        case "persistentvolumeclaims":
+            state = status.get("phase", "Pending")
+            ready = state == "Bound"
+        case "services":
+            ports = ",".join(str(port.get("nodePort") or port["port"]) for port in spec.get("ports") or ())
+            state = f"{spec.get('type', 'ClusterIP')} {spec.get('clusterIP', '')} {ports}".strip()
+    return Entry(plural, obj["kind"], metadata.get("namespace", ""), metadata["name"], state, ready)

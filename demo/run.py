@@ -1,0 +1,146 @@
+"""The demo from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from demo.board import Board
+from demo.manager_process import ManagerProcess
+from demo.samples import load_crds, load_samples
+from demo.screen import Screen
+from devcluster import DevCluster
+from devcluster.api.exchange import ApiRequest
+from devcluster.storage import Change
+
+__all__ = ["Demo"]
+
+READY_WITHIN = 60.0
+REFRESH = 0.2
+
+
+class DemoFailed(Exception):
+    """The demo cannot go on; the text says why, for a person."""
+
+
+class Demo:
+    """Control plane, manager and samples, shown until Ctrl-C, or until all is ready."""
+
+    def __init__(self, *, root: Path, folder: Path, once: bool, screen: Screen) -> None:
+        """`root` is the project's folder, `folder` where the demo's files go."""
+        self._crds, self._samples = load_crds(root), load_samples(root)
+        self._folder = folder
+        self._once = once
+        self._screen = screen
+        self._board = Board((each["kind"], each["metadata"]["name"]) for each in self._samples)
+        self._footer = ""
+
+    async def run(self) -> int:
+        """Return the exit code: 0 after a clean end, 1 on failure."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        try:
+            async with DevCluster(kubeconfig=self._folder / "kubeconfig", pod_ready_delay=1.0) as cluster:
+                await self._run_on(cluster, stop)
+        except DemoFailed as failure:
+            self._screen.say(f"\nmake demo: failed: {failure}")
+            return 1
+        self._screen.say("\nmake demo: everything became ready." if self._once else "\nmake demo: stopped.")
+        return 0
+
+    async def _run_on(self, cluster: DevCluster, stop: asyncio.Event) -> None:
+        self._screen.say(f"devcluster: a Kubernetes API at {cluster.server_url}")
+        manager = ManagerProcess(cluster.kubeconfig, self._folder)
+        unsubscribe = cluster.store.subscribe(self._see)
+        try:
+            await self._apply(cluster, self._crds)
+            await manager.start()
+            self._screen.say(f"operator-manager: started, its log is {manager.log}")
+            await self._apply(cluster, self._samples)
+            self._screen.say(f"applied {len(self._samples)} samples from config/samples/\n")
+            self._footer = look_further(cluster, manager)
+            with self._screen:
+                await self._show(manager, stop)
+            if not self._once:
+                self._screen.say("\nstopping the manager, then the control plane ...")
+        finally:
+            await manager.stop()
+            unsubscribe()
+
+    async def _show(self, manager: ManagerProcess, stop: asyncio.Event) -> None:
+        """Keep the view up to date until it is time to end."""
+        deadline = asyncio.get_running_loop().time() + READY_WITHIN
+        ended = asyncio.create_task(manager.ended(), name="watch the manager")
+        told = False
+        try:
+            while not stop.is_set():
+                self._screen.refresh(self._board, self._footer)
+                if ended.done():
+                    raise DemoFailed(ended.result())
+                if self._board.ready and not told:
+                    told = True
+                    self._screen.say(f"everything is ready.\n\n{self._footer}")
+                    if self._once:
+                        return
+                if self._once and asyncio.get_running_loop().time() > deadline:
+                    waiting = "\n".join(self._board.waiting_for())
+                    raise DemoFailed(f"not everything was ready within {READY_WITHIN:g} s:\n{waiting}")
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), REFRESH)
+        finally:
+            ended.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await ended
+        if self._once:
+            raise DemoFailed("it was interrupted before everything was ready")
+
+    async def _apply(self, cluster: DevCluster, objects: list[dict[str, Any]]) -> None:
+        """Server-side apply, as `kubectl apply --server-side` does it."""
+        for obj in objects:
+            resource = cluster.resource_of(obj["apiVersion"], obj["kind"])
+            namespace = obj["metadata"].get("namespace", "default")
+            path = resource.paths[-1].format(namespace=namespace)
+            answer = await cluster.handle(
+                ApiRequest(
+                    method="PATCH",
+                    path=f"{path}/{obj['metadata']['name']}",
+                    query={"fieldManager": ["demo"], "force": ["true"]},
+                    headers={
+                        "authorization": f"Bearer {cluster.token}",
+                        "content-type": "application/apply-patch+yaml",
+                    },
+                    body=orjson.dumps(obj),
+                )
+            )
+            if answer.status not in {200, 201}:
+                message = orjson.loads(answer.body).get("message", answer.status)
+                raise DemoFailed(f"cannot apply {obj['kind']} {obj['metadata']['name']}: {message}")
+
+    def _see(self, change: Change) -> None:
+        shown = change.new or change.final
+        assert shown is not None
+        news = self._board.see(change.key.plural, shown.decode(), gone=change.new is None)
+        if news is not None:
+            self._screen.changed(self._board, news)
+
+
+def look_further(cluster: DevCluster, manager: ManagerProcess) -> str:
+    """What a person can do next."""
+    return "\n".join(
+        [
+            f"export KUBECONFIG={cluster.kubeconfig}",
+            "kubectl get memcacheds,deployments,pods",
+            "kubectl scale memcached/memcached-sample --replicas=5",
+            "kubectl describe memcached memcached-sample",
+            f"metrics http://{manager.metrics}/metrics   health http://{manager.health}/readyz?verbose",
+            "Ctrl-C stops everything.",
+        ]
+    )

@@ -1,0 +1,28 @@
+"""What the demo applies: the project's CRDs and samples, from `config/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+__all__ = ["load_crds", "load_samples"]
+
+
+def load_crds(root: Path) -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions of `make generate`."""
+    return _load(root / "config" / "crd" / "bases")
+
+
+def load_samples(root: Path) -> list[dict[str, Any]]:
+    """One or more objects of each kind."""
+    return _load(root / "config" / "samples")
+
+
+def _load(folder: Path) -> list[dict[str, Any]]:
+    documents = []
+    for path in sorted(folder.glob("*.yaml")):
+        with path.open() as file:
+            documents += [each for each in yaml.safe_load_all(file) if each]
+    return [each for each in documents if each.get("kind") != "Kustomization"]

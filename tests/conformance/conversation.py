@@ -1,0 +1,102 @@
+"""Conversations with an API server: requests in order, as they stand in `conversations/*.yaml`.
+
+A file holds one conversation for each YAML document:
+
+    name: what it is about, in a few words
+    needs: [WORKLOADS]            # features of tests.support.control_plane, if any
+    steps:
+    - request: POST /api/v1/namespaces/{ns}/configmaps?dryRun=All
+      body: {...}                 # JSON; or `text:` for a body as it is
+      type: application/yaml      # Content-Type, if not application/json
+      accept: application/json    # Accept, if another
+      as: somebody                # a user without rights of its own; default: the administrator
+      save: {rv: metadata.resourceVersion}   # for {rv} in later steps
+      until: {status.phase: Active}          # ask again until the answer has these values (or `until_status: 404`)
+      unrecorded: true            # only to get somewhere; the answer must be a success
+    - open: w                     # start a watch
+      request: GET /api/v1/namespaces/{ns}/configmaps?watch=true
+    - read: w                     # read so many of its events
+      events: 2
+    - close: w
+    finally:                      # requests whose answers do not matter, always made
+    - DELETE /apis/.../{id}
+
+`{ns}` is a namespace of the conversation's own, `{id}` a name that nobody else uses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+__all__ = ["FOLDER", "Conversation", "Step", "load_all"]
+
+FOLDER = Path(__file__).parent / "conversations"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One exchange, or something done with a watch."""
+
+    request: str = ""
+    body: Any = None
+    text: str | None = None
+    type: str = "application/json"
+    accept: str = "application/json"
+    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+    user: str = ""
+    save: dict[str, str] = dataclasses.field(default_factory=dict)
+    until: dict[str, Any] = dataclasses.field(default_factory=dict)
+    until_status: int = 0
+    unrecorded: bool = False
+    open: str = ""
+    read: str = ""
+    close: str = ""
+    events: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A named sequence of steps."""
+
+    file: str
+    name: str
+    steps: tuple[Step, ...]
+    needs: tuple[str, ...] = ()
+    cleanup: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Of the test, and of the recorded answers."""
+        return f"{self.file}: {self.name}"
+
+
+def load_all() -> list[Conversation]:
+    """Every conversation there is."""
+    return [each for path in sorted(FOLDER.glob("*.yaml")) for each in _load(path)]
+
+
+def _load(path: Path) -> list[Conversation]:
+    found = []
+    for document in yaml.safe_load_all(path.read_text()):
+        steps = tuple(_step(step) for step in document["steps"])
+        conversation = Conversation(
+            file=path.stem,
+            name=document["name"],
+            steps=steps,
+            needs=tuple(document.get("needs", ())),
+            cleanup=tuple(document.get("finally", ())),
+        )
+        found.append(conversation)
+    names = [each.name for each in found]
+    assert len(set(names)) == len(names), f"{path} has two conversations of one name"
+    return found
+
+
+def _step(step: dict[str, Any] | str) -> Step:
+    if isinstance(step, str):
+        return Step(request=step)
+    return Step(**{"user" if key == "as" else key: value for key, value in step.items()})

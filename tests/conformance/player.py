@@ -1,0 +1,179 @@
+"""Holds a conversation with a control plane and writes down the answers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import secrets
+import ssl
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from tests.conformance.mask import Mask
+from tests.support.kubeconfig import Credentials
+
+if TYPE_CHECKING:
+    from tests.conformance.conversation import Conversation, Step
+    from tests.support.control_plane import ControlPlane
+
+__all__ = ["play"]
+
+TIMEOUT = 20.0
+HEADERS = ("Warning", "Retry-After", "Allow")
+# Characters that a request line of the conversations may have as they are.
+PLAIN = "/?&=:,!~'()*-._%$"
+
+Answer = dict[str, Any]
+
+
+def play(conversation: Conversation, plane: ControlPlane) -> list[Answer]:
+    """Hold the conversation and return the masked answers, one for each step that is recorded."""
+    return _Player(conversation, plane).play()
+
+
+class _Player:
+    def __init__(self, conversation: Conversation, plane: ControlPlane) -> None:
+        self._conversation = conversation
+        self._plane = plane
+        name = f"conf-{secrets.token_hex(4)}"
+        self._names = {"ns": name, "id": name}
+        self._mask = Mask({name: "{id}"})
+        self._watches: dict[str, tuple[http.client.HTTPSConnection, http.client.HTTPResponse]] = {}
+        self._contexts: dict[str, ssl.SSLContext] = {}
+
+    def play(self) -> list[Answer]:
+        answers = []
+        api = self._plane.api
+        api.create("/api/v1/namespaces", {"metadata": {"name": self._names["ns"]}})
+        try:
+            for number, step in enumerate(self._conversation.steps, 1):
+                try:
+                    answer = self._step(step)
+                except Exception as error:
+                    shown = step.request or step.read or step.close
+                    raise AssertionError(f"step {number} ({shown}): {error}") from error
+                if answer is not None:
+                    answers.append({"step": f"{number}: {self._label(step)}", **answer})
+        finally:
+            self._clean_up()
+        return answers
+
+    def _label(self, step: Step) -> str:
+        return step.request or f"read {step.read}"
+
+    def _step(self, step: Step) -> Answer | None:
+        if step.close:
+            self._close(step.close)
+            return None
+        if step.read:
+            return self._read(step)
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            answer, value = self._exchange(step)
+            if self._is_awaited(step, answer, value):
+                break
+            assert time.monotonic() < deadline, f"never came; last: {answer}"
+            time.sleep(0.05)
+        if step.unrecorded:
+            assert answer["status"] < http.client.BAD_REQUEST, answer
+        for name, path in step.save.items():
+            self._names[name] = str(_value(value, path))
+        return None if step.unrecorded else answer
+
+    def _is_awaited(self, step: Step, answer: Answer, value: Any) -> bool:
+        if step.until_status:
+            return bool(answer["status"] == step.until_status)
+        return all(_value(value, path) == wanted for path, wanted in step.until.items())
+
+    def _exchange(self, step: Step) -> tuple[Answer, Any]:
+        connection, response = self._send(step)
+        if step.open and response.status == http.client.OK:
+            self._watches[step.open] = connection, response
+            return {"status": response.status}, None
+        try:
+            text = response.read().decode()
+        finally:
+            connection.close()
+        answer: Answer = {"status": response.status}
+        for name in HEADERS:
+            if values := response.headers.get_all(name):
+                answer[name.lower()] = [self._mask.text(value) for value in values]
+        media = (response.headers.get("Content-Type") or "").partition(";")[0]
+        if media != "application/json":
+            answer["type"] = media
+        try:
+            value = json.loads(text)
+        except ValueError:
+            answer["text"] = self._mask.text(text)
+            return answer, None
+        answer["body"] = self._mask.value(value)
+        return answer, value
+
+    def _read(self, step: Step) -> Answer:
+        _, response = self._watches[step.read]
+        events = []
+        for _ in range(step.events):
+            line = response.readline()
+            events.append(self._mask.value(json.loads(line)) if line.strip() else "the end")
+        return {"events": events}
+
+    def _close(self, name: str) -> None:
+        connection, response = self._watches.pop(name)
+        response.close()
+        connection.close()
+
+    def _send(self, step: Step) -> tuple[http.client.HTTPSConnection, http.client.HTTPResponse]:
+        method, _, target = self._filled(step.request).partition(" ")
+        credentials, context = self._access(step.user)
+        headers = {"Accept": step.accept, "User-Agent": "conversation", **step.headers}
+        if credentials.token is not None:
+            headers["Authorization"] = f"Bearer {credentials.token}"
+        body = None
+        if step.text is not None:
+            body = self._filled(step.text)
+        elif step.body is not None:
+            body = self._filled(json.dumps(step.body))
+        if body is not None:
+            headers["Content-Type"] = step.type
+        netloc = urlsplit(credentials.server).netloc
+        connection = http.client.HTTPSConnection(netloc, timeout=TIMEOUT, context=context)
+        try:
+            connection.request(method, quote(target, safe=PLAIN), body and body.encode(), headers)
+            return connection, connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
+
+    def _access(self, user: str) -> tuple[Credentials, ssl.SSLContext]:
+        kubeconfig = self._plane.user_kubeconfig(user) if user else self._plane.kubeconfig
+        credentials = Credentials.read(kubeconfig)
+        if user not in self._contexts:
+            self._contexts[user] = credentials.ssl_context(self._plane.folder / "conversation")
+        return credentials, self._contexts[user]
+
+    def _filled(self, text: str) -> str:
+        for name, value in self._names.items():
+            text = text.replace(f"{{{name}}}", value)
+        return text
+
+    def _clean_up(self) -> None:
+        for name in list(self._watches):
+            self._close(name)
+        for request in (*self._conversation.cleanup, "DELETE /api/v1/namespaces/{ns}"):
+            method, _, path = self._filled(request).partition(" ")
+            with contextlib.suppress(Exception):
+                self._plane.api.request(method, path)
+
+
+def _value(value: Any, path: str) -> Any:
+    """The value at `a.b.0.c`; None where the path leads nowhere."""
+    for part in path.split("."):
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, dict):
+            value = value.get(part)
+        else:
+            return None
+    return value

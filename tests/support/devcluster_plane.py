@@ -1,0 +1,157 @@
+"""The embedded control plane as a user starts it: `devcluster up`, a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import ssl
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.certificates import Authority
+from tests.support.control_plane import ControlPlane, Feature
+from tests.support.daemon import Daemon, wait_until
+from tests.support.envtest import VARIABLE
+from tests.support.kubeconfig import Credentials
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM = Path(sys.executable).with_name("devcluster")
+START_TIMEOUT = 30.0
+# As quick as the simulated nodes of the other control plane, but for the scheduling.
+POD_READY_DELAY = "300ms"
+# What the real servers are told by these flags, devcluster is told by those. The flags that are the same in
+# both are passed on as they are.
+TRANSLATED = {"--etcd-compaction-interval=2s": "--history=5", "--watch-cache=false": None}
+
+
+class DevclusterControlPlane(ControlPlane):
+    """One process is all the parts there are; its data is in a file, so that it can be killed and go on."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        parts: Sequence[str] = ("etcd", "apiserver", "controllers", "scheduler", "nodes"),
+        apiserver_flags: Sequence[str] = (),
+        controllers_flags: Sequence[str] = (),
+    ) -> None:
+        """Options as `EnvtestControlPlane` takes them; flags of controllers mean nothing here."""
+        self._folder = folder
+        self._controllers = "controllers" in parts
+        self._flags = [TRANSLATED.get(flag, flag) for flag in apiserver_flags]
+        self._authority = Authority("users of a test")
+        self._ports: PortBlock | None = None
+        self._daemon: Daemon | None = None
+        self.kubeconfig = folder / "kubeconfig"
+
+    @property
+    def folder(self) -> Path:
+        """Where its data, its kubeconfig and its log are."""
+        return self._folder
+
+    def start(self) -> None:
+        """Takes about half a second."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._ports = PortBlock(1)
+        authority = self._folder / "users.pem"
+        authority.write_bytes(self._authority.pem)
+        command = [
+            PROGRAM,
+            "up",
+            f"--port={self._ports[0]}",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--data={self._folder / 'data'}",
+            f"--client-ca-file={authority}",
+            f"--pod-ready-delay={POD_READY_DELAY}",
+            *([] if self._controllers else ["--no-controllers"]),
+            *(flag for flag in self._flags if flag is not None),
+        ]
+        self._daemon = Daemon("devcluster", command, log=self._folder / "devcluster.log")
+        self._daemon.start()
+        self._wait_ready()
+
+    def stop(self) -> None:
+        """At once; its data is thrown away."""
+        if self._daemon is not None:
+            self._daemon.kill()
+        if self._ports is not None:
+            self._ports.close()
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
+
+    def supports(self, feature: Feature) -> bool:
+        """All but what belongs to other programs."""
+        return {
+            Feature.WORKLOADS: self._controllers,
+            Feature.READY_PODS: self._controllers,
+            Feature.SERVER_METRICS: True,
+            Feature.PROCESSES: True,
+            Feature.SERVER_FLAGS: True,
+        }[feature]
+
+    def user_kubeconfig(self, user: str, *groups: str) -> Path:
+        """By a client certificate of an authority that the server was told of."""
+        certificate, key = self._authority.user(user, groups)
+        server = self.credentials
+        credentials = Credentials(
+            server=server.server, authority=server.authority, certificate=certificate, key=key
+        )
+        return credentials.write(self._folder / "users" / user.replace(":", "-") / "kubeconfig")
+
+    def kubectl_program(self) -> Path:
+        """The one of the assets, or on the PATH; skips the test where there is none."""
+        assets = os.environ.get(VARIABLE)
+        found = shutil.which("kubectl", path=assets) or shutil.which("kubectl")
+        if found is None:
+            pytest.skip("no kubectl on the PATH")
+        return Path(found)
+
+    @property
+    def process(self) -> Daemon:
+        """The process, for its log, CPU and memory."""
+        assert self._daemon is not None, "it was never started"
+        return self._daemon
+
+    def kill(self, part: str) -> None:
+        """With SIGKILL, whichever part is meant: they are one."""
+        self.process.kill()
+
+    def restart(self, part: str) -> None:
+        """Kill it, if it runs, and start it again on the same port with the same data."""
+        self.process.kill()
+        self.process.start()
+        self._wait_ready()
+
+    def freeze(self, part: str) -> None:
+        """With SIGSTOP."""
+        self.process.freeze()
+
+    def thaw(self, part: str) -> None:
+        """With SIGCONT."""
+        self.process.thaw()
+
+    def _wait_ready(self) -> None:
+        wait_until(self.process, self._is_ready, timeout=START_TIMEOUT, what="readiness")
+
+    def _is_ready(self) -> bool:
+        if not self.kubeconfig.exists():
+            return False
+        server = self.credentials
+        assert server.authority is not None
+        context = ssl.create_default_context(cadata=server.authority.decode())
+        request = urllib.request.Request(
+            f"{server.server}/readyz", headers={"Authorization": f"Bearer {server.token}"}
+        )
+        with contextlib.suppress(OSError, urllib.error.URLError):
+            answer = urllib.request.urlopen(request, timeout=2.0, context=context)
+            with answer:
+                return bool(answer.status == 200)
+        return False
