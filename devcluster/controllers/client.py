@@ -1,0 +1,45 @@
+"""What the controllers ask of the API server they work in: its `LocalClient`."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+__all__ = ["Client", "Object"]
+
+Object = dict[str, Any]
+
+
+class Client(Protocol):
+    """Writes, which go through all that a request from outside goes through; reads come from the `View`.
+
+    A resource is named as `pods` or `deployments.apps`. Every method raises StatusError.
+    """
+
+    async def create(
+        self, resource: str, namespace: str, obj: Object, *, name: str = "", subresource: str = ""
+    ) -> Object:
+        """Create an object, or with `name` and `subresource` post to one, as a binding is."""
+        ...
+
+    async def update(self, resource: str, namespace: str, obj: Object, *, subresource: str = "") -> Object:
+        """Replace an object that is still at the resourceVersion it says."""
+        ...
+
+    async def patch(
+        self, resource: str, namespace: str, name: str, patch: Object, *, subresource: str = ""
+    ) -> Object:
+        """Apply a merge patch."""
+        ...
+
+    async def delete(
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        propagation: str = "Background",
+        grace: int | None = None,
+    ) -> None:
+        """Delete the object, if it has that uid."""
+        ...

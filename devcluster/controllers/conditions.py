@@ -1,0 +1,39 @@
+"""Conditions in a status: set so that times move only with what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from devcluster.controllers.client import Object
+
+__all__ = ["find", "replaced", "set_condition", "without"]
+
+Conditions = list[Object]
+
+
+def find(conditions: Sequence[Object], kind: str) -> Object | None:
+    """The condition of that type."""
+    return next((condition for condition in conditions if condition["type"] == kind), None)
+
+
+def without(conditions: Sequence[Object], kind: str) -> Conditions:
+    """All others."""
+    return [condition for condition in conditions if condition["type"] != kind]
+
+
+def replaced(conditions: Sequence[Object], new: Object) -> Conditions:
+    """With `new` last and the former of its type gone, however alike."""
+    return [*without(conditions, new["type"]), new]
+
+
+def set_condition(conditions: Sequence[Object], new: Object) -> Conditions:
+    """With `new`, unless the former has the same status and reason; its transition is older when only the
+    reason differs.
+    """
+    former = find(conditions, new["type"])
+    if former is not None and former["status"] == new["status"]:
+        if former.get("reason") == new.get("reason"):
+            return list(conditions)
+        if "lastTransitionTime" in former:
+            new = {**new, "lastTransitionTime": former["lastTransitionTime"]}
+    return replaced(conditions, new)

@@ -1,0 +1,123 @@
+"""A controller: changes become keys in its queue, and one worker brings each to the state it should have."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import random
+from collections.abc import Callable, Mapping
+
+from devcluster.clock import Clock
+from devcluster.controllers.client import Client
+from devcluster.controllers.events import EventRecorder
+from devcluster.controllers.metadata import OwnerReference, metadata_of
+from devcluster.controllers.queue import WorkQueue
+from devcluster.controllers.view import View
+from devcluster.errors import StatusError
+from devcluster.storage import Change, Stored
+from devcluster.storage.selectors import LabelSelector
+
+__all__ = ["Controller", "Environment", "Handler", "Name", "Routes"]
+
+log = logging.getLogger("devcluster.controllers")
+
+Name = tuple[str, str]
+"""(namespace, name)."""
+
+Handler = Callable[[Change], None]
+Routes = Mapping[tuple[str, str], Handler]
+"""What to call with the changes of which resource, a (group, plural)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Environment:
+    """What every controller works with."""
+
+    client: Client
+    view: View
+    clock: Clock
+    rng: random.Random
+    events: EventRecorder
+
+
+class Controller:
+    """One loop over keys. A subclass says what it follows (`routes`) and what it does (`sync`)."""
+
+    name = ""
+    batch_period = 0.0
+    """Seconds that a key waits for more changes; a little saves writes of states that nobody needs to see."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.client = environment.client
+        self.view = environment.view
+        self.clock = environment.clock
+        self.rng = environment.rng
+        self.events = environment.events
+        self.queue: WorkQueue[Name] = WorkQueue(batch_period=self.batch_period)
+
+    def routes(self) -> Routes:
+        """What it follows."""
+        raise NotImplementedError
+
+    async def sync(self, key: Name) -> None:
+        """Bring the object of that key to where it should be; raises to be called again later."""
+        raise NotImplementedError
+
+    async def start(self) -> None:
+        """Before the first key; nothing as a rule."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            while True:
+                await self._work(await self.queue.get())
+                # Others have their turn, however much there is to do here.
+                await asyncio.sleep(0)
+        finally:
+            self.queue.close()
+
+    # For routes.
+
+    def enqueue(self, change: Change) -> None:
+        """The object that changed."""
+        self.queue.add((change.key.namespace, change.key.name))
+
+    def enqueue_controller(self, kind: str) -> Handler:
+        """What manages the object that changed, if it is of that kind."""
+
+        def handle(change: Change) -> None:
+            for stored in (change.old, change.new):
+                owner = _controller(stored)
+                if owner is not None and owner.kind == kind:
+                    self.queue.add((change.key.namespace, owner.name))
+
+        return handle
+
+    def enqueue_selecting(self, resource: tuple[str, str], change: Change) -> None:
+        """What of `resource` selects the object that changed, when nothing manages that: it may be adopted."""
+        new = change.new
+        if new is None or not new.labels or _controller(new) is not None:
+            return
+        for stored in self.view.select(resource, change.key.namespace):
+            selector = stored.decode()["spec"].get("selector")
+            if selector and LabelSelector.of(selector).matches(new.labels):
+                self.queue.add((stored.key.namespace, stored.key.name))
+
+    async def _work(self, key: Name) -> None:
+        try:
+            await self.sync(key)
+        except StatusError as error:
+            log.debug("%s: %s: %s", self.name, "/".join(key), error)
+            self.queue.retry(key)
+        except Exception:
+            log.exception("%s: %s", self.name, "/".join(key))
+            self.queue.retry(key)
+        else:
+            self.queue.forget(key)
+        finally:
+            self.queue.done(key)
+
+
+def _controller(stored: Stored | None) -> OwnerReference | None:
+    return None if stored is None else metadata_of(stored).controller

@@ -1,0 +1,109 @@
+"""All controllers of a cluster, as one thing that starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from devcluster.clock import Clock
+from devcluster.controllers.client import Client
+from devcluster.controllers.controller import Controller, Environment, Handler
+from devcluster.controllers.deployment import DeploymentController
+from devcluster.controllers.events import EventRecorder
+from devcluster.controllers.kubelet import Kubelet
+from devcluster.controllers.replica_set import ReplicaSetController
+from devcluster.controllers.scheduler import Scheduler
+from devcluster.controllers.view import View
+from devcluster.storage import Change, Store
+
+__all__ = ["Controllers"]
+
+
+class Controllers:
+    """What makes workloads look alive.
+
+    `async with Controllers(client, store, clock, rng):` runs them for as long as the block; `run` does until
+    cancelled, for a task group of the caller's.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        store: Store,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        pod_ready_delay: float = 1.0,
+        ca_pem: str = "",
+    ) -> None:
+        """`pod_ready_delay`, seconds: from scheduled to ready, unless a pod says otherwise (see `behaviour`).
+
+        `ca_pem` is what pods find as `ca.crt` beside their token.
+        """
+        self._store = store
+        self._view = View(store)
+        self._events = EventRecorder(client, clock)
+        environment = Environment(client, self._view, clock, rng, self._events)
+        self._controllers: list[Controller] = [
+            Scheduler(environment),
+            Kubelet(environment, ready_delay=pod_ready_delay),
+            DeploymentController(environment),
+            ReplicaSetController(environment),
+        ]
+        self._everything: list[Handler] = []
+        self._routes: defaultdict[tuple[str, str], list[Handler]] = defaultdict(list)
+        for controller in self._controllers:
+            for resource, handler in controller.routes().items():
+                self._routes[resource].append(handler)
+        self._unsubscribe: Callable[[], None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self.run(), name="controllers")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        self._begin()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._events.run(), name="events")
+                for controller in self._controllers:
+                    await controller.start()
+                    group.create_task(controller.run(), name=controller.name)
+        finally:
+            if self._unsubscribe is not None:
+                self._unsubscribe()
+                self._unsubscribe = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that can be done now is done; what waits for a time to come does not count."""
+        return self._events.idle and all(controller.queue.idle for controller in self._controllers)
+
+    def _begin(self) -> None:
+        """Take in what there is, and follow what comes; between the two nothing can happen."""
+        for stored in list(self._view.load()):
+            self._dispatch(Change(stored.version, stored.key, None, stored))
+        self._unsubscribe = self._store.subscribe(self._follow)
+
+    def _follow(self, change: Change) -> None:
+        self._view.apply(change)
+        self._dispatch(change)
+
+    def _dispatch(self, change: Change) -> None:
+        for handler in self._everything:
+            handler(change)
+        for handler in self._routes.get(change.key[:2], ()):
+            handler(change)

@@ -1,0 +1,154 @@
+"""Events: what the controllers tell about what they did, one object for what repeats."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from typing import NamedTuple
+
+from devcluster.clock import Clock
+from devcluster.controllers.client import Client, Object
+from devcluster.errors import StatusError
+
+__all__ = ["EventRecorder"]
+
+log = logging.getLogger("devcluster.controllers")
+
+REMEMBERED = 4096
+"""How many events can be counted up instead of written anew."""
+BACKLOG = 10_000
+"""Events that wait to be written; more are dropped, as the real recorder does."""
+
+
+class _Subject(NamedTuple):
+    uid: str
+    type: str
+    reason: str
+    message: str
+    component: str
+
+
+class EventRecorder:
+    """Writes events in the background, in order."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._pending: deque[tuple[_Subject, Object]] = deque()
+        self._written: OrderedDict[_Subject, tuple[str, int]] = OrderedDict()
+        self._wake = asyncio.Event()
+        self._last = 0
+
+    def normal(self, about: Object, reason: str, message: str, *, component: str) -> None:
+        """Something went as it should."""
+        self._record(about, "Normal", reason, message, component)
+
+    def warning(
+        self, about: Object, reason: str, message: str, *, component: str, container: str = ""
+    ) -> None:
+        """Something did not. `container` names the one of a pod that it is about."""
+        path = f"spec.containers{{{container}}}" if container else ""
+        self._record(about, "Warning", reason, message, component, path)
+
+    def scheduling(self, about: Object, kind: str, reason: str, message: str, *, action: str) -> None:
+        """What the scheduler did with a pod: it has the newer form of event, without a count."""
+        event = self._event(about, kind, reason, message)
+        event |= {
+            "eventTime": self._clock.micro_timestamp(),
+            "firstTimestamp": None,
+            "lastTimestamp": None,
+            "action": action,
+            "source": {},
+            "reportingComponent": "default-scheduler",
+            "reportingInstance": "default-scheduler-devcluster",
+        }
+        self._put(_Subject(about["metadata"]["uid"], kind, reason, message, ""), event)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            while not self._pending:
+                self._wake.clear()
+                await self._wake.wait()
+            subject, event = self._pending.popleft()
+            try:
+                await self._write(subject, event)
+            except StatusError as error:
+                # The namespace may be going, and an event is not worth more than one attempt.
+                log.debug("event %s of %s: %s", event["reason"], event["metadata"]["name"], error)
+            except Exception:
+                log.exception("event %s of %s", event["reason"], event["metadata"]["name"])
+            await asyncio.sleep(0)
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything is written."""
+        return not self._pending
+
+    def _record(
+        self, about: Object, kind: str, reason: str, message: str, component: str, path: str = ""
+    ) -> None:
+        event = self._event(about, kind, reason, message)
+        now = self._clock.timestamp()
+        event |= {
+            "source": {"component": component},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "eventTime": None,
+            "reportingComponent": component,
+            "reportingInstance": "",
+        }
+        if path:
+            event["involvedObject"]["fieldPath"] = path
+        self._put(_Subject(about["metadata"]["uid"], kind, reason, message, component), event)
+
+    def _event(self, about: Object, kind: str, reason: str, message: str) -> Object:
+        metadata = about["metadata"]
+        # Nanoseconds tell events apart by name; no two may have the same, even when time stands still.
+        self._last = max(self._last + 1, int(self._clock.now().timestamp() * 1_000_000) * 1000)
+        involved = {
+            "kind": about["kind"],
+            "namespace": metadata.get("namespace", ""),
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "apiVersion": about["apiVersion"],
+            "resourceVersion": metadata["resourceVersion"],
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{metadata['name']}.{self._last:x}",
+                "namespace": metadata.get("namespace") or "default",
+            },
+            "involvedObject": {name: value for name, value in involved.items() if value},
+            "reason": reason,
+            "message": message,
+            "type": kind,
+        }
+
+    def _put(self, subject: _Subject, event: Object) -> None:
+        if len(self._pending) < BACKLOG:
+            self._pending.append((subject, event))
+            self._wake.set()
+
+    async def _write(self, subject: _Subject, event: Object) -> None:
+        namespace = event["metadata"]["namespace"]
+        known = self._written.pop(subject, None)
+        if known is not None and event.get("count"):
+            name, count = known
+            patch = {"count": count + 1, "lastTimestamp": event["lastTimestamp"]}
+            try:
+                await self._client.patch("events", namespace, name, patch)
+            except StatusError as error:
+                if error.code != 404:  # noqa: PLR2004 -- not found: it has expired or was deleted, begin anew
+                    raise
+            else:
+                self._written[subject] = (name, count + 1)
+                return
+        await self._client.create("events", namespace, event)
+        self._written[subject] = (event["metadata"]["name"], 1)
+        if len(self._written) > REMEMBERED:
+            self._written.popitem(last=False)

@@ -1,0 +1,119 @@
+"""Pods as their controllers see them: ready, available, fit to go first, made from a template."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from devcluster.controllers.client import Object
+from devcluster.controllers.metadata import owner_reference
+
+__all__ = [
+    "condition_of",
+    "deletion_order",
+    "is_active",
+    "is_available",
+    "is_ready",
+    "is_terminating",
+    "parse_time",
+    "pod_from",
+    "seconds_until_available",
+]
+
+
+def parse_time(text: str) -> datetime.datetime:
+    """A metav1.Time."""
+    return datetime.datetime.fromisoformat(text)
+
+
+def condition_of(obj: Object, kind: str) -> Object | None:
+    """A condition of the status."""
+    conditions: Sequence[Object] = obj.get("status", {}).get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == kind), None)
+
+
+def is_terminating(pod: Object) -> bool:
+    """Being deleted and not at its end yet."""
+    return bool(pod["metadata"].get("deletionTimestamp")) and not _ended(pod)
+
+
+def is_active(pod: Object) -> bool:
+    """Neither being deleted nor at its end."""
+    return not pod["metadata"].get("deletionTimestamp") and not _ended(pod)
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether it takes traffic."""
+    condition = condition_of(pod, "Ready")
+    return condition is not None and condition["status"] == "True"
+
+
+def seconds_until_available(pod: Object, min_ready: int, now: datetime.datetime) -> float | None:
+    """How long until it has been ready for `min_ready` seconds: 0 or less when it has, None when not ready."""
+    condition = condition_of(pod, "Ready")
+    if condition is None or condition["status"] != "True":
+        return None
+    since = condition.get("lastTransitionTime")
+    if not min_ready or not since:
+        return 0.0
+    return (parse_time(since) - now).total_seconds() + min_ready
+
+
+def is_available(pod: Object, min_ready: int, now: datetime.datetime) -> bool:
+    """Whether it has been ready for `min_ready` seconds."""
+    seconds = seconds_until_available(pod, min_ready, now)
+    return seconds is not None and seconds <= 0
+
+
+def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Object]:
+    """Those that are missed least first.
+
+    `related` are the pods of the same application: a node with more of them gives one up earlier.
+    """
+    crowd: dict[str, int] = {}
+    for pod in related:
+        if is_active(pod):
+            node = pod["spec"].get("nodeName", "")
+            crowd[node] = crowd.get(node, 0) + 1
+    return sorted(pods, key=lambda pod: _reluctance(pod, crowd))
+
+
+def pod_from(template: Object, owner: Object, *, prefix: str = "", name: str = "") -> Object:
+    """A pod as the template of `owner` describes it, named by a prefix or in full."""
+    metadata: dict[str, Any] = {"generateName": prefix} if prefix else {"name": name}
+    metadata["namespace"] = owner["metadata"]["namespace"]
+    described: Mapping[str, Any] = template.get("metadata") or {}
+    for field in ("labels", "annotations", "finalizers"):
+        if described.get(field):
+            metadata[field] = copy.copy(described[field])
+    metadata["ownerReferences"] = [owner_reference(owner)]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": copy.deepcopy(template["spec"])}
+
+
+def _ended(pod: Object) -> bool:
+    return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+
+
+def _reluctance(pod: Object, crowd: Mapping[str, int]) -> tuple[Any, ...]:
+    node, ready = pod["spec"].get("nodeName", ""), condition_of(pod, "Ready")
+    status = pod.get("status", {})
+    is_up = ready is not None and ready["status"] == "True"
+    annotations = pod["metadata"].get("annotations") or {}
+    cost = annotations.get("controller.kubernetes.io/pod-deletion-cost", "0")
+    restarts = max((each.get("restartCount", 0) for each in status.get("containerStatuses") or ()), default=0)
+    return (
+        bool(node),
+        {"Pending": 0, "Unknown": 1}.get(status.get("phase", "Pending"), 2),
+        is_up,
+        int(cost) if cost.lstrip("-").isdigit() else 0,
+        -crowd.get(node, 0),
+        _newest_first(ready.get("lastTransitionTime") if is_up and ready else None),
+        -restarts,
+        _newest_first(pod["metadata"].get("creationTimestamp")),
+    )
+
+
+def _newest_first(timestamp: str | None) -> float:
+    return -parse_time(timestamp).timestamp() if timestamp else 0.0

@@ -1,0 +1,156 @@
+"""ReplicaSets: as many pods as they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from devcluster.controllers import conditions
+from devcluster.controllers.claiming import claim_pods
+from devcluster.controllers.client import Object
+from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.controllers.metadata import controller_of
+from devcluster.controllers.pods import (
+    deletion_order,
+    is_active,
+    is_available,
+    is_ready,
+    is_terminating,
+    pod_from,
+    seconds_until_available,
+)
+from devcluster.errors import StatusError
+from devcluster.storage import Change
+
+__all__ = ["ReplicaSetController"]
+
+REPLICA_SETS = ("apps", "replicasets")
+PODS = ("", "pods")
+BURST = 500
+"""Pods created or deleted in one go."""
+
+
+class ReplicaSetController(Controller):
+    """Creates and deletes pods, adopts those that match, and counts."""
+
+    name = "replicaset-controller"
+    batch_period = 0.002
+
+    def routes(self) -> Routes:
+        """Its own kind, and the pods."""
+        return {REPLICA_SETS: self.enqueue, PODS: self._on_pod}
+
+    async def sync(self, key: Name) -> None:
+        """One ReplicaSet."""
+        replica_set = self.view.get(REPLICA_SETS, *key)
+        if replica_set is None:
+            return
+        owned = self.view.owned(PODS, replica_set["metadata"]["uid"])
+        active = [pod for pod in owned if is_active(pod)]
+        deleting = bool(replica_set["metadata"].get("deletionTimestamp"))
+        failure: StatusError | None = None
+        if not deleting:
+            active = await claim_pods(self.client, self.view, replica_set, fit=is_active)
+            try:
+                await self._manage(replica_set, active)
+            except StatusError as error:
+                failure = error
+        # What was there before: the pods just made or deleted come back as changes.
+        terminating = sum(map(is_terminating, owned))
+        await self._update_status(replica_set, active, terminating, failure)
+        if failure is not None:
+            raise failure
+        self._come_back(key, replica_set, active)
+
+    def _on_pod(self, change: Change) -> None:
+        self.enqueue_controller("ReplicaSet")(change)
+        self.enqueue_selecting(REPLICA_SETS, change)
+
+    async def _manage(self, replica_set: Object, active: Sequence[Object]) -> None:
+        metadata = replica_set["metadata"]
+        surplus = len(active) - replica_set["spec"].get("replicas", 1)
+        if surplus < 0:
+            await self._create(replica_set, min(-surplus, BURST))
+        elif surplus > 0:
+            order = deletion_order(active, self._related(replica_set) if surplus < len(active) else ())
+            for pod in order[: min(surplus, BURST)]:
+                name = pod["metadata"]["name"]
+                await self.client.delete("pods", metadata["namespace"], name, uid=pod["metadata"]["uid"])
+                self.events.normal(
+                    replica_set, "SuccessfulDelete", f"Deleted pod: {name}", component=self.name
+                )
+
+    async def _create(self, replica_set: Object, count: int) -> None:
+        metadata = replica_set["metadata"]
+        for _ in range(count):
+            pod = pod_from(replica_set["spec"]["template"], replica_set, prefix=f"{metadata['name']}-")
+            try:
+                created = await self.client.create("pods", metadata["namespace"], pod)
+            except StatusError as error:
+                self.events.warning(
+                    replica_set, "FailedCreate", f"Error creating: {error.message}", component=self.name
+                )
+                raise
+            name = created["metadata"]["name"]
+            self.events.normal(replica_set, "SuccessfulCreate", f"Created pod: {name}", component=self.name)
+
+    def _related(self, replica_set: Object) -> list[Object]:
+        """The pods of all ReplicaSets of the same Deployment."""
+        owner = controller_of(replica_set)
+        if owner is None:
+            return self.view.owned(PODS, replica_set["metadata"]["uid"])
+        siblings = self.view.owned(REPLICA_SETS, owner["uid"])
+        return [pod for sibling in siblings for pod in self.view.owned(PODS, sibling["metadata"]["uid"])]
+
+    async def _update_status(
+        self, replica_set: Object, active: Sequence[Object], terminating: int, failure: StatusError | None
+    ) -> None:
+        old = replica_set.get("status") or {}
+        new = self._status(replica_set, active, terminating, failure)
+        if new != old:
+            namespace = replica_set["metadata"]["namespace"]
+            await self.client.update(
+                "replicasets.apps", namespace, {**replica_set, "status": new}, subresource="status"
+            )
+
+    def _status(
+        self, replica_set: Object, active: Sequence[Object], terminating: int, failure: StatusError | None
+    ) -> Object:
+        spec, now = replica_set["spec"], self.clock.now()
+        labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+        min_ready = spec.get("minReadySeconds", 0)
+        counts = {
+            "fullyLabeledReplicas": sum(
+                labels.items() <= (pod["metadata"].get("labels") or {}).items() for pod in active
+            ),
+            "readyReplicas": sum(map(is_ready, active)),
+            "availableReplicas": sum(is_available(pod, min_ready, now) for pod in active),
+        }
+        status: Object = {"replicas": len(active), **{name: count for name, count in counts.items() if count}}
+        status["terminatingReplicas"] = terminating
+        status["observedGeneration"] = replica_set["metadata"].get("generation", 1)
+        known = (replica_set.get("status") or {}).get("conditions") or []
+        if failure is None:
+            known = conditions.without(known, "ReplicaFailure")
+        elif conditions.find(known, "ReplicaFailure") is None:
+            short = len(active) < spec.get("replicas", 1)
+            condition = {
+                "type": "ReplicaFailure",
+                "status": "True",
+                "lastTransitionTime": self.clock.timestamp(),
+                "reason": "FailedCreate" if short else "FailedDelete",
+                "message": failure.message,
+            }
+            known = conditions.set_condition(known, condition)
+        if known:
+            status["conditions"] = known
+        return status
+
+    def _come_back(self, key: Name, replica_set: Object, active: Sequence[Object]) -> None:
+        min_ready = replica_set["spec"].get("minReadySeconds", 0)
+        if not min_ready:
+            return
+        now = self.clock.now()
+        waits = [seconds_until_available(pod, min_ready, now) for pod in active]
+        pending = [seconds for seconds in waits if seconds is not None and seconds > 0]
+        if pending:
+            self.queue.add_after(key, min(pending))

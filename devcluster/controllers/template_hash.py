@@ -1,0 +1,27 @@
+"""The short hash that tells one pod template from another in names and labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+__all__ = ["template_hash"]
+
+_PRIME, _OFFSET, _MASK = 0x01000193, 0x811C9DC5, 0xFFFFFFFF
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""Those that a random name of Kubernetes has: no vowels, no digits that look like letters."""
+
+
+def template_hash(value: Any, collisions: int | None = None) -> str:
+    """FNV-1a over the sorted JSON (the real one hashes a dump of Go's memory), in letters that make no words.
+
+    `collisions` counts how often the result was taken by something else.
+    """
+    data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    if collisions is not None:
+        data += str(collisions).encode()
+    digest = _OFFSET
+    for byte in data:
+        digest = ((digest ^ byte) * _PRIME) & _MASK
+    return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(digest))
