@@ -5,6 +5,7 @@ from __future__ import annotations
 from devcluster.patch.json_patch import json_patch
 from devcluster.patch.merge_patch import merge_patch
 from devcluster.patch.ownership import Convert, apply, check_applied, record_update
+from devcluster.patch.scale import parent_entries, scale_entries
 from devcluster.patch.strategic import strategic_merge_patch
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "check_applied",
     "json_patch",
     "merge_patch",
+    "parent_entries",
     "record_update",
+    "scale_entries",
     "strategic_merge_patch",
 ]

@@ -178,14 +178,15 @@ def shown(key: str) -> str:
     return f"[{rest}]"
 
 
-def ordered(fields: Fields) -> Fields:
-    """The same set with the keys in the order in which the real server writes them."""
+def ordered(fields: Fields, *, by_text: bool = False) -> Fields:
+    """The same set with the keys in the order in which the real server writes them; `by_text`: sorted as text."""
     if not fields:
         return fields
     if len(fields) == 1:
         ((key, node),) = fields.items()
-        return {key: ordered(node)} if node else fields
-    return {key: ordered(fields[key]) for key in _sorted(fields)}
+        return {key: ordered(node, by_text=by_text)} if node else fields
+    keys = sorted(fields) if by_text else _sorted(fields)
+    return {key: ordered(fields[key], by_text=by_text) for key in keys}
 
 
 def decode(raw: Any) -> Fields:

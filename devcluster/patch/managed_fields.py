@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from devcluster.patch.fields import Fields, decode, ordered, union
@@ -49,6 +49,8 @@ class Managed:
 
 Entries = dict[Identity, Managed]
 
+_SORTED_KEYS: Final = ("apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time")
+
 
 def identify(manager: str, operation: str, api_version: str, subresource: str) -> Identity:
     """Whose entry a request writes."""
@@ -92,21 +94,22 @@ def parse(entries: Sequence[Any] | None) -> Entries:
     return found
 
 
-def encode(entries: Iterable[Managed]) -> list[dict[str, Any]]:
-    """The entries as they stand in an object, in the order of the real server."""
+def encode(entries: Collection[Managed], *, custom: bool) -> list[dict[str, Any]]:
+    """The entries as they stand in an object, in the order of the real server, which sorts all keys of custom kinds."""
     written = []
-    for entry in sorted(entries, key=_place):
+    for entry in sorted(entries, key=_place) if len(entries) > 1 else entries:
         identity = entry.identity
-        facts: dict[str, Any] = {"manager": identity.manager} if identity.manager else {}
-        facts["operation"] = identity.operation
-        facts["apiVersion"] = entry.api_version
-        if entry.time:
-            facts["time"] = entry.time
-        facts["fieldsType"] = "FieldsV1"
-        facts["fieldsV1"] = ordered(entry.fields)
-        if identity.subresource:
-            facts["subresource"] = identity.subresource
-        written.append(facts)
+        facts: dict[str, Any] = {
+            "manager": identity.manager,
+            "operation": identity.operation,
+            "apiVersion": entry.api_version,
+            "time": entry.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": ordered(entry.fields, by_text=custom),
+            "subresource": identity.subresource,
+        }
+        keys = _SORTED_KEYS if custom else facts
+        written.append({key: facts[key] for key in keys if facts[key] or key == "fieldsV1"})
     return written
 
 

@@ -32,7 +32,7 @@ from devcluster.patch.managed_fields import (
 )
 from devcluster.patch.merge import merge, named_too, without
 from devcluster.patch.reconcile import reconciled
-from devcluster.patch.shape import Shape, Untypable, root_shape
+from devcluster.patch.shape import Shape, Untypable, is_builtin, root_shape
 from devcluster.patch.validate import shape_errors
 from devcluster.schema.node import Schema
 
@@ -106,7 +106,7 @@ def record_update(
     except Untypable:
         return  # the real server forgets who managed what, rather than keep what cannot be right
     if entries:
-        metadata["managedFields"] = encode(entries.values())
+        metadata["managedFields"] = encode(entries.values(), custom=not is_builtin(schema))
 
 
 def apply(
@@ -168,7 +168,7 @@ def apply(
     if manager == "kubectl":
         last_applied.refresh(result, config)
     if entries:
-        result["metadata"]["managedFields"] = encode(entries.values())
+        result["metadata"]["managedFields"] = encode(entries.values(), custom=not is_builtin(schema))
     return result
 
 

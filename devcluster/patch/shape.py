@@ -61,8 +61,10 @@ class Shape:
         self.schema = schema
         name = schema.openapi_name
         raw = name.endswith(".RawExtension")
-        if schema.int_or_string or schema.format == "int-or-string" or name.endswith(".Quantity"):
+        if name.endswith(".Quantity"):
             kind, self.scalar = "scalar", "untyped"
+        elif schema.int_or_string or schema.format == "int-or-string":
+            kind, self.scalar = "", "untyped"
         else:
             kind, self.scalar = schema.type, _SCALARS.get(schema.type, "untyped" if not schema.type else "")
             if kind == "string" and schema.format not in {"", "byte"}:
@@ -77,6 +79,8 @@ class Shape:
         if self.is_map:
             self.element = _element(schema, preserve=preserve, raw=raw)
             self.fields = _Fields(schema.properties, preserve=preserve)
+            if schema.embedded:
+                self.fields = _with_meta(self.fields)
         if self.is_list:
             self.item = shape_of(schema.items, preserve=preserve) if schema.items is not None else UNTYPED
 
@@ -262,6 +266,7 @@ def _object_meta() -> Schema:
     )
 
 
+_TEXT: Final = shape_of(Schema(type="string"))
 OBJECT_META: Final = shape_of(_object_meta())
 """Of the metadata of every object."""
 
@@ -270,18 +275,21 @@ def root_shape(schema: Schema) -> Shape:
     """The shape of a whole object: custom kinds leave the shape of apiVersion, kind and metadata to the server."""
     shape: Shape | None = schema.merge_shape
     if shape is None:
-        text = schema.properties.get("kind") or Schema(type="string")
         shape = Shape(schema)
-        shape.fields = {
-            **{name: shape.fields[name] for name in schema.properties},
-            "apiVersion": shape_of(text),
-            "kind": shape_of(text),
-            "metadata": OBJECT_META,
-        }
-        if not is_builtin(schema) and not schema.properties:
-            shape.element = DEDUCED
+        if shape.is_map:
+            shape.fields = _with_meta(shape.fields)
         schema.merge_shape = shape
     return shape
+
+
+def _with_meta(fields: Mapping[str, Shape]) -> Mapping[str, Shape]:
+    """The fields of an object, with those that every object has."""
+    return {
+        **dict(fields.items()),
+        "apiVersion": _TEXT,
+        "kind": _TEXT,
+        "metadata": OBJECT_META,
+    }
 
 
 def is_builtin(schema: Schema) -> bool:

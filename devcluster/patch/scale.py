@@ -1,0 +1,74 @@
+"""The managedFields of the scale subresource, which shows one field of its parent under another name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from devcluster.patch.fields import Fields, contains, difference, of_paths
+from devcluster.patch.managed_fields import Managed, encode, parse
+
+__all__ = ["parent_entries", "scale_entries"]
+
+SCALE_VERSION: Final = "autoscaling/v1"
+_REPLICAS: Final = ("f:spec", "f:replicas")
+
+Paths = Mapping[str, Sequence[str]]
+"""Of each served version of the parent (`apps/v1`): where its replicas are (`("spec", "replicas")`)."""
+
+
+def scale_entries(entries: Sequence[Any] | None, paths: Paths) -> list[dict[str, Any]]:
+    """The entries that the Scale of an object has: those of its managers that manage the replicas."""
+    shown = [
+        dataclasses.replace(entry, api_version=SCALE_VERSION, fields=_only(("spec", "replicas")))
+        for entry in parse(entries).values()
+        if entry.api_version in paths and contains(entry.fields, _steps(paths[entry.api_version]))
+    ]
+    return encode(shown, custom=False)
+
+
+def parent_entries(
+    entries: Sequence[Any] | None,
+    scale: Sequence[Any] | None,
+    paths: Paths,
+    *,
+    api_version: str,
+    custom: bool,
+) -> list[dict[str, Any]]:
+    """The entries of an object after its Scale was written.
+
+    Args:
+        entries: of the object before.
+        scale: of the Scale as written.
+        paths: where the object keeps its replicas.
+        api_version: of the object in the request.
+        custom: whether it is of a custom kind.
+    """
+    parents, written = parse(entries), parse(scale)
+    result: list[Managed] = []
+    for identity, entry in parents.items():
+        if entry.api_version not in paths:
+            continue
+        path = paths[entry.api_version]
+        if not contains(entry.fields, _steps(path)):
+            result.append(entry)
+        elif identity in written:
+            result.append(entry)
+            del written[identity]
+        elif left := difference(entry.fields, _only(path)):
+            result.append(dataclasses.replace(entry, fields=left))
+    for identity, entry in written.items():
+        if contains(entry.fields, _REPLICAS):
+            # As in the real server, which looks for the time under the name the entry had in the parent.
+            time = parents[identity].time if identity in parents else ""
+            result.append(Managed(identity, api_version, _only(paths[api_version]), time))
+    return encode(result, custom=custom)
+
+
+def _steps(path: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"f:{step}" for step in path)
+
+
+def _only(path: Sequence[str]) -> Fields:
+    return of_paths([path])
