@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from devcluster.types.decode import DecodeError, cannot_be_handled, convert, decode_strict
 from devcluster.types.json_text import duplicate_fields
+from devcluster.types.protobuf import decode_protobuf, excerpt
 from devcluster.types.quantity import canonical
 from devcluster.types.schemas import schema_for, schema_of
 from devcluster.types.table import name_of
@@ -13,8 +14,10 @@ __all__ = [
     "cannot_be_handled",
     "canonical",
     "convert",
+    "decode_protobuf",
     "decode_strict",
     "duplicate_fields",
+    "excerpt",
     "name_of",
     "schema_for",
     "schema_of",

@@ -1,8 +1,9 @@
 """Objects of built-in types as Go would hold them after reading JSON: typed, without what it does not know.
 
 Reading JSON into a Go struct and writing it again changes it, and what the server stores and answers has
-gone through that: unknown fields and nulls are gone, empty fields of `omitempty` too, those without it are
-there, times are in UTC, quantities canonical. A value of the wrong type fails with the text that Go has for it.
+gone through that: unknown fields and nulls are gone, and so are empty fields of `omitempty`; those without it
+are there, times are in UTC, quantities canonical. A value of the wrong type fails with the text that Go has
+for it.
 """
 
 from __future__ import annotations
