@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Attributes", "Decision", "refusal"]
 
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-_NEEDS_NO_ESCAPE = re.compile(r'[ !#-\[\]-~]*\Z')
+_NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,9 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 class Authenticator:
     """Knows the users by their tokens, and trusts certificates of the cluster's authority, which TLS verified."""
 
-    def __init__(self, authorizer: RbacAuthorizer, service_accounts: ServiceAccountTokens | None = None) -> None:
+    def __init__(
+        self, authorizer: RbacAuthorizer, service_accounts: ServiceAccountTokens | None = None
+    ) -> None:
         self._authorizer = authorizer
         self._service_accounts = service_accounts
         self._users: dict[str, User] = {}

@@ -6,17 +6,17 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from devcluster.api.exchange import ApiRequest, ApiResponse
+from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, Handler
 from devcluster.errors import StatusError, internal_error, request_entity_too_large
 from devcluster.http.compression import compress, is_worth_compressing
 from devcluster.http.reading import lower_headers, split_target, subject_of
 
 if TYPE_CHECKING:
+    import socket
     import ssl
 
 __all__ = ["BODY_LIMIT", "HttpFront"]
@@ -32,37 +32,33 @@ _BODY_TIMEOUT = 60.0
 _IDLE_TIMEOUT = 180.0
 """Seconds a connection may be without a request, a half-sent one included."""
 _HANDSHAKE_TIMEOUT = 10.0
+_BACKLOG = 512
 _STOP_TIMEOUT = 2.0
 """Seconds that requests under way have when the server stops; watches are ended at once."""
 
-Handle = Callable[[ApiRequest], Awaitable[ApiResponse]]
-
 
 class HttpFront:
-    """Listens on one address, until stopped.
+    """Serves one address, until stopped.
 
-    `handle` gives each answer. What it raises becomes a 500, except ConnectionAbortedError: that drops the
-    connection without another byte, which is how faults look like a network that fails.
+    `handle` gives each answer. What it raises becomes a 500, except ConnectionCut: that drops the connection
+    without another byte.
     """
 
-    def __init__(self, handle: Handle, *, rng: random.Random | None = None) -> None:
+    def __init__(self, handle: Handler, *, rng: random.Random | None = None) -> None:
         self._handle = handle
         self._rng = rng or random.Random()
         self._streams: set[asyncio.Task[Any]] = set()
         self._listener: asyncio.Server | None = None
         self._connections: web.Server[web.BaseRequest] | None = None
         self._stopping = False
-        self.port = 0
 
-    async def start(self, address: str, port: int, context: ssl.SSLContext | None) -> None:
-        """Accept connections; `port` 0 takes one that is free, which `self.port` then tells.
-
-        Raises:
-            OSError: The address cannot be had.
-        """
+    async def start(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
+        """Accept connections on a socket that listens, which is closed in the end; without TLS if so told."""
         loop = asyncio.get_running_loop()
 
-        def make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+        def make_request(
+            message: Any, payload: Any, protocol: Any, writer: Any, task: Any
+        ) -> web.BaseRequest:
             return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_LIMIT)
 
         self._connections = web.Server(
@@ -77,13 +73,11 @@ class HttpFront:
         )
         self._listener = await loop.create_server(
             self._connections,
-            address,
-            port,
+            sock=listener,
             ssl=context,
             ssl_handshake_timeout=_HANDSHAKE_TIMEOUT if context else None,
-            backlog=512,
+            backlog=_BACKLOG,
         )
-        self.port = self._listener.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Accept nothing more, end the watches as if their time were over, and let the rest finish."""
@@ -98,15 +92,23 @@ class HttpFront:
         if self._listener is not None:
             await self._listener.wait_closed()
 
+    def cut_connections(self) -> int:
+        """Reset every connection, in the middle of whatever it carries; returns how many there were."""
+        transports = [each.transport for each in self._connections.connections] if self._connections else []
+        cut = [transport for transport in transports if transport is not None]
+        for transport in cut:
+            transport.abort()
+        return len(cut)
+
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         headers = lower_headers(request.headers)
         try:
             answer = await self._answer_to(request, headers)
             response = await self._send(request, headers, answer)
-        except ConnectionAbortedError:
+        except ConnectionCut:
             if request.transport is not None:
                 request.transport.abort()  # type: ignore[attr-defined] # every transport over a socket has it
-            raise
+            raise ConnectionAbortedError from None
         if "upgrade" in headers:
             # What follows such a request was meant for the other protocol.
             response.force_close()
@@ -128,7 +130,7 @@ class HttpFront:
             )
         except StatusError as error:
             return ApiResponse.failure(error)
-        except ConnectionAbortedError:
+        except ConnectionCut:
             raise
         except Exception as error:
             _log.exception("%s %s failed", request.method, path)
@@ -152,9 +154,7 @@ class HttpFront:
             body = await compress(body)
         return web.Response(status=answer.status, headers=_with_warnings(answer), body=body)
 
-    async def _send_stream(
-        self, request: web.BaseRequest, response: web.StreamResponse, stream: Any
-    ) -> None:
+    async def _send_stream(self, request: web.BaseRequest, response: web.StreamResponse, stream: Any) -> None:
         """Send chunk by chunk until the stream ends, the client has gone or the server stops."""
         task = asyncio.current_task()
         assert task is not None
@@ -170,14 +170,14 @@ class HttpFront:
             if not self._stopping:
                 raise
             task.uncancel()
-        except ConnectionAbortedError:
+        except ConnectionCut:
             raise
         except ConnectionError:
             pass  # the client went away while a chunk was on its way
         except Exception:
             # The status line is out, so all that can still be said is that the answer is not complete.
             _log.exception("%s failed in the middle of its stream", request.raw_path)
-            raise ConnectionAbortedError from None
+            raise ConnectionCut from None
         finally:
             self._streams.discard(task)
             with contextlib.suppress(asyncio.CancelledError):
@@ -191,6 +191,8 @@ class HttpFront:
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     try:
         async with asyncio.timeout(_BODY_TIMEOUT):
             return await request.read()

@@ -1,0 +1,9 @@
+"""`python -m devcluster`."""
+
+from __future__ import annotations
+
+import sys
+
+from devcluster.cli import main
+
+sys.exit(main())

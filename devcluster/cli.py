@@ -1,0 +1,188 @@
+"""The command `devcluster`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from devcluster.cluster import DevCluster
+
+__all__ = ["main"]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; returns the exit code: 0 after a clean stop, 1 on failure, 2 on a wrong flag."""
+    options = _parser().parse_args(arguments)
+    # Whatever else can go wrong is told in one line: who wants a traceback works in Python.
+    from devcluster.local_files import ForeignFile  # noqa: PLC0415 -- after the flags are known to be right
+    from devcluster.storage import JournalFailed  # noqa: PLC0415
+
+    try:
+        _run(options)
+    except ForeignFile as error:
+        return _fail(f"--kubeconfig: {error}", 2)
+    except JournalFailed as error:
+        return _fail(f"--data: {error}", 1)
+    except OSError as error:
+        return _fail(_explain(error, options), 1)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="devcluster",
+        description="A Kubernetes control plane in one Python process.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    up = commands.add_parser(
+        "up",
+        help="run one until interrupted",
+        description="Run a cluster until interrupted.",
+        allow_abbrev=False,
+    )
+    up.add_argument(
+        "--bind-address",
+        type=_address,
+        default="127.0.0.1",
+        metavar="IP",
+        help="where to listen (default %(default)s: this machine only)",
+    )
+    up.add_argument("--port", type=_port, default=0, help="the port; 0, the default, takes one that is free")
+    up.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="where to write the administrator's kubeconfig (default: a temporary file, or one beside --data)",
+    )
+    up.add_argument(
+        "--data",
+        type=Path,
+        metavar="FILE",
+        help="keep the objects in this file, and keys and tokens in FILE.files, so that they survive a restart",
+    )
+    up.add_argument(
+        "--no-controllers", action="store_true", help="the API server only: no workload comes to life"
+    )
+    up.add_argument(
+        "--pod-ready-delay",
+        type=_duration,
+        default=1.0,
+        metavar="DURATION",
+        help="how long a pod takes to become ready, such as 500ms or 2s (default 1s)",
+    )
+    up.add_argument(
+        "--history",
+        type=_count,
+        metavar="N",
+        help="how many changes watches and lists can go back (default 20000)",
+    )
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    loop_factory = None
+    try:
+        import uvloop  # noqa: PLC0415 -- not there on every platform
+    except ImportError:
+        pass
+    else:
+        loop_factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(_up(options))
+
+
+async def _up(options: argparse.Namespace) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    # From the first moment on: who interrupts the start wants it to end as cleanly.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    from devcluster.cluster import DevCluster  # noqa: PLC0415 -- the bulk of the start
+
+    cluster = DevCluster(
+        address=options.bind_address,
+        port=options.port,
+        data=options.data,
+        kubeconfig=options.kubeconfig,
+        controllers=not options.no_controllers,
+        pod_ready_delay=options.pod_ready_delay,
+        history=options.history,
+    )
+    async with cluster:
+        _announce(cluster)
+        await stop.wait()
+        _say("devcluster: stopping")
+
+
+def _announce(cluster: DevCluster) -> None:
+    _say(f"devcluster: serving Kubernetes at {cluster.server_url}")
+    if not ipaddress.ip_address(cluster.address).is_loopback:
+        _say(f"devcluster: whoever reaches {cluster.address} and has a token can use it")
+    _say(f"export KUBECONFIG={cluster.kubeconfig_path}")
+    _say("devcluster: ready; Ctrl-C stops it")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _fail(message: str, code: int) -> int:
+    sys.stderr.write(f"devcluster: {message}\n")
+    return code
+
+
+def _explain(error: OSError, options: argparse.Namespace) -> str:
+    """Which flag an error of the operating system is about."""
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return (
+            f"--bind-address, --port: cannot listen on {options.bind_address} port {options.port}: {reason}"
+        )
+    flag = "--data: " if options.data and str(options.data) in str(error.filename) else ""
+    if options.kubeconfig and str(options.kubeconfig.parent) in str(error.filename):
+        flag = "--kubeconfig: "
+    return f"{flag}{error.filename}: {reason}"
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        _refuse(f"{text!r} is not an IP address")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004 -- what TCP has
+        _refuse(f"{text!r} is not a port: a number from 0 to 65535")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        _refuse(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
+
+
+def _duration(text: str) -> float:
+    match = _DURATION.match(text)
+    if match is None:
+        _refuse(f"{text!r} is not a duration such as 500ms, 2s or 1m")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def _refuse(message: str) -> NoReturn:
+    raise argparse.ArgumentTypeError(message)

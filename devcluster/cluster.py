@@ -1,0 +1,219 @@
+"""A whole cluster in this process: the API server, its storage, its controllers, its address."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import secrets
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from devcluster.access.authentication import ADMIN, Authenticator
+from devcluster.access.rbac import RbacAuthorizer
+from devcluster.api.exchange import ApiRequest, ApiResponse, User
+from devcluster.api.local import LocalClient
+from devcluster.api.server import ApiServer
+from devcluster.builtin import initial_objects, resources
+from devcluster.clock import Clock
+from devcluster.faults import FaultControl, with_fault_endpoint, with_faults
+from devcluster.kinds.registry import Registry
+from devcluster.local_files import LocalFiles, kubeconfig_of, write_kubeconfig
+from devcluster.storage import Journal, Key, Store
+
+__all__ = ["DevCluster"]
+
+_API_PORT = 6443
+"""What the cluster's own Service of the API server points at when nothing listens."""
+
+
+class DevCluster:
+    """A Kubernetes control plane, alive from `start` to `stop`.
+
+        async with DevCluster() as cluster:
+            print(cluster.kubeconfig_path)
+
+    `store`, `registry`, `server` and `client` are its parts, for those who work within the process; `faults` makes
+    things go wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: str = "127.0.0.1",
+        port: int | None = 0,
+        data: Path | str | None = None,
+        kubeconfig: Path | str | None = None,
+        controllers: bool = True,
+        pod_ready_delay: float = 1.0,
+        history: int | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Blocks for a moment, the longer the more there is in the data file.
+
+        Args:
+            address: Where to listen; whoever reaches it may try tokens.
+            port: The port; 0 for one that is free, None for none: it is called in process (`handle`, `client`).
+            data: A file in which the objects outlive the process; keys and tokens are kept beside it.
+            kubeconfig: Where to write the administrator's kubeconfig; by default a file that goes with the cluster,
+                or stays beside the data file.
+            controllers: Whether workloads are brought to life.
+            pod_ready_delay: Seconds from a pod's being scheduled to its being ready.
+            history: How many changes watches and lists can go back.
+            clock: The time that goes into objects.
+            rng: Where uids, names, addresses and the like come from; tokens and keys do not.
+
+        Raises:
+            JournalFailed: The data file cannot be used.
+        """
+        self.address = address
+        self.port = port or 0
+        self.token = ""
+        self.ca_pem = b""
+        self.kubeconfig_path: Path | None = None
+        self._listens = port is not None
+        self._data = Path(data) if data is not None else None
+        self._kubeconfig_file = Path(kubeconfig) if kubeconfig is not None else None
+        self._with_controllers = controllers
+        self._pod_ready_delay = pod_ready_delay
+        self._files: LocalFiles | None = None
+        self._running = contextlib.AsyncExitStack()
+
+        self.clock = clock or Clock()
+        self.rng = rng or random.Random()
+        self._journal = Journal(self._data) if self._data is not None else None
+        limits = {} if history is None else {"history": history}
+        self.store = Store(self._journal, **limits)
+        self.registry = Registry(resources())
+        self.authorizer = RbacAuthorizer(self.store)
+        self.authenticator = Authenticator(self.authorizer)
+        self.server = ApiServer(
+            self.store,
+            self.registry,
+            clock=self.clock,
+            rng=self.rng,
+            authenticator=self.authenticator,
+            authorizer=self.authorizer,
+        )
+        self.client = LocalClient(self.server)
+        self.faults = FaultControl(self.store)
+        self._handler = with_fault_endpoint(
+            with_faults(self.server.handle, self.faults), self.faults, self.authenticator.authenticate
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Be there; on return the first request can come.
+
+        Raises:
+            OSError: The address cannot be had, or a file cannot be written.
+            ForeignFile: The kubeconfig's place is taken.
+        """
+        async with contextlib.AsyncExitStack() as starting:
+            if self._journal is not None:
+                starting.push_async_callback(self._journal.aclose)
+            listener = None
+            if self._listens:
+                listener = socket.create_server((self.address, self.port), family=_family(self.address))
+                starting.callback(listener.close)
+                self.port = listener.getsockname()[1]
+            self._seed()
+            if listener is not None:
+                await self._listen(listener, starting)
+            else:
+                self.token = secrets.token_urlsafe(24)
+            self.authenticator.add(self.token, ADMIN)
+            if self._with_controllers:
+                await self._start_controllers(starting)
+            self._running = starting.pop_all()
+
+    async def stop(self) -> None:
+        """End the watches, finish what is under way, write what must last."""
+        await self._running.aclose()
+
+    async def handle(self, request: ApiRequest) -> ApiResponse:
+        """Answer a request as if it had come over the network, faults included."""
+        return await self._handler(request)
+
+    @property
+    def server_url(self) -> str:
+        """Where clients find it."""
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"https://{'127.0.0.1' if self.address == '0.0.0.0' else host}:{self.port}"  # noqa: S104
+
+    @property
+    def kubeconfig(self) -> dict[str, Any]:
+        """The administrator's."""
+        return kubeconfig_of(self.server_url, self.ca_pem, user="admin", token=self.token)
+
+    def add_user(self, name: str, groups: tuple[str, ...] = (), *, token: str = "") -> str:
+        """A user who may do what roles say; returns the token, made up unless given."""
+        token = token or secrets.token_urlsafe(24)
+        self.authenticator.add(token, User(name, tuple(groups)))
+        return token
+
+    def user_kubeconfig(
+        self, name: str, groups: tuple[str, ...] = (), *, certificate: bool = False
+    ) -> dict[str, Any]:
+        """A kubeconfig for such a user, with a token of its own, or with a client certificate."""
+        if certificate:
+            assert self._files is not None, "certificates need a cluster that listens"
+            identity = self._files.authority.issue(name, organizations=groups)
+            return kubeconfig_of(self.server_url, self.ca_pem, user=name, identity=identity)
+        return kubeconfig_of(self.server_url, self.ca_pem, user=name, token=self.add_user(name, groups))
+
+    def _seed(self) -> None:
+        """Give a new cluster what every cluster has."""
+        if self.store.count("", "namespaces"):
+            return
+        port = self.port or _API_PORT
+        for obj in initial_objects(self.clock.timestamp(), port=port, rng=self.rng):
+            group, _, version = obj["apiVersion"].rpartition("/")
+            resource = self.registry.of_kind(group, version, obj["kind"])
+            assert resource is not None
+            metadata = obj["metadata"]
+            self.store.create(Key(*resource.stored, metadata.get("namespace", ""), metadata["name"]), obj)
+
+    async def _listen(self, listener: socket.socket, starting: contextlib.AsyncExitStack) -> None:
+        from devcluster.http.front import HttpFront  # noqa: PLC0415 -- not needed by who calls in process
+        from devcluster.http.tls import server_context  # noqa: PLC0415
+
+        files = LocalFiles(self._data)
+        starting.callback(files.close)
+        self._files = files
+        self.ca_pem = files.authority.identity[0]
+        self.token = files.token("admin")
+        context = server_context(files.server_identity(self.address), files.ca_file)
+        front = HttpFront(self.handle, rng=self.rng)
+        await front.start(listener, context)
+        starting.push_async_callback(front.stop)
+        self.faults.connections = front.cut_connections
+        self.kubeconfig_path = self._kubeconfig_file or files.directory / "kubeconfig"
+        write_kubeconfig(self.kubeconfig_path, self.kubeconfig)
+
+    async def _start_controllers(self, starting: contextlib.AsyncExitStack) -> None:
+        from devcluster.controllers import Controllers  # noqa: PLC0415 -- not needed by who goes without
+
+        controllers = Controllers(
+            self.client,
+            self.store,
+            self.clock,
+            self.rng,
+            pod_ready_delay=self._pod_ready_delay,
+            ca_pem=self.ca_pem.decode(),
+        )
+        await starting.enter_async_context(controllers)
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -1,0 +1,141 @@
+"""What a cluster keeps on disk beside its objects: keys, certificates, the admin's token, kubeconfig files."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from devcluster.access.certificates import Authority, Identity
+
+__all__ = ["ForeignFile", "LocalFiles", "kubeconfig_of", "write_kubeconfig"]
+
+_MARK = b"# Written by devcluster, which may overwrite it.\n"
+_SERVER_NAMES = (
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "10.96.0.1",
+)
+
+
+class ForeignFile(Exception):
+    """A file that somebody else wrote stands where a kubeconfig was to go."""
+
+
+class LocalFiles:
+    """A directory that only its owner can read.
+
+    Beside a data file (`<data>.files`) it is kept, so that kubeconfigs and tokens outlive a restart as the objects
+    do; without one it is temporary, and gone after `close`.
+    """
+
+    def __init__(self, data: Path | None) -> None:
+        """Blocks for a moment. Raises OSError when the directory cannot be had."""
+        self._temporary = data is None
+        if data is None:
+            self.directory = Path(tempfile.mkdtemp(prefix="devcluster-"))
+        else:
+            self.directory = data.with_name(data.name + ".files")
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+        self.authority = self._authority()
+
+    def close(self) -> None:
+        """Remove what is temporary."""
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def server_identity(self, address: str) -> tuple[Path, Path]:
+        """The files of a certificate for a server at `address`, and of its key."""
+        wildcard = address in {"0.0.0.0", "::"}  # noqa: S104 -- only compared with
+        hosts = _SERVER_NAMES if wildcard else (*_SERVER_NAMES, address)
+        return self._write_identity("server", self.authority.issue("kube-apiserver", hosts=hosts))
+
+    def token(self, name: str) -> str:
+        """A random token, the same each time for one name."""
+        path = self.directory / f"{name}.token"
+        if path.exists():
+            return path.read_text(encoding="ascii").strip()
+        token = secrets.token_urlsafe(24)
+        _write_private(path, token.encode())
+        return token
+
+    @property
+    def ca_file(self) -> Path:
+        """The authority's certificate."""
+        return self.directory / "ca.crt"
+
+    @property
+    def signing_key_file(self) -> Path:
+        """The file with the key that signs ServiceAccount tokens; it need not be there yet."""
+        return self.directory / "service-accounts.key"
+
+    def _authority(self) -> Authority:
+        certificate, key = self.directory / "ca.crt", self.directory / "ca.key"
+        if certificate.exists() and key.exists():
+            with contextlib.suppress(ValueError):
+                return Authority.load((certificate.read_bytes(), key.read_bytes()))
+        authority = Authority.create()
+        self._write_identity("ca", authority.identity)
+        return authority
+
+    def _write_identity(self, name: str, identity: Identity) -> tuple[Path, Path]:
+        certificate, key = self.directory / f"{name}.crt", self.directory / f"{name}.key"
+        _write_private(certificate, identity[0])
+        _write_private(key, identity[1])
+        return certificate, key
+
+
+def kubeconfig_of(
+    server: str, ca_pem: bytes, *, user: str, token: str = "", identity: Identity | None = None
+) -> dict[str, Any]:
+    """A kubeconfig for one user, who has a token or a certificate; everything inline."""
+    credentials: dict[str, str] = {"token": token} if token else {}
+    if identity is not None:
+        credentials["client-certificate-data"] = base64.b64encode(identity[0]).decode()
+        credentials["client-key-data"] = base64.b64encode(identity[1]).decode()
+    cluster = {"server": server, "certificate-authority-data": base64.b64encode(ca_pem).decode()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "devcluster", "cluster": cluster}],
+        "users": [{"name": user, "user": credentials}],
+        "contexts": [{"name": "devcluster", "context": {"cluster": "devcluster", "user": user}}],
+        "current-context": "devcluster",
+        "preferences": {},
+    }
+
+
+def write_kubeconfig(path: Path, content: dict[str, Any]) -> None:
+    """Write it, readable by its owner only. JSON, which YAML readers take as well.
+
+    Raises:
+        ForeignFile: There is a file that devcluster did not write, and that is left alone.
+        OSError: It cannot be written.
+    """
+    if path.exists() and path.stat().st_size and not path.read_bytes().startswith(_MARK):
+        raise ForeignFile(f"{path} was not written by devcluster, and is left alone")
+    _write_private(path, _MARK + orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    """Replace a file in one step, so that no reader finds half of it."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
