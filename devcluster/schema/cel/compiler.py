@@ -1,0 +1,386 @@
+"""From the tree of an expression to a Python function, with the types checked on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from devcluster.schema.cel import syntax
+from devcluster.schema.cel.errors import CelError, CompileError, no_such_overload
+from devcluster.schema.cel.library import FUNCTIONS, NAMESPACES, Overload
+from devcluster.schema.cel.operators import OPERATORS, evaluate_and, evaluate_or, get_item
+from devcluster.schema.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    assignable,
+    join,
+    list_of,
+    map_of,
+    optional_of,
+    substitute,
+    type_of,
+)
+from devcluster.schema.cel.values import NONE, Optional, type_of_value
+
+__all__ = ["Program", "Typed", "compile_expression"]
+
+Env = dict[str, Any]
+Run = Callable[[Env], Any]
+
+
+class Typed(NamedTuple):
+    """A compiled node."""
+
+    type: Type
+    run: Run
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled expression."""
+
+    type: Type
+    run: Run
+    """Evaluates it, given the variables.
+
+    Raises:
+        CelError: it cannot be, with these values.
+    """
+    uses: frozenset[str]
+    """The variables it refers to."""
+
+
+_TYPE_NAMES = {
+    "bool": type_of(BOOL),
+    "int": type_of(INT),
+    "uint": type_of(UINT),
+    "double": type_of(DOUBLE),
+    "string": type_of(STRING),
+    "bytes": type_of(BYTES),
+    "list": type_of(list_of(DYN)),
+    "map": type_of(map_of(DYN, DYN)),
+    "null_type": type_of(NULL),
+    "type": type_of(Type("type")),
+    "google.protobuf.Timestamp": type_of(TIMESTAMP),
+    "google.protobuf.Duration": type_of(DURATION),
+    "optional_type": type_of(optional_of(DYN)),
+}
+
+
+def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
+    """Read and check `source`, in which `variables` may stand.
+
+    Raises:
+        CompileError: it is wrong; with every issue found, as the server words them.
+    """
+    tree = syntax.parse(source)
+    compiler = Compiler(source, variables)
+    typed = compiler.visit(tree)
+    if compiler.issues:
+        raise CompileError(source, compiler.issues)
+    return Program(typed.type, typed.run, frozenset(compiler.used))
+
+
+class Compiler:
+    """Compiles one expression; the issues found are collected, so that all are reported."""
+
+    def __init__(self, source: str, variables: Mapping[str, Type]) -> None:
+        self.source = source
+        self.scope: dict[str, Type] = dict(variables)
+        self.issues: list[tuple[int, str]] = []
+        self.used: set[str] = set()
+        self._declared = frozenset(variables)
+
+    def visit(self, node: syntax.Expr) -> Typed:
+        """Compile any node."""
+        match node:
+            case syntax.Literal():
+                value = node.value
+                return Typed(type_of_value(value), lambda _: value)
+            case syntax.Ident():
+                return self._ident(node)
+            case syntax.Select():
+                return self._select(node)
+            case syntax.Index():
+                return self._index(node)
+            case syntax.Call():
+                return self._call(node)
+            case syntax.ListLiteral():
+                return self._list(node)
+            case syntax.MapLiteral():
+                return self._map(node)
+            case _:
+                raise AssertionError(node)
+
+    def fail(self, at: int, text: str) -> Typed:
+        """Note an issue and go on with a value of any type."""
+        self.issues.append((at, text))
+        return Typed(DYN, _never)
+
+    def _ident(self, node: syntax.Ident) -> Typed:
+        name = node.name
+        if name in self.scope:
+            if name in self._declared:
+                self.used.add(name)
+            return Typed(self.scope[name], lambda env: env[name])
+        return self._type_name(name) or self.fail(
+            node.at, f"undeclared reference to '{name}' (in container '')"
+        )
+
+    def _type_name(self, name: str) -> Typed | None:
+        found = _TYPE_NAMES.get(name)
+        if found is None:
+            return None
+        value = found.params[0]
+        return Typed(found, lambda _: value)
+
+    def _select(self, node: syntax.Select) -> Typed:
+        dotted = _dotted(node)
+        if dotted is not None and dotted.split(".")[0] not in self.scope:
+            named = self._type_name(dotted)
+            if named is not None:
+                return named
+        operand = self.visit(node.operand)
+        kind, optional = operand.type, node.optional
+        chained = kind.name == "optional_type"
+        if chained:
+            kind = kind.params[0]
+        key, result = self.field_of(kind, node.field, node.at)
+        run = _select_optional(operand.run, key) if optional or chained else _select_field(operand.run, key, kind)
+        return Typed(optional_of(result) if optional or chained else result, run)
+
+    def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]:
+        """The key under which the field `name` of a `kind` is, and its type."""
+        if kind.name == "object":
+            found = kind.fields.get(name)
+            if found is not None:
+                return found.key, found.type
+            self.fail(at, f"undefined field '{name}'")
+        elif kind.name == "map":
+            return name, kind.params[1]
+        elif kind != DYN and not kind.variable:
+            self.fail(at, f"type '{kind}' does not support field selection")
+        return name, DYN
+
+    def _index(self, node: syntax.Index) -> Typed:
+        operand, key = self.visit(node.operand), self.visit(node.key)
+        kind = operand.type
+        chained = kind.name == "optional_type"
+        if chained:
+            kind = kind.params[0]
+        result, wanted = DYN, DYN
+        if kind.name == "list":
+            result, wanted = kind.params[0], INT
+        elif kind.name == "map":
+            wanted, result = kind.params
+        elif kind != DYN:
+            wanted = Type("none")
+        if not assignable(wanted, key.type, {}):
+            return self.no_overload(node.at, "_[_]", [operand.type, key.type])
+        get, index = operand.run, key.run
+        if node.optional or chained:
+            return Typed(optional_of(result), lambda env: _item_optional(get(env), index(env)))
+        return Typed(result, lambda env: get_item(get(env), index(env)))
+
+    def _list(self, node: syntax.ListLiteral) -> Typed:
+        items: list[tuple[Run, bool]] = []
+        kind: Type | None = None
+        for each, optional in node.items:
+            typed = self.visit(each)
+            own = typed.type.params[0] if optional and typed.type.params else typed.type
+            if kind is not None and not assignable(kind, own, {}):
+                self.fail(each.at, f"expected type '{kind}' but found '{own}'")
+            kind = own if kind is None else join(kind, own)
+            items.append((typed.run, optional))
+        found = list_of(kind or DYN)
+        if any(optional for _, optional in items):
+            return Typed(found, lambda env: _build_list(items, env))
+        runs = [run for run, _ in items]
+        return Typed(found, lambda env: [run(env) for run in runs])
+
+    def _map(self, node: syntax.MapLiteral) -> Typed:
+        entries: list[tuple[Run, Run, bool]] = []
+        key_type: Type | None = None
+        value_type: Type | None = None
+        for key, value, optional in node.entries:
+            typed_key, typed = self.visit(key), self.visit(value)
+            own = typed.type.params[0] if optional and typed.type.params else typed.type
+            for have, given, at in ((key_type, typed_key.type, key.at), (value_type, own, value.at)):
+                if have is not None and not assignable(have, given, {}):
+                    self.fail(at, f"expected type '{have}' but found '{given}'")
+            key_type = typed_key.type if key_type is None else join(key_type, typed_key.type)
+            value_type = own if value_type is None else join(value_type, own)
+            entries.append((typed_key.run, typed.run, optional))
+        return Typed(map_of(key_type or DYN, value_type or DYN), lambda env: _build_map(entries, env))
+
+    def _call(self, node: syntax.Call) -> Typed:
+        from devcluster.schema.cel.macros import expand  # noqa: PLC0415 -- macros compile their own arguments
+
+        expanded = expand(self, node)
+        if expanded is not None:
+            return expanded
+        if node.target is not None:
+            namespace = _dotted(node.target)
+            if namespace in NAMESPACES and namespace not in self.scope:
+                return self._function(node, f"{namespace}.{node.function}", node.args, None)
+        elif node.function in _SPECIAL:
+            return self._special(node)
+        return self._function(node, node.function, node.args, node.target)
+
+    def _special(self, node: syntax.Call) -> Typed:
+        typed = [self.visit(each) for each in node.args]
+        types = [each.type for each in typed]
+        if node.function == "_?_:_":
+            if not assignable(BOOL, types[0], {}) or not assignable(types[1], types[2], {}):
+                return self.no_overload(node.at, node.function, types)
+            condition, then, otherwise = (each.run for each in typed)
+            return Typed(join(types[1], types[2]), lambda env: then(env) if _bool(condition(env)) else otherwise(env))
+        if not all(assignable(BOOL, each, {}) for each in types):
+            return self.no_overload(node.at, node.function, types)
+        evaluate = evaluate_and if node.function == "_&&_" else evaluate_or
+        return Typed(BOOL, evaluate(typed[0].run, typed[1].run))
+
+    def _function(self, node: syntax.Call, name: str, args: list[syntax.Expr], target: syntax.Expr | None) -> Typed:
+        member = target is not None
+        typed = [self.visit(each) for each in ([target, *args] if target is not None else args)]
+        overloads = (OPERATORS if name in OPERATORS and not member else FUNCTIONS).get(name)
+        types = [each.type for each in typed]
+        if overloads is None:
+            return self.fail(node.at, f"undeclared reference to '{name}' (in container '')")
+        fitting = [each for each in overloads if each.member == member and _fits(each, types)]
+        if not fitting:
+            return self.no_overload(node.at, name, types, member=member)
+        results = [_result(each, types) for each in fitting]
+        result = results[0] if all(each == results[0] for each in results) else DYN
+        call = fitting[0].call if len({id(each.call) for each in fitting}) == 1 else _dispatch(fitting)
+        return Typed(result, _bind(call, [each.run for each in typed]))
+
+    def no_overload(self, at: int, name: str, types: list[Type], *, member: bool = False) -> Typed:
+        """Note that there is no such function for such values."""
+        shown = list(map(str, types))
+        applied = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
+        return self.fail(at, f"found no matching overload for '{name}' applied to '{applied}'")
+
+
+_SPECIAL = frozenset({"_?_:_", "_&&_", "_||_"})
+
+
+def _dotted(node: syntax.Expr) -> str | None:
+    if isinstance(node, syntax.Ident):
+        return node.name
+    if isinstance(node, syntax.Select) and not node.optional:
+        before = _dotted(node.operand)
+        return None if before is None else f"{before}.{node.field}"
+    return None
+
+
+def _fits(overload: Overload, types: list[Type]) -> bool:
+    if len(overload.params) != len(types):
+        return False
+    bindings: dict[str, Type] = {}
+    return all(assignable(want, given, bindings) for want, given in zip(overload.params, types, strict=True))
+
+
+def _result(overload: Overload, types: list[Type]) -> Type:
+    bindings: dict[str, Type] = {}
+    for want, given in zip(overload.params, types, strict=True):
+        assignable(want, given, bindings)
+    return substitute(overload.result, bindings)
+
+
+def _dispatch(overloads: list[Overload]) -> Callable[..., Any]:
+    # Some argument's type is only known now.
+    def call(*args: Any) -> Any:
+        types = [type_of_value(each) for each in args]
+        for each in overloads:
+            if _fits(each, types):
+                return each.call(*args)
+        raise no_such_overload()
+
+    return call
+
+
+def _bind(call: Callable[..., Any], runs: list[Run]) -> Run:
+    if len(runs) == 1:
+        (only,) = runs
+        return lambda env: call(only(env))
+    if len(runs) == 2:  # noqa: PLR2004 -- most functions and all operators
+        one, other = runs
+        return lambda env: call(one(env), other(env))
+    return lambda env: call(*[run(env) for run in runs])
+
+
+def _select_field(operand: Run, key: str, kind: Type) -> Run:
+    del kind
+
+    def run(env: Env) -> Any:
+        value = operand(env)
+        if type(value) is dict:
+            try:
+                return value[key]
+            except KeyError:
+                raise CelError(f"no such key: {key}") from None
+        raise no_such_overload()
+
+    return run
+
+
+def _select_optional(operand: Run, key: str) -> Run:
+    return lambda env: _item_optional(operand(env), key)
+
+
+def _item_optional(value: Any, key: Any) -> Any:
+    if type(value) is Optional:
+        if not value.present:
+            return NONE
+        value = value.value
+    if type(value) is dict:
+        return Optional(value[key]) if key in value else NONE
+    if isinstance(value, list):
+        return Optional(value[key]) if isinstance(key, int) and 0 <= key < len(value) else NONE
+    raise no_such_overload()
+
+
+def _build_list(items: list[tuple[Run, bool]], env: Env) -> list[Any]:
+    found = []
+    for run, optional in items:
+        value = run(env)
+        if not optional:
+            found.append(value)
+        elif value.present:
+            found.append(value.value)
+    return found
+
+
+def _build_map(entries: list[tuple[Run, Run, bool]], env: Env) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key_run, run, optional in entries:
+        key, value = key_run(env), run(env)
+        if optional:
+            if not value.present:
+                continue
+            value = value.value
+        if key in found:
+            raise CelError(f"Failed with repeated key: {key}")
+        found[key] = value
+    return found
+
+
+def _bool(value: Any) -> bool:
+    if type(value) is bool:
+        return value
+    raise no_such_overload()
+
+
+def _never(_: Env) -> Any:
+    raise CelError("not compiled")

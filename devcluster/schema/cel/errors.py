@@ -1,0 +1,31 @@
+"""What can go wrong with an expression: when it is read, and when it runs."""
+
+from __future__ import annotations
+
+__all__ = ["CelError", "CompileError", "no_such_overload"]
+
+
+class CelError(Exception):
+    """An expression that cannot be evaluated; the text is the real one (`no such key: a`)."""
+
+
+class CompileError(Exception):
+    """An expression that is wrong whatever the values; `str` is what the server's answer quotes."""
+
+    def __init__(self, source: str, issues: list[tuple[int, str]]) -> None:
+        """`issues` are offsets into `source` with what is wrong there."""
+        super().__init__("\n".join(_shown(source, at, text) for at, text in sorted(issues)))
+
+
+def no_such_overload() -> CelError:
+    """Values that an operator or a function is not made for."""
+    return CelError("no such overload")
+
+
+def _shown(source: str, at: int, text: str) -> str:
+    start = source.rfind("\n", 0, at) + 1
+    end = source.find("\n", at)
+    line = source[start:] if end < 0 else source[start:end]
+    column = at - start
+    number = source.count("\n", 0, at) + 1
+    return f"ERROR: <input>:{number}:{column + 1}: {text}\n | {line}\n | {'.' * column}^"

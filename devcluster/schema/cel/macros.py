@@ -1,0 +1,268 @@
+"""Macros: calls whose arguments are evaluated otherwise than once, before the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from devcluster.schema.cel import syntax
+from devcluster.schema.cel.errors import CelError, no_such_overload
+from devcluster.schema.cel.types import BOOL, DYN, INT, Type, assignable, list_of, map_of, optional_of
+from devcluster.schema.cel.values import NONE, Optional
+
+if TYPE_CHECKING:
+    from devcluster.schema.cel.compiler import Compiler, Env, Run, Typed
+
+__all__ = ["expand"]
+
+_TURN = "@turn"
+"""Under this name an environment has the item, index or key that its turn is about."""
+
+
+def expand(compiler: Compiler, node: syntax.Call) -> Typed | None:
+    """Compile a call of a macro; None when it is none."""
+    if node.function == "has" and node.target is None and len(node.args) == 1:
+        return _has(compiler, node)
+    if node.target is None:
+        return None
+    size = len(node.args)
+    if node.function in {"optMap", "optFlatMap"} and size == 2:  # noqa: PLR2004 -- a name and an expression
+        return _optional_map(compiler, node)
+    macro = _MACROS.get((node.function, size))
+    if macro is None or not all(isinstance(each, syntax.Ident) for each in node.args[: macro[0]]):
+        return None
+    return _comprehend(compiler, node, *macro)
+
+
+def _has(compiler: Compiler, node: syntax.Call) -> Typed:
+    from devcluster.schema.cel.compiler import Typed  # noqa: PLC0415 -- the compiler calls the macros
+
+    (field,) = node.args
+    if not isinstance(field, syntax.Select):
+        return compiler.fail(field.at, "invalid argument to has() macro")
+    operand = compiler.visit(field.operand)
+    kind = operand.type
+    chained = kind.name == "optional_type"
+    key, _ = compiler.field_of(kind.params[0] if chained else kind, field.field, field.at)
+    get = operand.run
+
+    def run(env: Env) -> bool:
+        value = get(env)
+        if type(value) is Optional:
+            if not value.present:
+                return False
+            value = value.value
+        if type(value) is dict:
+            return key in value
+        raise no_such_overload()
+
+    return Typed(BOOL, run)
+
+
+def _optional_map(compiler: Compiler, node: syntax.Call) -> Typed | None:
+    from devcluster.schema.cel.compiler import Typed  # noqa: PLC0415
+
+    name_node, body_node = node.args
+    if not isinstance(name_node, syntax.Ident) or node.target is None:
+        return None
+    target = compiler.visit(node.target)
+    if target.type.name == "optional_type":
+        inner = target.type.params[0]
+    elif target.type == DYN:
+        inner = DYN
+    else:
+        return compiler.no_overload(node.at, node.function, [target.type], member=True)
+    name = name_node.name
+    body = _scoped(compiler, {name: inner}, body_node)
+    get, evaluate = target.run, body.run
+    flat = node.function == "optFlatMap"
+
+    def run(env: Env) -> Any:
+        value = get(env)
+        if type(value) is not Optional:
+            raise no_such_overload()
+        if not value.present:
+            return NONE
+        result = evaluate({**env, name: value.value})
+        return result if flat else Optional(result)
+
+    return Typed(body.type if flat else optional_of(body.type), run)
+
+
+def _scoped(compiler: Compiler, names: dict[str, Type], body: syntax.Expr) -> Typed:
+    outer = compiler.scope
+    declared = compiler._declared  # noqa: SLF001 -- a macro is a part of the compiler
+    compiler.scope = {**outer, **names}
+    compiler._declared = declared - names.keys()  # noqa: SLF001
+    try:
+        return compiler.visit(body)
+    finally:
+        compiler.scope, compiler._declared = outer, declared  # noqa: SLF001
+
+
+def _comprehend(compiler: Compiler, node: syntax.Call, count: int, build: Build) -> Typed | None:
+    from devcluster.schema.cel.compiler import Typed  # noqa: PLC0415
+
+    assert node.target is not None
+    target = compiler.visit(node.target)
+    kind = target.type
+    if kind.name == "list":
+        first, second = (INT, kind.params[0]) if count == 2 else (kind.params[0], DYN)  # noqa: PLR2004
+    elif kind.name == "map":
+        first, second = kind.params
+    elif kind == DYN:
+        first = second = DYN
+    else:
+        text = f"expression of type '{kind}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        return compiler.fail(node.target.at, text)
+    names = tuple(each.name for each in node.args[:count] if isinstance(each, syntax.Ident))
+    scope = dict(zip(names, (first, second), strict=False))
+    bodies = [_scoped(compiler, scope, each) for each in node.args[count:]]
+    result = build.result(kind, bodies)
+    for want, body, at in zip(build.wanted, bodies, node.args[count:], strict=False):
+        if want is not None and not assignable(want, body.type, {}):
+            compiler.fail(at.at, f"expected type '{want}' but found '{body.type}'")
+    get, runs = target.run, [each.run for each in bodies]
+    loop = build.loop
+
+    def run(env: Env) -> Any:
+        value = get(env)
+        pairs: Any
+        if type(value) is dict:
+            pairs = value.items() if count == 2 else ((key,) for key in value)  # noqa: PLR2004
+        elif isinstance(value, list):
+            pairs = enumerate(value) if count == 2 else ((each,) for each in value)  # noqa: PLR2004
+        else:
+            raise no_such_overload()
+        inner = dict(env)
+        return loop(_bound(inner, names, pairs), runs)
+
+    return Typed(result, run)
+
+
+def _bound(env: Env, names: tuple[str, ...], pairs: Any) -> Any:
+    # The same environment each time: nothing keeps it beyond its turn.
+    for pair in pairs:
+        for name, value in zip(names, pair, strict=True):
+            env[name] = value
+        env[_TURN] = pair[0]
+        yield env
+
+
+class Build:
+    """What becomes of the turns of a comprehension."""
+
+    def __init__(
+        self,
+        loop: Callable[[Any, list[Run]], Any],
+        result: Callable[[Type, list[Typed]], Type],
+        *wanted: Type | None,
+    ) -> None:
+        self.loop = loop
+        self.result = result
+        self.wanted = wanted
+
+
+def _all(turns: Any, runs: list[Run]) -> bool:
+    return _quantify(turns, runs[0], decisive=False)
+
+
+def _exists(turns: Any, runs: list[Run]) -> bool:
+    return _quantify(turns, runs[0], decisive=True)
+
+
+def _quantify(turns: Any, test: Run, *, decisive: bool) -> bool:
+    failure: CelError | None = None
+    for env in turns:
+        try:
+            value = test(env)
+        except CelError as error:
+            failure = failure or error
+            continue
+        if value is decisive:
+            return decisive
+        if type(value) is not bool:
+            failure = failure or no_such_overload()
+    if failure is not None:
+        raise failure
+    return not decisive
+
+
+def _exists_one(turns: Any, runs: list[Run]) -> bool:
+    (test,) = runs
+    return sum(1 for env in turns if _true(test(env))) == 1
+
+
+def _true(value: Any) -> bool:
+    if type(value) is bool:
+        return value
+    raise no_such_overload()
+
+
+def _map(turns: Any, runs: list[Run]) -> list[Any]:
+    (make,) = runs
+    return [make(env) for env in turns]
+
+
+def _filter_map(turns: Any, runs: list[Run]) -> list[Any]:
+    test, make = runs
+    return [make(env) for env in turns if _true(test(env))]
+
+
+def _transform_map(turns: Any, runs: list[Run]) -> dict[Any, Any]:
+    *tests, make = runs
+    return {env[_TURN]: make(env) for env in turns if all(_true(test(env)) for test in tests)}
+
+
+def _transform_entry(turns: Any, runs: list[Run]) -> dict[Any, Any]:
+    *tests, make = runs
+    found: dict[Any, Any] = {}
+    for env in turns:
+        if all(_true(test(env)) for test in tests):
+            for key, value in make(env).items():
+                if key in found:
+                    raise CelError(f"insert failed: key {key!r} already exists")
+                found[key] = value
+    return found
+
+
+def _bool_result(_: Type, __: list[Typed]) -> Type:
+    return BOOL
+
+
+def _list_result(_: Type, bodies: list[Typed]) -> Type:
+    return list_of(bodies[-1].type)
+
+
+def _map_result(kind: Type, bodies: list[Typed]) -> Type:
+    return map_of(kind.params[0] if kind.name == "map" else INT, bodies[-1].type)
+
+
+def _entry_result(_: Type, bodies: list[Typed]) -> Type:
+    return bodies[-1].type
+
+
+def _filter(turns: Any, runs: list[Run]) -> list[Any]:
+    (test,) = runs
+    return [env[_TURN] for env in turns if _true(test(env))]
+
+
+_MACROS: dict[tuple[str, int], tuple[int, Build]] = {
+    ("all", 2): (1, Build(_all, _bool_result, BOOL)),
+    ("exists", 2): (1, Build(_exists, _bool_result, BOOL)),
+    ("exists_one", 2): (1, Build(_exists_one, _bool_result, BOOL)),
+    ("existsOne", 2): (1, Build(_exists_one, _bool_result, BOOL)),
+    ("all", 3): (2, Build(_all, _bool_result, BOOL)),
+    ("exists", 3): (2, Build(_exists, _bool_result, BOOL)),
+    ("exists_one", 3): (2, Build(_exists_one, _bool_result, BOOL)),
+    ("existsOne", 3): (2, Build(_exists_one, _bool_result, BOOL)),
+    ("map", 2): (1, Build(_map, _list_result)),
+    ("map", 3): (1, Build(_filter_map, _list_result, BOOL)),
+    ("filter", 2): (1, Build(_filter, lambda kind, _: list_of(kind.params[0] if kind.params else DYN), BOOL)),
+    ("transformList", 3): (2, Build(_map, _list_result)),
+    ("transformList", 4): (2, Build(_filter_map, _list_result, BOOL)),
+    ("transformMap", 3): (2, Build(_transform_map, _map_result)),
+    ("transformMap", 4): (2, Build(_transform_map, _map_result, BOOL)),
+    ("transformMapEntry", 3): (2, Build(_transform_entry, _entry_result)),
+    ("transformMapEntry", 4): (2, Build(_transform_entry, _entry_result, BOOL)),
+}

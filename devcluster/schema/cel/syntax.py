@@ -1,0 +1,344 @@
+"""From the text of an expression to its tree."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from devcluster.schema.cel.errors import CompileError
+from devcluster.schema.cel.values import UInt
+
+__all__ = ["Call", "Expr", "Ident", "Index", "ListLiteral", "Literal", "MapLiteral", "Select", "parse"]
+
+_MAXIMUM_DEPTH = 100
+_TOKEN = re.compile(
+    r"""(?P<space>[\t\n\f\r ]+|//[^\n]*)
+    |(?P<string>[bB]?[rR]?(?:'{3}(?:\\.|[^\\])*?'{3}|"{3}(?:\\.|[^\\])*?"{3})|[rR]?[bB]?(?:'{3}(?:\\.|[^\\])*?'{3}|"{3}(?:\\.|[^\\])*?"{3})
+        |(?:[rR][bB]?|[bB][rR])(?:'[^'\n]*'|"[^"\n]*")|[bB]?(?:'(?:\\.|[^\\'\n])*'|"(?:\\.|[^\\"\n])*"))
+    |(?P<double>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)
+    |(?P<int>0[xX][0-9a-fA-F]+[uU]?|\d+[uU]?)
+    |(?P<ident>[_a-zA-Z][_a-zA-Z0-9]*)
+    |(?P<quoted>`[a-zA-Z0-9_.\-/ ]+`)
+    |(?P<op>&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]{}])""",
+    re.VERBOSE | re.DOTALL,
+)
+_RESERVED = frozenset(
+    "as break const continue else for function if import let loop package namespace return var void while".split()
+)
+_ESCAPES = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?",
+}  # fmt: skip
+_ESCAPE = re.compile(
+    r"\\(?:x(?P<x>[0-9a-fA-F]{2})|X(?P<X>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})|(?P<o>[0-3][0-7]{2})|(?P<c>.))",
+    re.DOTALL,
+)
+_RELATIONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "in"})
+
+
+@dataclasses.dataclass(slots=True)
+class Expr:
+    """A node; `at` is the offset that errors point to."""
+
+    at: int
+
+
+@dataclasses.dataclass(slots=True)
+class Literal(Expr):
+    """A constant."""
+
+    value: Any
+
+
+@dataclasses.dataclass(slots=True)
+class Ident(Expr):
+    """A name."""
+
+    name: str
+
+
+@dataclasses.dataclass(slots=True)
+class Select(Expr):
+    """`operand.field`, or `operand.?field`."""
+
+    operand: Expr
+    field: str
+    optional: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class Index(Expr):
+    """`operand[key]`, or `operand[?key]`."""
+
+    operand: Expr
+    key: Expr
+    optional: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class Call(Expr):
+    """`function(args)`, `target.function(args)`, or an operator under a name like `_+_`."""
+
+    function: str
+    args: list[Expr]
+    target: Expr | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class ListLiteral(Expr):
+    """`[a, ?b]`: items, and whether each is optional."""
+
+    items: list[tuple[Expr, bool]]
+
+
+@dataclasses.dataclass(slots=True)
+class MapLiteral(Expr):
+    """`{k: v, ?k: v}`."""
+
+    entries: list[tuple[Expr, Expr, bool]]
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+
+def parse(source: str) -> Expr:
+    """The tree of `source`.
+
+    Raises:
+        CompileError: a syntax error.
+    """
+    return _Parser(source).parse()
+
+
+class _Parser:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._tokens = list(self._scan())
+        self._next = 0
+        self._depth = 0
+
+    def parse(self) -> Expr:
+        found = self._expression()
+        if self._token.kind != "end":
+            raise self._unexpected()
+        return found
+
+    def _scan(self) -> Any:
+        at = 0
+        while at < len(self._source):
+            matched = _TOKEN.match(self._source, at)
+            if matched is None:
+                text = f"Syntax error: token recognition error at: {self._source[at]!r}"
+                raise CompileError(self._source, [(at, text)])
+            kind = str(matched.lastgroup)
+            if kind != "space":
+                yield _Token(kind, matched.group(), at)
+            at = matched.end()
+        yield _Token("end", "<EOF>", len(self._source))
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _take(self) -> _Token:
+        token = self._token
+        self._next += 1
+        return token
+
+    def _accept(self, text: str) -> _Token | None:
+        token = self._token
+        if token.text == text and token.kind in {"op", "ident"}:
+            return self._take()
+        return None
+
+    def _expect(self, text: str) -> _Token:
+        token = self._accept(text)
+        if token is None:
+            raise self._unexpected(f" expecting '{text}'")
+        return token
+
+    def _unexpected(self, expecting: str = "") -> CompileError:
+        token = self._token
+        problem = "mismatched" if expecting else "extraneous" if token.kind != "end" else "mismatched"
+        return CompileError(self._source, [(token.at, f"Syntax error: {problem} input '{token.text}'{expecting}")])
+
+    def _expression(self) -> Expr:
+        self._depth += 1
+        if self._depth > _MAXIMUM_DEPTH:
+            raise CompileError(self._source, [(self._token.at, "expression recursion limit exceeded: 250")])
+        condition = self._or()
+        question = self._accept("?")
+        if question is not None:
+            then = self._or()
+            self._expect(":")
+            otherwise = self._expression()
+            condition = Call(question.at, "_?_:_", [condition, then, otherwise])
+        self._depth -= 1
+        return condition
+
+    def _or(self) -> Expr:
+        return self._chain(("||",), self._and)
+
+    def _and(self) -> Expr:
+        return self._chain(("&&",), self._relation)
+
+    def _relation(self) -> Expr:
+        return self._chain(tuple(_RELATIONS), self._addition)
+
+    def _addition(self) -> Expr:
+        return self._chain(("+", "-"), self._multiplication)
+
+    def _multiplication(self) -> Expr:
+        return self._chain(("*", "/", "%"), self._unary)
+
+    def _chain(self, operators: tuple[str, ...], operand: Callable[[], Expr]) -> Expr:
+        left = operand()
+        while self._token.text in operators and self._token.kind in {"op", "ident"}:
+            operator = self._take()
+            name = "@in" if operator.text == "in" else f"_{operator.text}_"
+            left = Call(operator.at, name, [left, operand()])
+        return left
+
+    def _unary(self) -> Expr:
+        token = self._token
+        if token.kind == "op" and token.text in {"!", "-"}:
+            count = 0
+            while self._accept(token.text):
+                count += 1
+            if token.text == "-" and count == 1 and self._token.kind in {"int", "double"}:
+                literal = self._number(self._take(), negative=True)
+                return self._members(literal)
+            operand = self._member()
+            return Call(token.at, f"{token.text}_", [operand]) if count % 2 else operand
+        return self._member()
+
+    def _member(self) -> Expr:
+        return self._members(self._primary())
+
+    def _members(self, operand: Expr) -> Expr:
+        while True:
+            dot = self._accept(".")
+            if dot is not None:
+                operand = self._select(operand, dot)
+                continue
+            bracket = self._accept("[")
+            if bracket is None:
+                return operand
+            optional = self._accept("?") is not None
+            key = self._expression()
+            self._expect("]")
+            operand = Index(bracket.at, operand, key, optional)
+
+    def _select(self, operand: Expr, dot: _Token) -> Expr:
+        optional = self._accept("?") is not None
+        token = self._token
+        if token.kind == "quoted":
+            self._take()
+            return Select(dot.at, operand, token.text[1:-1], optional)
+        if token.kind != "ident" or token.text == "in":
+            raise self._unexpected(" expecting IDENTIFIER")
+        self._take()
+        opening = None if optional else self._accept("(")
+        if opening is None:
+            return Select(dot.at, operand, token.text, optional)
+        return Call(opening.at, token.text, self._arguments(")"), operand)
+
+    def _arguments(self, closing: str) -> list[Expr]:
+        found: list[Expr] = []
+        while self._accept(closing) is None:
+            if found:
+                self._expect(",")
+            found.append(self._expression())
+        return found
+
+    def _primary(self) -> Expr:
+        token = self._take()
+        if token.kind == "op":
+            return self._bracketed(token)
+        if token.kind in {"int", "double"}:
+            return self._number(token)
+        if token.kind == "string":
+            return Literal(token.at, self._string(token))
+        if token.kind == "ident" and token.text != "in":
+            if token.text in {"true", "false", "null"}:
+                return Literal(token.at, {"true": True, "false": False, "null": None}[token.text])
+            if token.text in _RESERVED:
+                raise CompileError(self._source, [(token.at, f"reserved identifier: {token.text}")])
+            opening = self._accept("(")
+            if opening is None:
+                return Ident(token.at, token.text)
+            return Call(opening.at, token.text, self._arguments(")"))
+        self._next -= 1
+        raise self._unexpected(" expecting an expression")
+
+    def _bracketed(self, token: _Token) -> Expr:
+        if token.text == "(":
+            inner = self._expression()
+            self._expect(")")
+            return inner
+        if token.text == "[":
+            return self._list(token)
+        if token.text == "{":
+            return self._map(token)
+        if token.text == "." and self._token.kind == "ident":
+            return self._primary()
+        self._next -= 1
+        raise self._unexpected(" expecting an expression")
+
+    def _list(self, token: _Token) -> Expr:
+        items: list[tuple[Expr, bool]] = []
+        while self._accept("]") is None:
+            if items:
+                self._expect(",")
+                if self._accept("]") is not None:
+                    break
+            optional = self._accept("?") is not None
+            items.append((self._expression(), optional))
+        return ListLiteral(token.at, items)
+
+    def _map(self, token: _Token) -> Expr:
+        entries: list[tuple[Expr, Expr, bool]] = []
+        while self._accept("}") is None:
+            if entries:
+                self._expect(",")
+                if self._accept("}") is not None:
+                    break
+            optional = self._accept("?") is not None
+            key = self._expression()
+            self._expect(":")
+            entries.append((key, self._expression(), optional))
+        return MapLiteral(token.at, entries)
+
+    def _number(self, token: _Token, *, negative: bool = False) -> Literal:
+        sign = -1 if negative else 1
+        if token.kind == "double":
+            return Literal(token.at, sign * float(token.text))
+        unsigned = token.text[-1] in "uU"
+        digits = token.text.rstrip("uU")
+        value = sign * int(digits, 16 if digits[:2] in {"0x", "0X"} else 10)
+        fits = 0 <= value < 2**64 if unsigned else -(2**63) <= value < 2**63
+        if not fits:
+            raise CompileError(self._source, [(token.at, f"invalid {'uint' if unsigned else 'int'} literal")])
+        return Literal(token.at, UInt(value) if unsigned else value)
+
+    def _string(self, token: _Token) -> str | bytes:
+        text = token.text
+        prefix = text[: min(at for at in (text.find("'"), text.find('"')) if at >= 0)].lower()
+        text = text[len(prefix) :]
+        text = text[3:-3] if len(text) >= 6 and text[:3] in {"'''", '"""'} else text[1:-1]  # noqa: PLR2004
+        if "r" not in prefix:
+            text = _ESCAPE.sub(lambda matched: self._unescape(matched, token), text)
+        return text.encode() if "b" in prefix else text
+
+    def _unescape(self, matched: re.Match[str], token: _Token) -> str:
+        kind, digits = str(matched.lastgroup), matched[matched.lastgroup or 0]
+        if kind != "c":
+            return chr(int(digits, 8 if kind == "o" else 16))
+        if digits not in _ESCAPES:
+            raise CompileError(self._source, [(token.at, "Syntax error: token recognition error at: " + token.text)])
+        return _ESCAPES[digits]

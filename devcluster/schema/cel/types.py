@@ -1,0 +1,160 @@
+"""The types of expressions, and when one can stand for another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "CIDR",
+    "DOUBLE",
+    "DURATION",
+    "DYN",
+    "FORMAT",
+    "INT",
+    "IP",
+    "NULL",
+    "QUANTITY",
+    "SEMVER",
+    "STRING",
+    "TIMESTAMP",
+    "TYPE",
+    "UINT",
+    "URL",
+    "A",
+    "B",
+    "Field",
+    "Type",
+    "assignable",
+    "join",
+    "list_of",
+    "map_of",
+    "object_of",
+    "optional_of",
+    "substitute",
+    "type_of",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """A field of an object: the key it has there, and its type."""
+
+    key: str
+    type: Type
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Type:
+    """A type; `fields`, of objects, are by the names they have in expressions."""
+
+    name: str
+    params: tuple[Type, ...] = ()
+    fields: Mapping[str, Field] = dataclasses.field(default_factory=dict, compare=False)
+    identity: int = 0
+    """Tells two objects' types apart, whatever their fields."""
+    variable: bool = False
+
+    def __str__(self) -> str:
+        if not self.params:
+            return self.name
+        return f"{self.name}({', '.join(map(str, self.params))})"
+
+
+DYN = Type("dyn")
+NULL = Type("null")
+BOOL = Type("bool")
+INT = Type("int")
+UINT = Type("uint")
+DOUBLE = Type("double")
+STRING = Type("string")
+BYTES = Type("bytes")
+TIMESTAMP = Type("timestamp")
+DURATION = Type("duration")
+TYPE = Type("type")
+URL = Type("kubernetes.URL")
+QUANTITY = Type("kubernetes.Quantity")
+IP = Type("net.IP")
+CIDR = Type("net.CIDR")
+FORMAT = Type("kubernetes.NamedFormat")
+SEMVER = Type("kubernetes.Semver")
+A = Type("A", variable=True)
+B = Type("B", variable=True)
+
+_NULLABLE = frozenset({"timestamp", "duration", "object", URL.name, QUANTITY.name, IP.name, CIDR.name, "optional_type"})
+
+Bindings = dict[str, Type]
+
+
+def list_of(item: Type) -> Type:
+    """`list(item)`."""
+    return Type("list", (item,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """`map(key, value)`."""
+    return Type("map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    """`optional_type(value)`."""
+    return Type("optional_type", (value,))
+
+
+def type_of(value: Type) -> Type:
+    """`type(value)`."""
+    return Type("type", (value,))
+
+
+def object_of(fields: Mapping[str, Field]) -> Type:
+    """A type of its own, with these fields."""
+    return Type("object", fields=fields, identity=id(fields))
+
+
+def assignable(wanted: Type, given: Type, bindings: Bindings) -> bool:
+    """Whether a `given` can be passed where a `wanted` is; type variables are bound on the way."""
+    if wanted.variable:
+        bound = bindings.get(wanted.name)
+        if bound is None or bound == DYN:
+            bindings[wanted.name] = given
+            return True
+        if assignable(bound, given, bindings):
+            return True
+        if assignable(given, bound, bindings):
+            bindings[wanted.name] = given
+            return True
+        return False
+    if given.variable:
+        return True
+    if DYN in {wanted, given}:
+        return True
+    if given == NULL:
+        return wanted == NULL or wanted.name in _NULLABLE
+    if wanted == NULL:
+        return given.name in _NULLABLE
+    if wanted.name != given.name or wanted.identity != given.identity:
+        return False
+    if wanted.name == "type":
+        return True
+    return all(assignable(one, other, bindings) for one, other in zip(wanted.params, given.params, strict=False))
+
+
+def substitute(template: Type, bindings: Bindings) -> Type:
+    """`template` with its variables replaced; an unbound one is `dyn`."""
+    if template.variable:
+        found = bindings.get(template.name, DYN)
+        return DYN if found.variable else found
+    if not template.params:
+        return template
+    return Type(template.name, tuple(substitute(each, bindings) for each in template.params))
+
+
+def join(one: Type, other: Type) -> Type:
+    """The type of what may be either."""
+    if one == other or assignable(one, other, {}):
+        return DYN if other == DYN else one
+    if assignable(other, one, {}):
+        return other
+    return DYN

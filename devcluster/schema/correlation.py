@@ -1,0 +1,71 @@
+"""Which part of what an object was corresponds to a part of what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from devcluster.schema.node import Schema
+
+__all__ = ["MISSING", "find_item", "same", "unchanged"]
+
+
+class _Missing:
+    pass
+
+
+MISSING: Final = _Missing()
+"""Nothing that corresponds, where None would be a value."""
+
+
+def same(one: Any, other: Any) -> bool:
+    """Deep equality that tells `1` from `1.0` and from `true`, which Python does not."""
+    if type(one) is not type(other):
+        return False
+    if type(one) is dict:
+        return len(one) == len(other) and all(name in other and same(each, other[name]) for name, each in one.items())
+    if type(one) is list:
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def find_item(items: Any, item: Any, keys: Sequence[str]) -> Any:
+    """The item of a list-map that has the same keys as `item`; MISSING when there is none."""
+    if type(items) is not list or type(item) is not dict:
+        return MISSING
+    wanted = [item.get(key, MISSING) for key in keys]
+    for each in items:
+        if type(each) is dict and all(same(each.get(key, MISSING), value) for key, value in zip(keys, wanted, strict=True)):
+            return each
+    return MISSING
+
+
+def unchanged(
+    schema: Schema, value: Any, old: Any, spine: Sequence[str | int], *, root_meta: bool = True
+) -> bool:
+    """Whether the value that `spine` leads to, or anything around it, is as it was.
+
+    With `root_meta` the root is a whole object, whose `apiVersion` and `kind` correspond to nothing.
+    """
+    node: Schema | None = schema
+    if same(value, old):
+        return True
+    for depth, step in enumerate(spine):
+        if node is None or (root_meta and depth == 0 and step in {"apiVersion", "kind"}):
+            return False
+        value, old, node = _child(node, value, old, step)
+        if old is MISSING:
+            return False
+        if same(value, old):
+            return True
+    return False
+
+
+def _child(node: Schema, value: Any, old: Any, step: str | int) -> tuple[Any, Any, Schema | None]:
+    if isinstance(step, int):
+        item = value[step]
+        found = find_item(old, item, node.list_map_keys) if node.list_type == "map" else MISSING
+        return item, found, node.items
+    properties: Mapping[str, Schema] = node.properties
+    before = old.get(step, MISSING) if type(old) is dict else MISSING
+    return value[step], before, properties.get(step, node.additional)

@@ -1,0 +1,165 @@
+"""A schema as the rules in it see it: the types of expressions, and the values that JSON writes otherwise."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from typing import Any
+
+from devcluster.schema.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Field,
+    Type,
+    list_of,
+    map_of,
+    object_of,
+)
+from devcluster.schema.cel.values import Duration, MapList, SetList, Timestamp, to_duration, to_timestamp
+from devcluster.schema.node import Schema
+
+__all__ = ["Convert", "compile_conversion", "declare", "escape"]
+
+Convert = Callable[[Any], Any]
+
+_RESERVED = frozenset(
+    "true false null in as break const continue else for function if import let loop package namespace return var "
+    "void while".split()
+)
+_ESCAPABLE = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
+_SPECIAL = re.compile(r"__|[-./]")
+_ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_META = object_of({name: Field(name, STRING) for name in ("name", "generateName")})
+
+
+def escape(name: str) -> str | None:
+    """The name of a property in expressions; None when it cannot be written there."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    if not _ESCAPABLE.fullmatch(name):
+        return None
+    return _SPECIAL.sub(lambda matched: _ESCAPED[matched.group()], name)
+
+
+def declare(schema: Schema, *, root: bool = False) -> Type | None:
+    """The type of a node's values in expressions; None when expressions cannot see them.
+
+    With `root`, the node is a whole object, of which rules may also see apiVersion, kind, and metadata's names.
+    """
+    if schema.int_or_string:
+        return DYN
+    if schema.type == "array":
+        items = declare(schema.items, root=schema.items.embedded) if schema.items is not None else None
+        return list_of(items) if items is not None else None
+    if schema.type == "object":
+        additional = schema.source.get("additionalProperties")
+        if schema.additional is not None and isinstance(additional, dict):
+            values = declare(schema.additional, root=schema.additional.embedded)
+            return map_of(STRING, values) if values is not None else None
+        return _declare_object(schema, root=root)
+    return {
+        "string": _STRINGS.get(schema.format, STRING),
+        "boolean": BOOL,
+        "number": DOUBLE,
+        "integer": INT,
+    }.get(schema.type)
+
+
+_STRINGS = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
+
+
+def _declare_object(schema: Schema, *, root: bool) -> Type:
+    fields: dict[str, Field] = {}
+    for name, each in schema.properties.items():
+        kind, escaped = declare(each, root=each.embedded), escape(name)
+        if kind is not None and escaped is not None:
+            fields[escaped] = Field(name, kind)
+    if root:
+        fields["kind"] = Field("kind", STRING)
+        fields["apiVersion"] = Field("apiVersion", STRING)
+        fields["metadata"] = Field("metadata", _META)
+    return object_of(fields)
+
+
+def compile_conversion(schema: Schema) -> Convert | None:
+    """What turns a node's JSON into the values of expressions; None when they are the same."""
+    if schema.int_or_string:
+        return None
+    if schema.type == "array":
+        return _convert_list(schema)
+    if schema.type == "object":
+        return _convert_object(schema)
+    if schema.type == "number":
+        return lambda value: float(value) if type(value) is int else value
+    return _FORMATS.get(schema.format) if schema.type == "string" else None
+
+
+def _convert_list(schema: Schema) -> Convert | None:
+    inner = compile_conversion(schema.items) if schema.items is not None else None
+    keys, kind = schema.list_map_keys, schema.list_type
+    if inner is None and kind not in {"set", "map"}:
+        return None
+
+    def convert(value: Any) -> Any:
+        if type(value) is not list:
+            return value
+        items = value if inner is None else [inner(each) for each in value]
+        if kind == "set":
+            return SetList(items)
+        return MapList(items, keys) if kind == "map" else items
+
+    return convert
+
+
+def _convert_object(schema: Schema) -> Convert | None:
+    named = {name: inner for name, each in schema.properties.items() if (inner := compile_conversion(each))}
+    values = compile_conversion(schema.additional) if schema.additional is not None else None
+    if not named and values is None:
+        return None
+
+    def convert(value: Any) -> Any:
+        if type(value) is not dict:
+            return value
+        converted = dict(value)
+        for name, each in value.items():
+            inner = named.get(name, values)
+            if inner is not None:
+                converted[name] = inner(each)
+        return converted
+
+    return convert
+
+
+def _timestamp(value: Any) -> Timestamp | Any:
+    if type(value) is not str:
+        return value
+    return to_timestamp(value) or to_timestamp(f"{value}T00:00:00Z") or value
+
+
+def _duration(value: Any) -> Duration | Any:
+    return (to_duration(value) or value) if type(value) is str else value
+
+
+def _bytes(value: Any) -> bytes | Any:
+    if type(value) is not str:
+        return value
+    try:
+        return base64.b64decode(value)
+    except binascii.Error:
+        return value
+
+
+_FORMATS: dict[str, Convert] = {
+    "byte": _bytes,
+    "date": _timestamp,
+    "date-time": _timestamp,
+    "duration": _duration,
+}

@@ -1,0 +1,120 @@
+"""Defaults of custom objects: what is missing is filled in, and a null where none may be is dropped."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from devcluster.schema.node import UNSET, Schema
+
+__all__ = ["compile_defaults", "default", "drop_nulls"]
+
+_SCALARS = (str, int, float, bool)
+
+
+def default(obj: Any, schema: Schema) -> None:
+    """Drop stray nulls from `obj` and fill in the defaults, in place."""
+    drop_nulls(obj, schema)
+    fill = compile_defaults(schema)
+    if fill is not None:
+        fill(obj)
+
+
+def drop_nulls(value: Any, schema: Schema | None) -> None:
+    """Remove the nulls of fields that are not nullable and have no default, in place."""
+    if type(value) is dict:
+        properties = schema.properties if schema is not None else {}
+        additional = schema.additional if schema is not None else None
+        stray: list[str] | None = None
+        for name, each in value.items():
+            if each is None:
+                child = properties.get(name, additional)
+                if child is not None and not child.nullable and child.default is UNSET:
+                    stray = [*(stray or ()), name]
+            elif type(each) is dict or type(each) is list:
+                drop_nulls(each, properties.get(name, additional))
+        for name in stray or ():
+            del value[name]
+    elif type(value) is list:
+        items = schema.items if schema is not None else None
+        for each in value:
+            if type(each) is dict or type(each) is list:
+                drop_nulls(each, items)
+
+
+Fill = Callable[[Any], None]
+
+
+def compile_defaults(schema: Schema) -> Fill | None:
+    """A function that fills in the defaults of `schema` and below, in place; None when there are none."""
+    own = [
+        (name, _maker(each.default), each.nullable)
+        for name, each in schema.properties.items()
+        if each.default is not UNSET
+    ]
+    below = [(name, fill) for name, each in schema.properties.items() if (fill := compile_defaults(each))]
+    values = _compile_values(schema.additional, frozenset(schema.properties))
+    items = _compile_items(schema.items)
+    if not (own or below or values or items):
+        return None
+
+    def fill(value: Any) -> None:
+        if type(value) is dict:
+            for name, make, nullable in own:
+                if name not in value or (value[name] is None and not nullable):
+                    value[name] = make()
+            for name, inner in below:
+                each = value.get(name)
+                if type(each) is dict or type(each) is list:
+                    inner(each)
+            if values is not None:
+                values(value)
+        elif items is not None and type(value) is list:
+            items(value)
+
+    return fill
+
+
+def _compile_values(schema: Schema | None, named: frozenset[str]) -> Callable[[dict[str, Any]], None] | None:
+    if schema is None:
+        return None
+    inner = compile_defaults(schema)
+    make = None if schema.default is UNSET or schema.nullable else _maker(schema.default)
+    if inner is None and make is None:
+        return None
+
+    def fill(value: dict[str, Any]) -> None:
+        for name in value:
+            if name in named:
+                continue
+            if make is not None and value[name] is None:
+                value[name] = make()
+            if inner is not None:
+                inner(value[name])
+
+    return fill
+
+
+def _compile_items(schema: Schema | None) -> Callable[[list[Any]], None] | None:
+    if schema is None:
+        return None
+    inner = compile_defaults(schema)
+    make = None if schema.default is UNSET or schema.nullable else _maker(schema.default)
+    if inner is None and make is None:
+        return None
+
+    def fill(value: list[Any]) -> None:
+        for index, each in enumerate(value):
+            if make is not None and each is None:
+                value[index] = make()
+            if inner is not None:
+                inner(value[index])
+
+    return fill
+
+
+def _maker(value: Any) -> Callable[[], Any]:
+    if isinstance(value, _SCALARS):
+        return lambda: value
+    return lambda: copy.deepcopy(value)

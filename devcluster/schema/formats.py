@@ -1,0 +1,233 @@
+"""The formats of strings that custom objects are checked for; others are ignored."""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import ipaddress
+import re
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+__all__ = ["checker_of", "is_known_format", "parse_duration"]
+
+_HEX = "[0-9a-f]"
+_UUID = f"{_HEX}{{8}}-?{_HEX}{{4}}-?%s{_HEX}{{3}}-?%s{_HEX}{{3}}-?{_HEX}{{12}}"
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+_DATE_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
+_DURATION = re.compile(r"[-+]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_LONG_DURATION = re.compile(r"(\d+)\s*([A-Za-zµ]+)")
+_HOST_LABEL = re.compile(r"[^\W_](?:(?:[^\W_]|-)*[^\W_])?")
+_SHORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONG_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NANOSECONDS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_LONG_UNITS = (
+    ("ns", "nano"),
+    ("us", "µs", "micro"),
+    ("ms", "milli"),
+    ("s", "sec"),
+    ("m", "min"),
+    ("h", "hr", "hour"),
+    ("d", "day"),
+    ("w", "wk", "week"),
+)
+_HOST_MAXIMUM = 255
+_LABEL_MAXIMUM = 63
+_NAME_MAXIMUM = 253
+
+Check = Callable[[str], bool]
+
+
+def checker_of(name: str) -> Check | None:
+    """What tells whether a string has that format; None for a format that is not checked."""
+    return _CHECKS.get(name.replace("-", ""))
+
+
+def is_known_format(name: str, kind: str) -> bool:
+    """Whether the server knows the format `name` of values of the JSON type `kind`."""
+    if kind == "integer":
+        return name in {"int32", "int64"}
+    if kind == "number":
+        return name in {"float", "double"}
+    return kind in {"", "string"} and name.replace("-", "") in _CHECKS
+
+
+def parse_duration(text: str) -> int | None:
+    """Nanoseconds of a duration as Go writes it (`1h2m0.5s`); None when it is none."""
+    if text in {"0", "+0", "-0"}:
+        return 0
+    if not _DURATION.fullmatch(text):
+        return None
+    total = 0
+    for number, unit in _DURATION_PART.findall(text):
+        whole, _, fraction = number.partition(".")
+        scale = _NANOSECONDS[unit]
+        total += int(whole or 0) * scale
+        if fraction:
+            total += int(fraction) * scale // 10 ** len(fraction)
+    return -total if text.startswith("-") else total
+
+
+def _pattern(pattern: str, flags: int = re.ASCII) -> Check:
+    match = re.compile(pattern, flags).fullmatch
+    return lambda text: match(text) is not None
+
+
+def _is_date(text: str) -> bool:
+    matched = _DATE.fullmatch(text)
+    if matched is None:
+        return False
+    try:
+        datetime.date(*map(int, matched.groups()))
+    except ValueError:
+        return matched[1] == "0000"
+    return True
+
+
+def _is_date_time(text: str) -> bool:
+    date, separator, time = text.lower().partition("t")
+    if len(text) < len("0000-00-00t") or not separator or not _is_date(date):
+        return False
+    matched = _DATE_TIME.fullmatch(time)
+    return (
+        matched is not None
+        and int(matched[1]) < 24  # noqa: PLR2004 -- hours of a day
+        and int(matched[2]) < 60  # noqa: PLR2004 -- minutes of an hour
+        and int(matched[3]) < 60  # noqa: PLR2004
+    )
+
+
+def _is_duration(text: str) -> bool:
+    if parse_duration(text) is not None:
+        return True
+    found = _LONG_DURATION.findall(text)
+    if not found:
+        return False
+    return all(
+        any(unit in names or any(len(name) > 2 and unit.startswith(name) for name in names) for names in _LONG_UNITS)  # noqa: PLR2004
+        for _, unit in found
+    )
+
+
+def _is_email(text: str) -> bool:
+    _, address = email.utils.parseaddr(text)
+    local, at, domain = address.rpartition("@")
+    return bool(at and local and domain) and " " not in domain and "@" not in local.strip('"')
+
+
+def _is_hostname(text: str) -> bool:
+    if len(text) > _HOST_MAXIMUM or not text:
+        return False
+    labels = text.split(".")
+    if any(len(label) > _LABEL_MAXIMUM or not _HOST_LABEL.fullmatch(label) for label in labels):
+        return False
+    return len(labels) == 1 or labels[-1].isalpha()
+
+
+def _is_uri(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme and (parts.netloc or parts.path)) or text.startswith("/")
+
+
+def _is_address(version: int) -> Check:
+    def check(text: str) -> bool:
+        if version == 4:  # noqa: PLR2004
+            text = ".".join(part.lstrip("0") or "0" for part in text.split("."))
+        try:
+            return ipaddress.ip_address(text).version == version
+        except ValueError:
+            return False
+
+    return check
+
+
+def _is_cidr(text: str) -> bool:
+    address, slash, length = text.partition("/")
+    if not slash or not length.isdigit():
+        return False
+    try:
+        return int(length) <= ipaddress.ip_address(address).max_prefixlen
+    except ValueError:
+        return False
+
+
+def _is_base64(text: str) -> bool:
+    return len(text) % 4 == 0 and re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", text) is not None
+
+
+def _is_isbn10(text: str) -> bool:
+    digits = re.sub(r"[\s-]+", "", text)
+    if not re.fullmatch(r"\d{9}[\dX]", digits):
+        return False
+    return sum((10 if each == "X" else int(each)) * (10 - at) for at, each in enumerate(digits)) % 11 == 0
+
+
+def _is_isbn13(text: str) -> bool:
+    digits = re.sub(r"[\s-]+", "", text)
+    if not re.fullmatch(r"\d{13}", digits):
+        return False
+    return sum(int(each) * (3 if at % 2 else 1) for at, each in enumerate(digits)) % 10 == 0
+
+
+def _is_credit_card(text: str) -> bool:
+    digits = re.sub(r"\D+", "", text)
+    if not re.fullmatch(
+        r"4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}|3(0[0-5]|[68]\d)\d{11}|(2131|1800|35\d{3})\d{11}",
+        digits,
+    ):
+        return False
+    doubled = [int(each) * (2 if at % 2 else 1) for at, each in enumerate(reversed(digits))]
+    return sum(each - 9 if each > 9 else each for each in doubled) % 10 == 0  # noqa: PLR2004 -- Luhn
+
+
+def _short_name(text: str) -> bool:
+    return len(text) <= _LABEL_MAXIMUM and _SHORT_NAME.fullmatch(text) is not None
+
+
+def _long_name(text: str) -> bool:
+    return len(text) <= _NAME_MAXIMUM and _LONG_NAME.fullmatch(text) is not None
+
+
+_CASELESS = re.ASCII | re.IGNORECASE
+_BYTE = r"(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_CHECKS: dict[str, Check] = {
+    "bsonobjectid": _pattern("[0-9a-fA-F]{24}"),
+    "byte": _is_base64,
+    "cidr": _is_cidr,
+    "creditcard": _is_credit_card,
+    "date": _is_date,
+    "datetime": _is_date_time,
+    "duration": _is_duration,
+    "email": _is_email,
+    "hexcolor": _pattern("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
+    "hostname": _is_hostname,
+    "ipv4": _is_address(4),
+    "ipv6": _is_address(6),
+    "isbn": lambda text: _is_isbn10(text) or _is_isbn13(text),
+    "isbn10": _is_isbn10,
+    "isbn13": _is_isbn13,
+    "k8slongname": _long_name,
+    "k8sshortname": _short_name,
+    "mac": _pattern(r"([0-9a-f]{2}([:-])(([0-9a-f]{2}\2){4}|([0-9a-f]{2}\2){6})[0-9a-f]{2}|([0-9a-f]{4}\.){2,3}[0-9a-f]{4})", _CASELESS),  # noqa: E501
+    "password": lambda _: True,
+    "rgbcolor": _pattern(rf"rgb\(\s*{_BYTE}\s*,\s*{_BYTE}\s*,\s*{_BYTE}\s*\)"),
+    "ssn": _pattern(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "uri": _is_uri,
+    "uuid": _pattern(_UUID % (_HEX, _HEX), _CASELESS),
+    "uuid3": _pattern(_UUID % ("3", _HEX), _CASELESS),
+    "uuid4": _pattern(_UUID % ("4", "[89ab]"), _CASELESS),
+    "uuid5": _pattern(_UUID % ("5", "[89ab]"), _CASELESS),
+}

@@ -1,0 +1,100 @@
+"""Bounds, multiples and ranges of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from devcluster.errors import field_invalid
+
+if TYPE_CHECKING:
+    from devcluster.schema.validation import Check, Problem, Spine
+
+__all__ = ["check_number", "is_whole", "show_float"]
+
+_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_LARGEST_FLOAT32 = 3.4028235677973366e38
+_WHOLE_LIMIT = 2**53 - 1
+
+
+def is_whole(value: float) -> bool:
+    """Whether a JSON number with a fraction or exponent is an integer all the same."""
+    return math.isfinite(value) and value == int(value) and abs(value) <= _WHOLE_LIMIT
+
+
+def show_float(value: float) -> str:
+    """As Go's `%v` prints it: `0.5`, `1e+06`, `3`."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    text = repr(float(value))
+    mantissa, exponent_mark, exponent = text.partition("e")
+    digits = mantissa.replace("-", "").replace(".", "").strip("0") or "0"
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
+    if exponent_mark:
+        magnitude = int(exponent)
+    sign = "-" if value < 0 else ""
+    if value and (magnitude < -4 or magnitude >= max(len(digits), 21)):  # noqa: PLR2004 -- where %v changes form
+        rest = f".{digits[1:]}" if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{rest}e{'-' if magnitude < 0 else '+'}{abs(magnitude):02d}"
+    plain = f"{value:.{max(0, len(digits) - 1 - magnitude)}f}"
+    return plain
+
+
+def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | None:
+    """The check of a node's numbers; None when there is nothing to check."""
+    low, high, factor = source.get("minimum"), source.get("maximum"), source.get("multipleOf")
+    kind = types[0] if len(types) == 1 and types[0] in {"integer", "number"} else ""
+    form = shape if kind else ""
+    fits = _range_of(kind, form)
+    if low is None and high is None and factor is None and fits is None:
+        return None
+    open_low, open_high = bool(source.get("exclusiveMinimum")), bool(source.get("exclusiveMaximum"))
+
+    def check(value: Any, spine: Spine, out: list[Problem]) -> None:
+        if type(value) is not int and type(value) is not float:
+            return
+        if fits is not None and not fits(value):
+            out.append(_out_of_range(spine, kind, form))
+        whole = type(value) is int
+        if factor is not None and not _is_multiple(value, factor):
+            out.append(_bound(spine, value, "should be a multiple of", factor, whole=whole))
+        if high is not None and (value >= high if open_high else value > high):
+            text = "should be less than" if open_high else "should be less than or equal to"
+            out.append(_bound(spine, value, text, high, whole=whole))
+        if low is not None and (value <= low if open_low else value < low):
+            text = "should be greater than" if open_low else "should be greater than or equal to"
+            out.append(_bound(spine, value, text, low, whole=whole))
+
+    return check
+
+
+def _range_of(kind: str, form: str) -> Callable[[float], bool] | None:
+    if kind == "integer":
+        smallest, largest = _RANGES[form or "int64"]
+        return lambda value: smallest <= value <= largest and value == int(value)
+    if form == "float":
+        return lambda value: abs(value) <= _LARGEST_FLOAT32
+    return None
+
+
+def _is_multiple(value: float, factor: float) -> bool:
+    if type(value) is int:
+        return int(factor) > 0 and value % int(factor) == 0
+    return is_whole(1 / factor * value if factor < 1 else value / factor)
+
+
+def _bound(spine: Spine, value: float, text: str, bound: float, *, whole: bool) -> Problem:
+    from devcluster.schema.validation import Problem, path_of  # noqa: PLC0415 -- only for what went wrong
+
+    name = path_of(spine)
+    shown = str(int(bound)) if whole else show_float(bound)
+    return Problem(spine, name, lambda field: field_invalid(field, value, f"{name} in body {text} {shown}"))
+
+
+def _out_of_range(spine: Spine, kind: str, form: str) -> Problem:
+    from devcluster.schema.validation import UNSET_FIELD, Problem, path_of  # noqa: PLC0415
+
+    with_format = f"with format {form}" if form else "(default format)"
+    text = f"Checked value must be of type {kind} {with_format} in {path_of(spine)}"
+    return Problem(spine, "", lambda _: field_invalid(UNSET_FIELD, "", text))

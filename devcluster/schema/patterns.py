@@ -1,0 +1,115 @@
+"""Regular expressions as Go writes them, for Python's `re`."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+__all__ = ["compile_pattern"]
+
+_POSIX = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7F",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1F\x7F",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+_PROPERTIES = {
+    "L": "^\\W\\d_",
+    "Lu": "A-ZÀ-ÖØ-Þ",
+    "Ll": "a-zß-öø-ÿ",
+    "N": "0-9",
+    "Nd": "0-9",
+    "P": r"!-#%-*,-/:;?@\[-\]_{}",
+    "S": r"$+<->^`|~",
+    "Z": r"\s",
+}
+_TOKEN = re.compile(
+    r"(?P<posix>\[:\^?\w+:\])|(?P<property>\\[pP](?:\{\^?\w+\}|\w))|(?P<quote>\\Q.*?(?:\\E|$))|(?P<escape>\\.)"
+    r"|(?P<group>\(\?P?<)|(?P<char>.)",
+    re.DOTALL,
+)
+
+
+@functools.lru_cache(maxsize=4096)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """The pattern, to be used with `search`.
+
+    Raises:
+        ValueError: it is none; with the text for people.
+    """
+    try:
+        return re.compile(_translate(pattern), re.ASCII if pattern.isascii() else 0)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"error parsing regexp: {error}: `{pattern}`") from error
+
+
+def _translate(pattern: str) -> str:
+    out: list[str] = []
+    within = False
+    for token in _TOKEN.finditer(pattern):
+        text = token.group()
+        kind = token.lastgroup
+        if kind == "posix" and within:
+            out.append(_posix(text))
+        elif kind == "posix":  # `[:alpha:]` outside of a class is a class of its own
+            out.append(text)
+        elif kind == "property":
+            out.append(_property(text, within=within))
+        elif kind == "quote":
+            out.append(re.escape(text[2:].removesuffix("\\E")))
+        elif kind == "escape":
+            out.append({"\\z": r"\Z", "\\C": "."}.get(text, text))
+        elif kind == "group":
+            # A named group, but `(?<=` and `(?<!` look behind, which Go has not.
+            following = pattern[token.end() : token.end() + 1]
+            if following in {"=", "!"}:
+                raise re.error("invalid or unsupported Perl syntax")
+            out.append("(?P<")
+        else:
+            if text == "[" and not within:
+                within = True
+                out.append(text)
+                continue
+            if text == "]" and within and out[-1] not in {"[", "[^"}:
+                within = False
+            elif text == "^" and within and out[-1] == "[":
+                out[-1] = "[^"
+                continue
+            elif text == "$" and not within:
+                text = r"\Z" if not re.match(r"\(\?[a-z]*m", pattern) else text
+            elif text == "[" and within:
+                text = r"\["
+            out.append(text)
+    return "".join(out)
+
+
+def _posix(text: str) -> str:
+    name = text[2:-2]
+    if name.startswith("^"):
+        raise re.error(f"invalid character class range: {text}")
+    if name not in _POSIX:
+        raise re.error(f"invalid character class range: {text}")
+    return _POSIX[name]
+
+
+def _property(text: str, *, within: bool) -> str:
+    name = text[2:].strip("{}")
+    negated = (text[1] == "P") != name.startswith("^")
+    members = _PROPERTIES.get(name.removeprefix("^"))
+    if members is None:
+        raise re.error(f"invalid character class range: {text}")
+    if within:
+        return r"\w" if members.startswith("^") else members
+    if members.startswith("^"):
+        return r"[\W\d_]" if negated else r"[^\W\d_]"
+    return f"[^{members}]" if negated else f"[{members}]"

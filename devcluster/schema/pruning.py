@@ -1,0 +1,66 @@
+"""Removal of the fields that a schema does not name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from devcluster.schema.node import Schema
+
+__all__ = ["prune"]
+
+_METADATA = frozenset({"apiVersion", "kind", "metadata"})
+
+
+def prune(obj: Any, schema: Schema, *, root: bool = True) -> list[str]:
+    """Remove unknown fields from `obj`, in place, and return their paths, sorted (`spec.ports[0].nmae`).
+
+    With `root`, and in embedded resources, `apiVersion`, `kind` and `metadata` are left alone.
+    """
+    removed: list[str] = []
+    _prune(obj, schema, "", removed, root)
+    removed.sort()
+    return removed
+
+
+def _prune(value: Any, schema: Schema | None, path: str, removed: list[str], root: bool) -> None:
+    if type(value) is dict:
+        keep = root or (schema is not None and schema.embedded)
+        preserve = schema is not None and schema.preserve_unknown
+        properties = schema.properties if schema is not None else {}
+        additional = schema.additional if schema is not None else None
+        unknown: list[str] = []
+        for name, each in value.items():
+            if keep and name in _METADATA:
+                continue
+            child = properties.get(name, additional)
+            if child is not None:
+                if type(each) is dict or type(each) is list:
+                    _prune(each, child, f"{path}.{name}" if path else name, removed, False)
+            elif not preserve:
+                unknown.append(name)
+        for name in unknown:
+            del value[name]
+            if path or name not in _METADATA:
+                removed.append(f"{path}.{name}" if path else name)
+    elif type(value) is list:
+        if schema is not None and schema.preserve_unknown:
+            _skip(value, schema, path, removed)
+            return
+        items = schema.items if schema is not None else None
+        for index, each in enumerate(value):
+            if type(each) is dict or type(each) is list:
+                _prune(each, items, f"{path}[{index}]", removed, False)
+
+
+def _skip(value: list[Any], schema: Schema, path: str, removed: list[str]) -> None:
+    # Within a list that is preserved, only what its items name is looked into.
+    if schema.items is None:
+        return
+    for index, each in enumerate(value):
+        if type(each) is dict:
+            for name, field in each.items():
+                child = schema.items.properties.get(name, schema.items.additional)
+                if child is not None:
+                    _prune(field, child, f"{path}[{index}].{name}", removed, False)
+        elif type(each) is list:
+            _skip(each, schema.items, f"{path}[{index}]", removed)

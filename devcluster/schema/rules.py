@@ -1,0 +1,255 @@
+"""The rules of a schema (`x-kubernetes-validations`): compiled once, run on each write."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from devcluster.errors import (
+    FieldError,
+    field_duplicate,
+    field_forbidden,
+    field_invalid,
+    field_required,
+)
+from devcluster.schema.cel import CelError, CompileError, Program, compile_expression
+from devcluster.schema.cel.types import BOOL, STRING, Type, optional_of
+from devcluster.schema.cel.values import NONE, Optional
+from devcluster.schema.correlation import MISSING, find_item, same
+from devcluster.schema.declarations import Convert, compile_conversion, declare
+from devcluster.schema.field_path import FieldPathError, resolve_field_path
+from devcluster.schema.node import Schema
+from devcluster.schema.structural import parse
+
+__all__ = ["Rules", "compile_rule", "compile_rules"]
+
+_UNSET_FIELD = "<nil>"
+_MESSAGE_LIMIT = 5 * 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, compiled."""
+
+    program: Program
+    optional_old: bool
+    message: str
+    """What errors say; the rule itself when the definition has no message."""
+    failed: str
+    """The same for a rule that does not hold."""
+    message_program: Program | None
+    reason: str
+    field: str
+    """What is to blame, below the value."""
+
+    @property
+    def transition(self) -> bool:
+        """Whether it looks at what was before."""
+        return "oldSelf" in self.program.uses
+
+
+def compile_rule(source: Mapping[str, Any], kind: Type, schema: Schema) -> Rule:
+    """Compile one of a node's rules.
+
+    Raises:
+        CompileError: it is wrong; the text is what the definition's error says.
+    """
+    optional = bool(source.get("optionalOldSelf"))
+    variables = {"self": kind, "oldSelf": optional_of(kind) if optional else kind}
+    text = source["rule"]
+    program = compile_expression(text, variables)
+    if program.type != BOOL:
+        raise WrongResult("cel expression must evaluate to a bool")
+    message = (source.get("message") or "").strip()
+    expression = source.get("messageExpression")
+    message_program = compile_message(expression, variables) if expression else None
+    field = ""
+    if source.get("fieldPath"):
+        try:
+            field, _ = resolve_field_path(source["fieldPath"], schema)
+        except FieldPathError:
+            field = ""
+    return Rule(
+        program,
+        optional,
+        message or text.strip(),
+        message or f"failed rule: {text.strip()}",
+        message_program,
+        source.get("reason") or "",
+        field,
+    )
+
+
+def compile_message(expression: str, variables: Mapping[str, Type]) -> Program:
+    """Compile a messageExpression.
+
+    Raises:
+        MessageError: it is wrong.
+    """
+    try:
+        program = compile_expression(expression, variables)
+    except CompileError as error:
+        raise MessageError(f"messageExpression compilation failed: {error}") from error
+    if program.type != STRING:
+        raise MessageError("messageExpression must evaluate to a string")
+    return program
+
+
+class WrongResult(Exception):
+    """A rule that is not a condition."""
+
+
+class MessageError(Exception):
+    """A messageExpression that is wrong."""
+
+
+class Rules:
+    """The rules of a node and of what is below it."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        kind: Type,
+        rules: list[Rule],
+        *,
+        root: bool,
+    ) -> None:
+        self.schema = schema
+        self.rules = rules
+        self.properties: dict[str, Rules] = {}
+        self.items: Rules | None = None
+        self.additional: Rules | None = None
+        self.all_of: list[Rules] = []
+        self.kind = kind
+        self._root = root
+        self._convert: Convert | None = compile_conversion(schema) if rules else None
+
+    def validate(self, value: Any, old: Any = None) -> list[FieldError]:
+        """What the rules find wrong with a whole object; `old` is what it was."""
+        errors: list[FieldError] = []
+        self._validate(value, old, "", errors, old is not None and same(value, old))
+        return errors
+
+    def _validate(self, value: Any, old: Any, path: str, errors: list[FieldError], forgive: bool) -> None:  # noqa: FBT001 -- inherited on the way down
+        if value is None:
+            return
+        if self.rules:
+            self._apply(value, old, path, errors, forgive)
+        for each in self.all_of:
+            each._validate(value, old, path, errors, forgive)
+        if type(value) is list:
+            if self.items is not None:
+                keys = self.schema.list_map_keys if self.schema.list_type == "map" else None
+                for index, item in enumerate(value):
+                    before = MISSING if keys is None else find_item(old, item, keys)
+                    self._descend(self.items, item, before, f"{path}[{index}]", errors, forgive)
+        elif type(value) is dict:
+            self._members(value, old, path, errors, forgive)
+
+    def _members(self, value: Any, old: Any, path: str, errors: list[FieldError], forgive: bool) -> None:  # noqa: FBT001
+        known = old if type(old) is dict else {}
+        if self.additional is not None:
+            for name, each in value.items():
+                self._descend(self.additional, each, known.get(name, MISSING), f"{path}[{name}]", errors, forgive)
+        for name, rules in self.properties.items():
+            if name in value:
+                below = f"{path}.{name}" if path else name
+                self._descend(rules, value[name], known.get(name, MISSING), below, errors, forgive)
+
+    def _descend(self, rules: Rules, value: Any, old: Any, path: str, errors: list[FieldError], forgive: bool) -> None:  # noqa: FBT001
+        if old is MISSING:
+            rules._validate(value, None, path, errors, forgive)
+        else:
+            rules._validate(value, old, path, errors, forgive or same(value, old))
+
+    def _apply(self, value: Any, old: Any, path: str, errors: list[FieldError], forgive: bool) -> None:  # noqa: FBT001
+        convert = self._convert
+        env = {"self": value if convert is None else convert(value)}
+        before = old if old is None or convert is None else convert(old)
+        kind = self.schema.type or ("object" if self._root else "")
+        shown = path or _UNSET_FIELD
+        for rule in self.rules:
+            if rule.transition:
+                if old is None and not rule.optional_old:
+                    continue
+                if rule.optional_old:
+                    env["oldSelf"] = NONE if old is None else Optional(before)
+                else:
+                    env["oldSelf"] = before
+            try:
+                if rule.program.run(env) is True:
+                    continue
+            except CelError as error:
+                errors.append(field_invalid(shown, kind, _failure(str(error), rule)))
+                continue
+            except RecursionError:
+                errors.append(field_invalid(shown, kind, _failure("expression too deep", rule)))
+                continue
+            if rule.transition or not forgive:
+                errors.append(_broken(rule, value, kind, path, _message(rule, env)))
+
+
+def _failure(text: str, rule: Rule) -> str:
+    if text.startswith("no such overload"):
+        why = "call arguments did not match a supported operator, function or macro signature for rule"
+        return f"'{text}': {why}: {rule.message}"
+    return f"{text} evaluating rule: {rule.message}"
+
+
+def _message(rule: Rule, env: dict[str, Any]) -> str:
+    if rule.message_program is None:
+        return rule.failed
+    try:
+        text = rule.message_program.run(env)
+    except (CelError, RecursionError, KeyError):
+        return rule.failed
+    if not isinstance(text, str):
+        return rule.failed
+    text = text.strip()
+    usable = text and "\n" not in text and len(text.encode()) <= _MESSAGE_LIMIT
+    return text if usable else rule.failed
+
+
+def _broken(rule: Rule, value: Any, kind: str, path: str, text: str) -> FieldError:
+    field = f"{path}.{rule.field}" if path and rule.field else path or rule.field or _UNSET_FIELD
+    if rule.reason == "FieldValueForbidden":
+        return field_forbidden(field, text)
+    if rule.reason == "FieldValueRequired":
+        return field_required(field, text)
+    whole = kind in {"object", "array"}
+    if rule.reason == "FieldValueDuplicate":
+        return FieldError("FieldValueDuplicate", field, "Duplicate value") if whole else field_duplicate(field, value)
+    if whole:
+        return FieldError("FieldValueInvalid", field, f"Invalid value: {text}")
+    return field_invalid(field, value, text)
+
+
+def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
+    """The rules of a tree that was found to be in order; None when there are none."""
+    kind = declare(schema, root=root)
+    return None if kind is None else _compile(schema, schema, kind, root=root)
+
+
+def _compile(schema: Schema, node: Schema, kind: Type, *, root: bool) -> Rules | None:
+    """`schema` has the rules, `node` the structure: they differ below an `allOf`."""
+    own: list[Rule] = []
+    for each in schema.source.get("x-kubernetes-validations") or ():
+        if (each.get("rule") or "").strip():
+            own.append(compile_rule(each, kind, node))
+    found = Rules(node, kind, own, root=root)
+    for name, each in schema.properties.items():
+        inner = node.properties.get(name)
+        below = declare(inner, root=inner.embedded) if inner is not None else None
+        if inner is not None and below is not None and (rules := _compile(each, inner, below, root=inner.embedded)):
+            found.properties[name] = rules
+    if schema.items is not None and node.items is not None and kind.params:
+        found.items = _compile(schema.items, node.items, kind.params[0], root=node.items.embedded)
+    if schema.additional is not None and node.additional is not None and kind.name == "map":
+        found.additional = _compile(schema.additional, node.additional, kind.params[1], root=node.additional.embedded)
+    for each in schema.source.get("allOf") or ():
+        if rules := _compile(parse(each), node, kind, root=root):
+            found.all_of.append(rules)
+    if not (own or found.properties or found.items or found.additional or found.all_of):
+        return None
+    return found

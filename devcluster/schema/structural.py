@@ -1,0 +1,54 @@
+"""From the JSON schema in a CustomResourceDefinition to the tree of nodes that everything else works with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from devcluster.schema.node import UNSET, Schema
+
+__all__ = ["parse"]
+
+
+def parse(source: Mapping[str, Any], *, metadata: Schema | None = None) -> Schema:
+    """The tree of a version's `openAPIV3Schema`.
+
+    Args:
+        source: The schema as it stands in the definition, already found to be structural.
+        metadata: What is known of ObjectMeta. When given, the root also gets `apiVersion`, `kind` and `metadata`,
+            whatever the definition says of them.
+    """
+    root = _node(source)
+    if metadata is None:
+        return root
+    properties = dict(root.properties)
+    properties["apiVersion"] = Schema(type="string")
+    properties["kind"] = Schema(type="string")
+    properties["metadata"] = metadata
+    return dataclasses.replace(root, properties=properties)
+
+
+def _node(source: Mapping[str, Any]) -> Schema:
+    additional = source.get("additionalProperties")
+    items = source.get("items")
+    embedded = bool(source.get("x-kubernetes-embedded-resource"))
+    return Schema(
+        type=source.get("type", ""),
+        format=source.get("format", ""),
+        properties={name: _node(each) for name, each in (source.get("properties") or {}).items()},
+        items=_node(items) if isinstance(items, Mapping) else None,
+        # `true` and `false` stand for values of which nothing is known, so nothing in them survives pruning.
+        additional=None if additional is None else _node(additional if isinstance(additional, Mapping) else {}),
+        required=tuple(source.get("required") or ()),
+        default=UNSET if source.get("default") is None else source["default"],
+        enum=tuple(source["enum"]) if source.get("enum") else None,
+        nullable=bool(source.get("nullable")),
+        int_or_string=bool(source.get("x-kubernetes-int-or-string")),
+        preserve_unknown=bool(source.get("x-kubernetes-preserve-unknown-fields")),
+        embedded=embedded,
+        list_type=source.get("x-kubernetes-list-type") or "",
+        list_map_keys=tuple(source.get("x-kubernetes-list-map-keys") or ()),
+        map_type=source.get("x-kubernetes-map-type") or "",
+        source=source,
+    )

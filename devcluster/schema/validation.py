@@ -1,0 +1,346 @@
+"""Validation of custom objects against their schema, in the words of the real server.
+
+A schema is compiled to one function per node, so that a valid object costs little. Errors are drawn up only once
+there are any; those of parts that a write did not change are then dropped (ratcheting).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from devcluster.errors import (
+    FieldError,
+    field_invalid,
+    field_required,
+    field_too_long,
+    field_too_many,
+    field_type_invalid,
+    field_unsupported,
+)
+from devcluster.schema.correlation import unchanged
+from devcluster.schema.formats import checker_of, is_known_format
+from devcluster.schema.node import Schema
+from devcluster.schema.numbers import check_number, is_whole
+from devcluster.schema.patterns import compile_pattern
+
+__all__ = ["UNSET_FIELD", "Problem", "Spine", "Validator", "path_of", "validate"]
+
+UNSET_FIELD = "<nil>"
+"""What stands for the field of an error that has none."""
+
+Spine = tuple[str | int, ...]
+"""The keys and indexes that lead to a value."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with the value at `spine`; `name` is the field, in the validator's own notation."""
+
+    spine: Spine
+    name: str
+    make: Callable[[str], FieldError]
+
+
+Check = Callable[[Any, Spine, list[Problem]], None]
+
+
+def validate(obj: Any, schema: Schema, old: Any = None) -> list[FieldError]:
+    """What is wrong with `obj`; `old` is what it was, whose faults are forgiven where nothing changed."""
+    return Validator(schema).validate(obj, old)
+
+
+class Validator:
+    """A compiled schema."""
+
+    def __init__(self, schema: Schema, prefix: str = "") -> None:
+        """`prefix` is the field under which the value stands, for the fields of errors (`status`)."""
+        self._schema = schema
+        self._prefix = prefix
+        self._check = compile_check(schema)
+
+    def validate(self, value: Any, old: Any = None) -> list[FieldError]:
+        """What is wrong with `value`, less what was wrong with `old` already."""
+        problems: list[Problem] = []
+        if self._check is not None:
+            self._check(value, (), problems)
+        if not problems:
+            return []
+        if old is not None:
+            root_meta = not self._prefix
+            problems = [
+                each for each in problems if not unchanged(self._schema, value, old, each.spine, root_meta=root_meta)
+            ]
+        errors: dict[FieldError, None] = {}
+        for each in problems:
+            errors[each.make(self._field(each.name))] = None
+        return list(errors)
+
+    def _field(self, name: str) -> str:
+        if name in {"", "."}:
+            return self._prefix or UNSET_FIELD
+        name = name.removeprefix(".")
+        return f"{self._prefix}.{name}" if self._prefix else name
+
+
+def path_of(spine: Spine) -> str:
+    """`spec.ports[0].name`."""
+    text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in spine)
+    return text.removeprefix(".")
+
+
+def compile_check(schema: Schema) -> Check | None:  # noqa: C901 -- one step for each keyword
+    """The check of a node and what is below it; None when anything goes."""
+    source = schema.source
+    types = ("integer", "string") if schema.int_or_string else (schema.type,) if schema.type else ()
+    shape = _format_of(schema)
+    scalars = [each for each in (_strings(source, shape, types), check_number(source, types, shape)) if each]
+    parts: list[Check] = [
+        each for each in (_alternatives(source), *scalars, _slice(source, schema), _object(source, schema)) if each
+    ]
+    enum = _enum(schema.enum) if schema.enum else None
+    if not (types or shape or parts or enum):
+        return None
+    accepts = _acceptor(types, shape)
+    nullable = schema.nullable
+    named = ",".join(types)
+
+    def check(value: Any, spine: Spine, out: list[Problem]) -> None:
+        if value is None:
+            if types and not nullable:
+                out.append(_wrong_type(spine, named, "null"))
+            if enum is not None:
+                enum(value, spine, out)
+            return
+        if not accepts(value):
+            out.append(_mistyped(value, spine, types, shape))
+        for part in parts:
+            part(value, spine, out)
+        if enum is not None:
+            enum(value, spine, out)
+
+    if parts or enum or types not in {("string",), ("boolean",)} or shape:
+        return check
+    return _plain(str if types == ("string",) else bool, check)
+
+
+def _plain(kind: type, check: Check) -> Check:
+    # Most fields are plain strings and booleans.
+    def quick(value: Any, spine: Spine, out: list[Problem]) -> None:
+        if type(value) is not kind:
+            check(value, spine, out)
+
+    return quick
+
+
+def _format_of(schema: Schema) -> str:
+    kind = "" if schema.int_or_string else schema.type
+    return schema.format if schema.format and is_known_format(schema.format, kind) else ""
+
+
+_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+def _acceptor(types: tuple[str, ...], shape: str) -> Callable[[Any], bool]:
+    numeric = "number" in types or "integer" in types
+
+    def accepts(value: Any) -> bool:
+        kind = _KINDS[type(value)]
+        if kind in types:
+            return True
+        if kind == "integer" and "number" in types:
+            return True
+        if kind == "number" and "integer" in types and is_whole(value):
+            return True
+        if shape and not numeric and kind in {"string", "array"}:
+            return True  # the format decides
+        return not types and not shape
+
+    return accepts
+
+
+def _mistyped(value: Any, spine: Spine, types: tuple[str, ...], shape: str) -> Problem:
+    kind = _KINDS[type(value)]
+    if shape and kind not in {"string", "array"}:
+        actual = {"integer": "int64", "number": "float64"}.get(kind, "")
+        return _wrong_type(spine, shape, actual)
+    return _wrong_type(spine, ",".join(types), kind)
+
+
+def _wrong_type(spine: Spine, wanted: str, actual: str) -> Problem:
+    name = path_of(spine)
+    text = f"{name} in body must be of type {wanted}: {json.dumps(actual, ensure_ascii=False)}"
+    return Problem(spine, name, lambda field: field_type_invalid(field, actual, text))
+
+
+def _problem(spine: Spine, value: Any, text: str) -> Problem:
+    name = path_of(spine)
+    return Problem(spine, name, lambda field: field_invalid(field, value, f"{name} in body {text}"))
+
+
+def _composite(spine: Spine, text: str) -> Problem:
+    shown = f"{json.dumps(path_of(spine), ensure_ascii=False)} {text}"
+    return Problem(spine, "", lambda _: field_invalid(UNSET_FIELD, "", shown))
+
+
+def _enum(values: Sequence[Any]) -> Check:
+    plain = frozenset(each for each in values if isinstance(each, str))
+    shown = [each if isinstance(each, str) else json.dumps(each, separators=(",", ":")) for each in values]
+
+    def check(value: Any, spine: Spine, out: list[Problem]) -> None:
+        if type(value) is str:
+            if value in plain:
+                return
+        elif value is not None and any(type(each) is type(value) and each == value for each in values):
+            return
+        elif type(value) in {int, float} and any(
+            type(each) in {int, float} and each == value for each in values
+        ):
+            return
+        out.append(Problem(spine, path_of(spine), lambda field: field_unsupported(field, value, shown)))
+
+    return check
+
+
+def _strings(source: Any, shape: str, types: tuple[str, ...]) -> Check | None:
+    longest, shortest, pattern = source.get("maxLength"), source.get("minLength"), source.get("pattern")
+    formatted = checker_of(shape) if shape and not {"integer", "number"}.intersection(types) else None
+    if longest is None and shortest is None and not pattern and formatted is None:
+        return None
+    match = compile_pattern(pattern).search if pattern else None
+
+    def check(value: Any, spine: Spine, out: list[Problem]) -> None:
+        if type(value) is not str:
+            return
+        if longest is not None and len(value) > longest:
+            out.append(Problem(spine, path_of(spine), lambda field: field_too_long(field, longest)))
+        elif shortest is not None and len(value) < shortest:
+            out.append(_problem(spine, value, f"should be at least {shortest} chars long"))
+        elif match is not None and not match(value):
+            out.append(_problem(spine, value, f"should match '{pattern}'"))
+        if formatted is not None and not formatted(value):
+            name = path_of(spine)
+            text = f"{name} in body must be of type {shape}: {json.dumps(value, ensure_ascii=False)}"
+            out.append(Problem(spine, name, lambda field: field_type_invalid(field, value, text)))
+
+    return check
+
+
+def _slice(source: Any, schema: Schema) -> Check | None:
+    items = compile_check(schema.items) if schema.items is not None else None
+    fewest, most = source.get("minItems"), source.get("maxItems")
+    unique = source.get("uniqueItems")
+    if items is None and fewest is None and most is None and not unique:
+        return None
+
+    def check(value: Any, spine: Spine, out: list[Problem]) -> None:
+        if type(value) is not list:
+            return
+        if items is not None:
+            for index, each in enumerate(value):
+                items(each, (*spine, index), out)
+        size = len(value)
+        if fewest is not None and size < fewest:
+            out.append(_problem(spine, size, f"should have at least {fewest} items"))
+        if most is not None and size > most:
+            out.append(Problem(spine, path_of(spine), lambda field: field_too_many(field, size, most)))
+        if unique and any(each in value[:index] for index, each in enumerate(value)):
+            out.append(_problem(spine, "", "shouldn't contain duplicates"))
+
+    return check
+
+
+def _object(source: Any, schema: Schema) -> Check | None:
+    named = {name: check for name, each in schema.properties.items() if (check := compile_check(each))}
+    known = frozenset(schema.properties)
+    closed = source.get("additionalProperties") is False
+    values = compile_check(schema.additional) if schema.additional is not None else None
+    required = schema.required
+    fewest, most = source.get("minProperties"), source.get("maxProperties")
+    if not (named or values or required or closed) and fewest is None and most is None:
+        return None
+
+    def check(value: Any, spine: Spine, out: list[Problem]) -> None:
+        if type(value) is not dict:
+            return
+        for name, each in value.items():
+            child = named.get(name)
+            if child is not None:
+                child(each, (*spine, name), out)
+            elif name not in known:
+                if closed:
+                    text = f"{path_of(spine)}.{name} in body is a forbidden property"
+                    out.append(Problem(spine, path_of(spine), _invalid(name, text)))
+                elif values is not None:
+                    values(each, (*spine, name), out)
+        for name in required:
+            if name not in value:
+                out.append(Problem(spine, f"{path_of(spine)}.{name}", field_required))
+        size = len(value)
+        if fewest is not None and size < fewest:
+            out.append(_problem(spine, size, f"should have at least {fewest} properties"))
+        if most is not None and size > most:
+            out.append(Problem(spine, path_of(spine), lambda field: field_too_many(field, size, most)))
+
+    return check
+
+
+def _invalid(value: Any, text: str) -> Callable[[str], FieldError]:
+    return lambda field: field_invalid(field, value, text)
+
+
+def _nested(sources: Sequence[Any]) -> list[Check]:
+    from devcluster.schema.structural import parse  # noqa: PLC0415 -- only schemas with alternatives need it
+
+    return [compile_check(parse(each)) or _anything for each in sources]
+
+
+def _anything(value: Any, spine: Spine, out: list[Problem]) -> None:
+    pass
+
+
+def _alternatives(source: Any) -> Check | None:
+    any_of, one_of = _nested(source.get("anyOf") or ()), _nested(source.get("oneOf") or ())
+    all_of = _nested(source.get("allOf") or ())
+    negated = _nested([source["not"]]) if source.get("not") is not None else []
+    if not (any_of or one_of or all_of or negated):
+        return None
+
+    def check(value: Any, spine: Spine, out: list[Problem]) -> None:
+        if any_of:
+            failed = _failures(any_of, value, spine)
+            if len(failed) == len(any_of):
+                out.append(_composite(spine, "must validate at least one schema (anyOf)"))
+                out.extend(min(failed, key=len))
+        if one_of:
+            failed = _failures(one_of, value, spine)
+            valid = len(one_of) - len(failed)
+            if valid == 0:
+                out.append(_composite(spine, "must validate one and only one schema (oneOf). Found none valid"))
+                out.extend(min(failed, key=len))
+            elif valid > 1:
+                found = f"must validate one and only one schema (oneOf). Found {valid} valid alternatives"
+                out.append(_composite(spine, found))
+        if all_of:
+            failed = _failures(all_of, value, spine)
+            for each in failed:
+                out.extend(each)
+            if failed:
+                none = ". None validated" if len(failed) == len(all_of) else ""
+                out.append(_composite(spine, f"must validate all the schemas (allOf){none}"))
+        if negated and not _failures(negated, value, spine):
+            out.append(_composite(spine, "must not validate the schema (not)"))
+
+    return check
+
+
+def _failures(checks: Sequence[Check], value: Any, spine: Spine) -> list[list[Problem]]:
+    failed = []
+    for each in checks:
+        problems: list[Problem] = []
+        each(value, spine, problems)
+        if problems:
+            failed.append(problems)
+    return failed
