@@ -129,7 +129,7 @@ class Demo:
         assert shown is not None
         news = self._board.see(change.key.plural, shown.decode(), gone=change.new is None)
         if news is not None:
-            self._screen.changed(self._board, news)
+            self._screen.tell(news)
 
 
 def look_further(cluster: DevCluster, manager: ManagerProcess) -> str:

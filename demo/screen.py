@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import time
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group
@@ -21,24 +21,16 @@ EVENTS_SHOWN = 8
 WORKLOADS_SHOWN = 14
 
 
-class Screen(abc.ABC):
+class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
     """Where a person looks."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave what was shown last."""
 
     @abc.abstractmethod
     def say(self, text: str) -> None:
         """Something that stays on the screen."""
 
     @abc.abstractmethod
-    def changed(self, board: Board, news: Entry | Note) -> None:
-        """The board has changed."""
+    def tell(self, news: Entry | Note) -> None:
+        """Something has changed."""
 
     @abc.abstractmethod
     def refresh(self, board: Board, footer: str) -> None:
@@ -56,7 +48,10 @@ class Lines(Screen):
     def say(self, text: str) -> None:
         print(text, flush=True)
 
-    def changed(self, board: Board, news: Entry | Note) -> None:
+    def __exit__(self, *_: object) -> None:
+        """Lines stay as they are."""
+
+    def tell(self, news: Entry | Note) -> None:
         if isinstance(news, Note):
             mark = "!" if news.warning else " "
             print(f"{news.time} {mark} event  {news.about}: {news.reason}: {news.message}", flush=True)
@@ -79,15 +74,13 @@ class View(Screen):
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def say(self, text: str) -> None:
         self._live.console.print(text, highlight=False, markup=False)
 
-    def changed(self, board: Board, news: Entry | Note) -> None:
+    def tell(self, news: Entry | Note) -> None:
         """The next refresh shows it."""
 
     def refresh(self, board: Board, footer: str) -> None:

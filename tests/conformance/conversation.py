@@ -11,7 +11,7 @@ A file holds one conversation for each YAML document:
       accept: application/json    # Accept, if another
       as: somebody                # a user without rights of its own; default: the administrator
       save: {rv: metadata.resourceVersion}   # for {rv} in later steps
-      until: {status.phase: Active}          # ask again until the answer has these values (or `until_status: 404`)
+      until: {status.phase: Active}          # ask again until it says so (or `until_status: 404`)
       unrecorded: true            # only to get somewhere; the answer must be a success
     - open: w                     # start a watch
       request: GET /api/v1/namespaces/{ns}/configmaps?watch=true

@@ -1,6 +1,7 @@
 """The real server's answers, kept in `recorded/`, one file for each file of conversations.
 
-`python -m tests.conformance.recorded [FILE...]` writes them anew, from the control plane of KUBEBUILDER_ASSETS.
+`python -m tests.conformance.recorded [FILE...]` writes them anew, from the real control plane of
+KUBEBUILDER_ASSETS.
 """
 
 from __future__ import annotations
