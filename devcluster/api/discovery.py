@@ -1,0 +1,272 @@
+"""What the server says it serves: `/api`, `/apis` and below, plain and aggregated, `/version`, and `/`."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Resource
+
+__all__ = ["AGGREGATED", "VERSION", "Discovery", "Document"]
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+"""The content type of the aggregated documents, as a client asks for it and as it is answered."""
+
+VERSION = {
+    "major": "1",
+    "minor": "36",
+    "emulationMajor": "1",
+    "emulationMinor": "36",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "35",
+    "gitVersion": "v1.36.3+devcluster",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2026-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "linux/amd64",
+}
+"""What `/version` answers: the Kubernetes version whose behaviour this is."""
+
+_CHANGE = ("get", "patch", "update")
+_CONNECT = ("create", "get")
+_PROXY = ("create", "delete", "get", "patch", "update")
+_SCALE = ("autoscaling", "v1", "Scale")
+_FOREIGN = {
+    "scale": _SCALE,
+    "eviction": ("policy", "v1", "Eviction"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+    "attach": ("", "", "PodAttachOptions"),
+    "binding": ("", "", "Binding"),
+    "exec": ("", "", "PodExecOptions"),
+    "portforward": ("", "", "PodPortForwardOptions"),
+}
+"""The subresources whose objects are of another kind than the resource's: (group, version, kind)."""
+_VERBS = {
+    "attach": _CONNECT,
+    "binding": ("create",),
+    "eviction": ("create",),
+    "exec": _CONNECT,
+    "finalize": ("update",),
+    "log": ("get",),
+    "portforward": _CONNECT,
+    "proxy": _PROXY,
+    "token": ("create",),
+}
+"""Of the subresources that are not read and changed like their resource."""
+_CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_PATHS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Document:
+    """A body, and the entity tag that stays as long as it does."""
+
+    body: bytes
+    etag: str
+
+    @classmethod
+    def of(cls, value: Any) -> Document:
+        """The JSON of `value`."""
+        body = orjson.dumps(value) + b"\n"
+        return cls(body, f'"{hashlib.sha512(body).hexdigest().upper()}"')
+
+
+class Discovery:
+    """The documents, made when they are asked for and kept until the registry changes."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._made: dict[tuple[str, ...], Document | None] = {}
+        self._generation = registry.generation
+
+    def core_versions(self, server_address: str) -> Document:
+        """`/api`; `server_address` is host and port under which clients reach this server."""
+        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
+        versions = self._registry.groups().get("", [])
+        return Document.of(
+            {"kind": "APIVersions", "versions": versions, "serverAddressByClientCIDRs": addresses}
+        )
+
+    def groups(self) -> Document:
+        """`/apis`."""
+        made = self._cached("groups", make=self._make_groups)
+        assert made is not None
+        return made
+
+    def group(self, group: str) -> Document | None:
+        """`/apis/{group}`; None when nothing of it is served."""
+        return self._cached("group", group, make=lambda: self._make_group(group))
+
+    def resources(self, group: str, version: str) -> Document | None:
+        """`/api/v1` and `/apis/{group}/{version}`; None when nothing of it is served."""
+        return self._cached("resources", group, version, make=lambda: self._make_resources(group, version))
+
+    def aggregated(self, *, core: bool) -> Document:
+        """`/api` (`core`) or `/apis` with everything below it, for clients that accept `AGGREGATED`."""
+        made = self._cached(
+            "aggregated", "core" if core else "", make=lambda: self._make_aggregated(core=core)
+        )
+        assert made is not None
+        return made
+
+    def root(self) -> Document:
+        """`/`: the paths there are."""
+        made = self._cached("root", make=self._make_root)
+        assert made is not None
+        return made
+
+    def _cached(self, *key: str, make: Callable[[], Any | None]) -> Document | None:
+        if self._generation != self._registry.generation:
+            self._made.clear()
+            self._generation = self._registry.generation
+        if key not in self._made:
+            value = make()
+            self._made[key] = None if value is None else Document.of(value)
+        return self._made[key]
+
+    def _make_groups(self) -> dict[str, Any]:
+        listed = [_group(name, versions) for name, versions in self._registry.groups().items() if name]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+
+    def _make_group(self, group: str) -> dict[str, Any] | None:
+        versions = self._registry.groups().get(group)
+        if not group or not versions:
+            return None
+        return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
+
+    def _make_resources(self, group: str, version: str) -> dict[str, Any] | None:
+        served = self._served(group, version)
+        if not served:
+            return None
+        entries = [entry for resource in served for entry in self._entries(resource)]
+        group_version = f"{group}/{version}" if group else version
+        head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version}
+        if not group:  # the oldest document of all has never said its own version
+            del head["apiVersion"]
+        return {**head, "resources": entries}
+
+    def _make_aggregated(self, *, core: bool) -> dict[str, Any]:
+        items = []
+        for group, versions in self._registry.groups().items():
+            if bool(group) == core:
+                continue
+            described = [
+                {
+                    "version": version,
+                    "resources": [_aggregated(resource) for resource in self._served(group, version)],
+                    "freshness": "Current",
+                }
+                for version in versions
+            ]
+            items.append({"metadata": {"name": group} if group else {}, "versions": described})
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
+
+    def _make_root(self) -> dict[str, list[str]]:
+        paths = ["/api", "/apis", *_PATHS]
+        for group, versions in self._registry.groups().items():
+            base = f"/apis/{group}" if group else "/api"
+            paths += [base, *(f"{base}/{version}" for version in versions)]
+        return {"paths": sorted(set(paths))}
+
+    def _served(self, group: str, version: str) -> list[Resource]:
+        found = [each for each in self._registry.all() if (each.group, each.version) == (group, version)]
+        return sorted(found, key=lambda each: each.plural)
+
+    def _entries(self, resource: Resource) -> Iterable[dict[str, Any]]:
+        entry: dict[str, Any] = {
+            "name": resource.plural,
+            "singularName": resource.singular,
+            "namespaced": resource.namespaced,
+            "kind": resource.kind,
+            "verbs": _verbs(resource),
+        }
+        _add_names(entry, resource)
+        if "get" in resource.verbs:
+            entry["storageVersionHash"] = self._storage_version_hash(resource)
+        yield entry
+        for subresource in _subresources(resource):
+            group, version, kind = _FOREIGN.get(subresource, ("", "", resource.kind))
+            if subresource == "proxy":
+                kind = f"{resource.kind}ProxyOptions"
+            part: dict[str, Any] = {
+                "name": f"{resource.plural}/{subresource}",
+                "singularName": "",
+                "namespaced": resource.namespaced,
+            }
+            if group:
+                part |= {"group": group, "version": version}
+            yield {**part, "kind": kind, "verbs": _VERBS.get(subresource, _CHANGE)}
+
+    def _storage_version_hash(self, resource: Resource) -> str:
+        group, plural = resource.stored
+        stored = self._registry.find(group, resource.storage_version, plural) or resource
+        text = f"{stored.group}/{stored.storage_version}/{stored.kind}"
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def _group(name: str, versions: list[str]) -> dict[str, Any]:
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _aggregated(resource: Resource) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "resource": resource.plural,
+        "responseKind": _response_kind(resource, "", "", resource.kind),
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": _verbs(resource),
+    }
+    _add_names(entry, resource)
+    if resource.subresources:
+        entry["subresources"] = [_aggregated_part(resource, name) for name in _subresources(resource)]
+    return entry
+
+
+def _aggregated_part(resource: Resource, subresource: str) -> dict[str, Any]:
+    group, version, kind = _FOREIGN.get(subresource, ("", "", resource.kind))
+    if subresource == "proxy":
+        kind = f"{resource.kind}ProxyOptions"
+    return {
+        "subresource": subresource,
+        "responseKind": _response_kind(resource, group, version, kind),
+        "verbs": _VERBS.get(subresource, _CHANGE),
+    }
+
+
+def _response_kind(resource: Resource, group: str, version: str, kind: str) -> dict[str, str]:
+    """Empty group and version stand for the resource's own; custom kinds spell them out."""
+    if resource.custom and not group:
+        group, version = resource.group, resource.version
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _add_names(entry: dict[str, Any], resource: Resource) -> None:
+    if resource.short_names:
+        entry["shortNames"] = resource.short_names
+    if resource.categories:
+        entry["categories"] = resource.categories
+
+
+def _verbs(resource: Resource) -> tuple[str, ...]:
+    if not resource.custom:
+        return resource.verbs
+    return tuple(verb for verb in _CUSTOM_VERBS if verb in resource.verbs)
+
+
+def _subresources(resource: Resource) -> list[str]:
+    """In the order of the real server: by name, but `status` before `scale` for custom kinds."""
+    return sorted(resource.subresources, reverse=resource.custom)
