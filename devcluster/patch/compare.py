@@ -1,4 +1,4 @@
-"""What fields an object has, and which of them differ between two objects: the sets that ownership is kept in."""
+"""What fields an object has, and which of them differ between two objects: what ownership is kept of."""
 
 from __future__ import annotations
 

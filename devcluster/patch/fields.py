@@ -1,20 +1,19 @@
 """Sets of fields, in the very form in which `fieldsV1` keeps them, and the operations on them.
 
-A set is a tree of dicts. A key is a step of a path: `f:name` a field, `k:{"name":"x"}` an item of a list by its
-keys, `v:"x"` an item of a set by its value. A child that is empty is a member; a child with children is one when
-it has the key `.`. The root is never a member. Trees are never changed once made, so they may share branches and be
-stored as they are.
+A set is a tree of dicts. A key is a step of a path: `f:name` a field, `k:{"name":"x"}` an item of a list by
+its keys, `v:"x"` an item of a set by its value. A child that is empty is a member; a child with children is
+one when it has the key `.`. The root is never a member. Trees are never changed once made, so they may share
+branches and be stored as they are.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 
-from devcluster.patch.go_format import quoted
+from devcluster.patch.go_format import go_json, quoted
 
 __all__ = [
     "EMPTY",
@@ -43,8 +42,6 @@ LEAF: Final[Fields] = {}
 MEMBER: Final = "."
 """The key by which a node with children is a member itself."""
 
-_HTML: Final = re.compile("[<>&\u2028\u2029]")
-
 
 def is_member(node: Fields) -> bool:
     """Whether the field of this node is in the set."""
@@ -71,7 +68,7 @@ def union(one: Fields, other: Fields) -> Fields:
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """What is in `one` and not in `other`, each field for itself: a child outlives its parent, and the reverse."""
+    """What is in `one` and not in `other`, each field for itself: children stay without their parent."""
     if not other or not one:
         return one
     rest: Fields = {}
@@ -156,7 +153,7 @@ def of_paths(names: Iterable[str | Sequence[str]]) -> Fields:
 
 
 def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
-    """The members, as messages show them (`.spec.ports[port=80].name`): those of a level before those below."""
+    """The members, as messages show them (`.spec.ports[port=80].name`), those of a level first."""
     steps = [key for key in _sorted(fields) if key != MEMBER]
     for key in steps:
         if is_member(fields[key]):
@@ -179,7 +176,7 @@ def shown(key: str) -> str:
 
 
 def ordered(fields: Fields, *, by_text: bool = False) -> Fields:
-    """The same set with the keys in the order in which the real server writes them; `by_text`: sorted as text."""
+    """The same set with the keys in the order of the real server, or sorted as text (`by_text`)."""
     if not fields:
         return fields
     if len(fields) == 1:
@@ -271,7 +268,4 @@ def _number(value: Any) -> Any:
 
 
 def _json(value: Any) -> str:
-    text = orjson.dumps(value).decode()
-    if _HTML.search(text):
-        text = _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    return text
+    return go_json(orjson.dumps(value).decode())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["format_sharp", "format_v", "kind_name", "quoted", "type_name"]
+__all__ = ["format_sharp", "format_v", "go_json", "quoted", "type_name"]
+
+_HTML: Final = re.compile("[<>&\u2028\u2029]")
 
 
 def quoted(text: str) -> str:
@@ -67,10 +70,6 @@ def type_name(value: Any) -> str:
     return "int64" if isinstance(value, int) else "string"
 
 
-def kind_name(value: Any) -> str:
-    """The kind of such a type: `map`, `slice`, `string`."""
-    if value is None:
-        return "nil"
-    if isinstance(value, dict):
-        return "map"
-    return "slice" if isinstance(value, list) else type_name(value)
+def go_json(text: str) -> str:
+    """JSON text with what Go escapes and others do not."""
+    return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -25,10 +25,8 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
         )
     patched = copy.deepcopy(document)
     for operation in operations:
-        run = _OPERATIONS.get(operation.get("op") or "")
+        run = _OPERATIONS.get(operation.get("op") or "", _unknown)
         try:
-            if run is None:
-                raise _Refused
             patched = run(patched, operation)
         except _Refused:
             # The real server keeps to itself what was wrong.
@@ -39,6 +37,10 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
 
 class _Refused(Exception):
     """The operation cannot be done."""
+
+
+def _unknown(_document: Any, _operation: dict[str, Any]) -> Any:
+    raise _Refused
 
 
 def _add(document: Any, operation: dict[str, Any]) -> Any:
@@ -109,17 +111,14 @@ def _find(document: Any, path: str) -> tuple[Any, str]:
         raise _Refused
     container = document
     for step in steps[1:-1]:
-        if isinstance(container, dict):
-            container = container.get(step)
-        else:
-            container = container[_index(container, step)]
+        container = _child(container, step)
         if not isinstance(container, dict | list):
             raise _Refused
     return container, steps[-1]
 
 
 def _index(items: list[Any], step: str, *, end: int = 0) -> int:
-    """The index that a step means, counted from the end if negative; `end` more than there are items may be."""
+    """The index that a step means, from the end if negative; it may be `end` beyond the items."""
     try:
         index = int(step)
     except ValueError:
@@ -131,10 +130,14 @@ def _index(items: list[Any], step: str, *, end: int = 0) -> int:
 
 
 def _get(document: Any, path: str) -> Any:
-    container, key = _find(document, path)
+    return _child(*_find(document, path))
+
+
+def _child(container: Any, step: str) -> Any:
+    """What a step leads to; None for a field that is not there."""
     if isinstance(container, dict):
-        return container.get(key)
-    return container[_index(container, key)]
+        return container.get(step)
+    return container[_index(container, step)]
 
 
 def _take(document: Any, path: str) -> Any:

@@ -1,14 +1,14 @@
-"""The annotation that `kubectl apply` keeps without the server's help, when `kubectl apply --server-side` follows."""
+"""The annotation of a client-side `kubectl apply`, when a server-side one follows."""
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 import orjson
 
 from devcluster.patch.compare import applied_fields, compare
 from devcluster.patch.fields import EMPTY, Fields, difference
+from devcluster.patch.go_format import go_json
 from devcluster.patch.shape import Untypable, root_shape
 from devcluster.patch.validate import shape_errors
 from devcluster.schema.node import Schema
@@ -21,7 +21,7 @@ Object = dict[str, Any]
 
 
 def owned(live: Object, schema: Schema, api_version: str) -> Fields:
-    """The fields that the annotation names with the value they still have: those kubectl may take without asking."""
+    """The fields that the annotation names and that have that value yet: kubectl may take them unasked."""
     try:
         config = orjson.loads((live["metadata"].get("annotations") or {}).get(ANNOTATION) or "null")
     except orjson.JSONDecodeError:
@@ -51,5 +51,5 @@ def refresh(obj: Object, config: Object) -> None:
         applied["metadata"].pop("annotations")
         if left:
             applied["metadata"]["annotations"] = left
-    text = json.dumps(applied, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = go_json(orjson.dumps(applied, option=orjson.OPT_SORT_KEYS).decode())
     metadata["annotations"] = {**annotations, ANNOTATION: text + "\n"}

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from devcluster.patch.fields import Fields, decode, ordered, union
 
-__all__ = ["ANCIENT", "MAX_UPDATERS", "Identity", "Managed", "encode", "parse", "resets", "squeezed"]
+__all__ = ["Entries", "Identity", "Managed", "encode", "identify", "parse", "resets", "squeezed"]
 
 MAX_UPDATERS: Final = 10
 """How many entries of the operation Update are kept before the oldest are put together."""
@@ -39,7 +39,7 @@ class Identity(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Managed:
-    """One manager's fields, as of `api_version`; `time` is that of its last change, empty when there was none."""
+    """One manager's fields, as of `api_version`; `time` is that of its last change, empty without one."""
 
     identity: Identity
     api_version: str
@@ -63,13 +63,18 @@ def resets(given: Any) -> bool:
     return isinstance(given, list) and (not given or given == [{}])
 
 
-def parse(entries: Sequence[Any] | None) -> Entries:
-    """The entries of an object.
+def parse(entries: Sequence[Any] | None, *, ours: bool = False) -> Entries:
+    """The entries of an object; `ours`: they were written by `encode`, and need no second look.
 
     Raises:
         ValueError: with what the real server says of an entry that makes no sense.
     """
     found: Entries = {}
+    if ours:
+        for entry in entries or ():
+            identity = _identity(entry)
+            found[identity] = Managed(identity, entry["apiVersion"], entry["fieldsV1"], entry.get("time", ""))
+        return found
     for index, entry in enumerate(entries or ()):
         if not isinstance(entry, Mapping):
             raise ValueError(f"managed fields entry {index} is not an object")  # noqa: TRY004 -- bad input
@@ -83,19 +88,14 @@ def parse(entries: Sequence[Any] | None) -> Entries:
             if not fields_type:
                 raise ValueError(f"missing fieldsType in managed fields entry {index}")
             raise ValueError(f"invalid fieldsType {json.dumps(fields_type)} in managed fields entry {index}")
-        identity = Identity(
-            entry.get("manager", ""),
-            operation,
-            "" if operation == "Apply" else api_version,
-            entry.get("subresource", ""),
-        )
+        identity = _identity(entry)
         fields = decode(entry.get("fieldsV1") or {})
         found[identity] = Managed(identity, api_version, fields, entry.get("time") or "")
     return found
 
 
 def encode(entries: Collection[Managed], *, custom: bool) -> list[dict[str, Any]]:
-    """The entries as they stand in an object, in the order of the real server, which sorts all keys of custom kinds."""
+    """The entries as they stand in an object, in their order; custom kinds have all keys sorted as well."""
     written = []
     for entry in sorted(entries, key=_place) if len(entries) > 1 else entries:
         identity = entry.identity
@@ -114,7 +114,7 @@ def encode(entries: Collection[Managed], *, custom: bool) -> list[dict[str, Any]
 
 
 def squeezed(entries: Entries) -> Entries:
-    """The entries with the oldest updates put together, one entry for each version, when there are too many."""
+    """The entries, the oldest updates put together, one entry for each version, when there are too many."""
     updaters = [entry for entry in entries.values() if entry.identity.operation == "Update"]
     excess = len(updaters) - MAX_UPDATERS
     if excess <= 0:
@@ -135,6 +135,12 @@ def squeezed(entries: Entries) -> Entries:
         kept[bucket] = Managed(bucket, version, union(entry.fields, together.fields), entry.time)
         excess -= 1
     return kept
+
+
+def _identity(entry: Mapping[str, Any]) -> Identity:
+    operation = entry["operation"]
+    version = "" if operation == "Apply" else entry["apiVersion"]
+    return Identity(entry.get("manager", ""), operation, version, entry.get("subresource", ""))
 
 
 def _place(entry: Managed) -> tuple[str, str, str, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from devcluster.patch.fields import LEAF, MEMBER, Fields, is_member
@@ -65,44 +66,43 @@ def _merge_lists(live: list[Any], config: list[Any], shape: Shape) -> Any:
     there: dict[str, Any] = {}
     for key, item in zip(live_keys, live, strict=True):
         there[key] = None if key in there else item  # duplicates are not merged with
-    shared = [key for key in config_keys if key in there]
-    merged: list[Any] = []
-    done: set[str] = set()
-    next_shared = 0
-
-    def take(key: str) -> None:
-        done.add(key)
+    merged = []
+    for key, item in _in_order(live, live_keys, config_keys):
+        if key not in wanted:
+            merged.append(item)
+            continue
         value = _merge(there[key], wanted[key], shape.item) if key in there else wanted[key]
         if value is not _GONE:
             merged.append(value)
+    return merged or _GONE
 
-    mine = theirs = 0
-    while mine < len(live) or theirs < len(config):
-        key = live_keys[mine] if mine < len(live) else ""
-        if mine < len(live) and theirs < len(config):
-            if key == config_keys[theirs]:
-                take(key)
+
+def _in_order(live: list[Any], live_keys: list[str], config_keys: list[str]) -> Iterator[tuple[str, Any]]:
+    """The keys of both lists in the order of the result; an item of `live` with each that is only there."""
+    wanted, there = set(config_keys), set(live_keys)
+    shared = [key for key in config_keys if key in there]
+    done: set[str] = set()
+    mine = theirs = turn = 0
+    while mine < len(live) or theirs < len(config_keys):
+        if mine < len(live):
+            key = live_keys[mine]
+            if key not in wanted:
+                yield key, live[mine]
                 mine += 1
-                theirs += 1
-                next_shared += 1
                 continue
-            if key in wanted and next_shared < len(shared) and shared[next_shared] != key:
+            if theirs == len(config_keys) or key == config_keys[theirs]:
+                mine += 1
+            elif turn < len(shared) and shared[turn] != key:
                 mine += 1  # its turn comes with the configuration's order
                 continue
-        if mine < len(live):
-            if key not in wanted:
-                merged.append(live[mine])
+            elif key in done:
                 mine += 1
-                continue
-            if key in done:
-                mine += 1
-        if theirs < len(config):
+        if theirs < len(config_keys):
             key = config_keys[theirs]
-            take(key)
+            done.add(key)
+            yield key, None
             theirs += 1
-            if next_shared < len(shared) and shared[next_shared] == key:
-                next_shared += 1
-    return merged or _GONE
+            turn += turn < len(shared) and shared[turn] == key
 
 
 def without(value: Any, fields: Fields, shape: Shape) -> Any:

@@ -1,4 +1,4 @@
-"""How a schema's nodes merge: the rules of structured-merge-diff for one node, worked out once and kept with it."""
+"""How a schema's nodes merge: the rules of structured-merge-diff, worked out once for each node."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["DEDUCED", "OBJECT_META", "Shape", "Untypable", "is_builtin", "root_s
 
 
 class Untypable(ValueError):
-    """A value that does not have the shape it should; the message is that of the real server, without the path."""
+    """A value without the shape it should have; the message is that of the real server, without the path."""
 
 
 class Shape:
     """One node.
 
-    A value may be a scalar (`scalar` says which: `untyped`, `numeric`, `string`, `boolean`, or nothing), a list or a
-    map, as the node permits; a node without a type permits all three. What lies below an atomic list or map belongs
-    to whoever set the whole.
+    A value may be a scalar (`scalar` says which: `untyped`, `numeric`, `string`, `boolean`, or nothing), a
+    list or a map, as the node permits; a node without a type permits all three. What lies below an atomic list
+    or map belongs to whoever set the whole.
     """
 
     __slots__ = (
@@ -54,7 +54,7 @@ class Shape:
     item: Shape
     """Of a list's items."""
     nothing: dict[str, Any]
-    """The object before anything is set, of a built-in kind: its structs are there, with what Go never omits."""
+    """A built-in object before anything is set: its structs are there, with what Go never omits."""
 
     def __init__(self, schema: Schema, *, preserve: bool = False) -> None:
         """`preserve`: a node above says that unknown fields are kept."""
@@ -272,7 +272,7 @@ OBJECT_META: Final = shape_of(_object_meta())
 
 
 def root_shape(schema: Schema) -> Shape:
-    """The shape of a whole object: custom kinds leave the shape of apiVersion, kind and metadata to the server."""
+    """The shape of a whole object, whose apiVersion, kind and metadata are the same in all kinds."""
     shape: Shape | None = schema.merge_shape
     if shape is None:
         shape = Shape(schema)

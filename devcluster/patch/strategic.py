@@ -1,4 +1,4 @@
-"""Strategic merge patches: merge patches in which lists merge by key, with directives for all that cannot say."""
+"""Strategic merge patches: merge patches that merge lists by key, and have directives."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def position(items: Items, key: str, value: Any) -> int | None:
 
 
 def apply_item_directives(original: Items, patch: Items, key: str) -> tuple[Items, Items]:
-    """The two lists after the items of the patch that say what to do (`$patch`) have been heeded and dropped."""
+    """The two lists once the items of the patch that say what to do (`$patch`) are heeded and dropped."""
     plain: Items = []
     original = list(original)
     replace = False
@@ -110,9 +110,8 @@ def check_order(patch: Items, order: Items, key: str) -> None:
             done += 1
         at += 1
     if done < len(wanted) and at >= len(order):
-        raise BadPatch(
-            f"The order in patch list:\n{format_v(patch)}\n doesn't match $setElementOrder list:\n{format_v(order)}\n"
-        )
+        said = f"$setElementOrder list:\n{format_v(order)}\n"
+        raise BadPatch(f"The order in patch list:\n{format_v(patch)}\n doesn't match {said}")
 
 
 def in_order(merged: Items, order: Items, original: Items, patch: Items, key: str) -> Items:

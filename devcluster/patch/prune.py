@@ -1,0 +1,70 @@
+"""What goes from an object when its applier no longer names it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from devcluster.patch.compare import all_fields
+from devcluster.patch.fields import EMPTY, Fields, difference, intersection, union
+from devcluster.patch.managed_fields import Entries, Managed
+from devcluster.patch.merge import named_too, without
+from devcluster.patch.shape import Shape, root_shape
+from devcluster.patch.write import Write
+from devcluster.schema.node import Schema
+
+__all__ = ["pruned"]
+
+Object = dict[str, Any]
+
+
+def pruned(merged: Object, entries: Entries, last: Managed, write: Write) -> Object:
+    """The merged object without what its applier named the last time and nobody names now."""
+    at = write.at(merged, last.api_version)
+    if at is None:
+        return merged
+    there, schema = at
+    shape = root_shape(schema)
+    owned: dict[str, Fields] = {}
+    for entry in entries.values():
+        owned[entry.api_version] = union(owned.get(entry.api_version, EMPTY), entry.fields)
+    if len(owned) == 1 and not difference(last.fields, owned.get(last.api_version, EMPTY)):
+        return merged
+    full = there
+    rest = without(there, named_too(last.fields, shape), shape) or {}
+    first = {last.api_version: owned.pop(last.api_version)} if last.api_version in owned else {}
+    current = last.api_version
+    for version, fields in {**first, **owned}.items():
+        there_full, there_pruned = (
+            _moved(full, current, version, write),
+            _moved(rest, current, version, write),
+        )
+        if there_full is None or there_pruned is None:
+            continue
+        (full, schema), (rest, _) = there_full, there_pruned
+        current = version
+        rest = _kept(full, rest, fields, root_shape(schema))
+    back = _moved(rest, current, last.api_version, write)
+    if back is None:
+        return merged
+    gone = difference(
+        named_too(all_fields(there, shape), shape), named_too(all_fields(back[0], shape), shape)
+    )
+    removed = intersection(gone, named_too(last.fields, shape))
+    result = without(there, removed, shape) or {}
+    home = _moved(result, last.api_version, write.api_version, write)
+    return home[0] if home is not None else merged
+
+
+def _moved(obj: Object, current: str, version: str, write: Write) -> tuple[Object, Schema] | None:
+    """An object of one version as of another, which may be the same."""
+    if version == current == write.api_version:
+        return obj, write.schema
+    return write.convert(obj, version) if write.convert is not None else None
+
+
+def _kept(full: Object, pruned: Object, owned: Fields, shape: Shape) -> Object:
+    """The pruned object with what somebody owns put back."""
+    there = named_too(all_fields(full, shape), shape)
+    left = named_too(all_fields(pruned, shape), shape)
+    kept: Object = without(full, difference(there, union(left, named_too(owned, shape))), shape) or {}
+    return kept

@@ -1,0 +1,35 @@
+"""What the steps of field management need to know of the request."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from devcluster.patch.fields import Fields
+from devcluster.schema.node import Schema
+
+__all__ = ["Convert", "Write"]
+
+Object = dict[str, Any]
+
+Convert = Callable[[Object, str], tuple[Object, Schema] | None]
+"""An object in another version of its kind (`apiVersion`), with the schema of that version; None for a version
+that is not served."""
+
+
+@dataclasses.dataclass(slots=True)
+class Write:
+    """One write of an object; `reset` are the fields that it cannot change."""
+
+    schema: Schema
+    api_version: str
+    now: str
+    reset: Fields
+    convert: Convert | None
+
+    def at(self, obj: Object, api_version: str) -> tuple[Object, Schema] | None:
+        """The object, which is of the request's version, as of another; None if there is no such version."""
+        if api_version == self.api_version:
+            return obj, self.schema
+        return self.convert(obj, api_version) if self.convert is not None else None
