@@ -17,7 +17,7 @@ __all__ = ["DevCluster"]
 
 
 def __getattr__(name: str) -> Any:
-    # Who wants a part of it, such as the command line to say what is wrong with a flag, need not load the whole.
+    # Who wants a part only, such as the command line to say that a flag is wrong, need not load the whole.
     if name == "DevCluster":
         from devcluster.cluster import DevCluster  # noqa: PLC0415
 

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     # Whatever else can go wrong is told in one line: who wants a traceback works in Python.
     from devcluster.local_files import ForeignFile  # noqa: PLC0415 -- after the flags are known to be right
-    from devcluster.storage import JournalFailed  # noqa: PLC0415
+    from devcluster.storage.errors import JournalFailed  # noqa: PLC0415
 
     try:
         _run(options)
@@ -65,13 +65,13 @@ def _parser() -> argparse.ArgumentParser:
         "--kubeconfig",
         type=Path,
         metavar="FILE",
-        help="where to write the administrator's kubeconfig (default: a temporary file, or one beside --data)",
+        help="where to write the administrator's kubeconfig (default: a temporary file, or one in FILE.files)",
     )
     up.add_argument(
         "--data",
         type=Path,
         metavar="FILE",
-        help="keep the objects in this file, and keys and tokens in FILE.files, so that they survive a restart",
+        help="keep the objects in this file, keys and tokens in FILE.files, so that they survive a restart",
     )
     up.add_argument(
         "--no-controllers", action="store_true", help="the API server only: no workload comes to life"

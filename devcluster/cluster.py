@@ -34,8 +34,8 @@ class DevCluster:
         async with DevCluster() as cluster:
             print(cluster.kubeconfig_path)
 
-    `store`, `registry`, `server` and `client` are its parts, for those who work within the process; `faults` makes
-    things go wrong.
+    `store`, `registry`, `server` and `client` are its parts, for those who work within the process; `faults`
+    makes things go wrong.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class DevCluster:
 
         Args:
             address: Where to listen; whoever reaches it may try tokens.
-            port: The port; 0 for one that is free, None for none: it is called in process (`handle`, `client`).
+            port: The port; 0 for one that is free, None for none: only calls in process (`handle`, `client`).
             data: A file in which the objects outlive the process; keys and tokens are kept beside it.
-            kubeconfig: Where to write the administrator's kubeconfig; by default a file that goes with the cluster,
-                or stays beside the data file.
+            kubeconfig: Where to write the administrator's kubeconfig; by default a file that goes with the
+                cluster, or stays beside the data file.
             controllers: Whether workloads are brought to life.
             pod_ready_delay: Seconds from a pod's being scheduled to its being ready.
             history: How many changes watches and lists can go back.

@@ -1,4 +1,4 @@
-"""What a cluster keeps on disk beside its objects: keys, certificates, the admin's token, kubeconfig files."""
+"""What a cluster keeps on disk beside its objects: keys, certificates, tokens, kubeconfig files."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ForeignFile(Exception):
 class LocalFiles:
     """A directory that only its owner can read.
 
-    Beside a data file (`<data>.files`) it is kept, so that kubeconfigs and tokens outlive a restart as the objects
-    do; without one it is temporary, and gone after `close`.
+    Beside a data file (`<data>.files`) it is kept, so that kubeconfigs and tokens outlive a restart as the
+    objects do; without one it is temporary, and gone after `close`.
     """
 
     def __init__(self, data: Path | None) -> None:

@@ -1,0 +1,3 @@
+"""Who asks, and what they may do."""
+
+from __future__ import annotations

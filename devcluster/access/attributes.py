@@ -22,8 +22,8 @@ _NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
 class Attributes:
     """One action: on a resource, or, with a `path`, on a part of the server that is none.
 
-    `verb` is `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or whatever a role may
-    say; for a path it is the HTTP method in lower case.
+    `verb` is `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or whatever a
+    role may say; for a path it is the HTTP method in lower case.
     """
 
     verb: str

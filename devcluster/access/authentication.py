@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from devcluster.access.impersonation import impersonate
@@ -9,6 +10,7 @@ from devcluster.api.exchange import ApiRequest, User
 from devcluster.errors import unauthorized
 
 if TYPE_CHECKING:
+    from devcluster.access.attributes import Attributes
     from devcluster.access.rbac import RbacAuthorizer
     from devcluster.access.tokens import ServiceAccountTokens
 
@@ -20,13 +22,18 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Authenticator:
-    """Knows the users by their tokens, and trusts certificates of the cluster's authority, which TLS verified."""
+    """Knows users by their tokens, and trusts certificates of the cluster's authority, which TLS verified."""
 
     def __init__(
-        self, authorizer: RbacAuthorizer, service_accounts: ServiceAccountTokens | None = None
+        self,
+        authorizer: RbacAuthorizer,
+        service_accounts: ServiceAccountTokens | None = None,
+        action_of: Callable[[ApiRequest], Attributes] | None = None,
     ) -> None:
+        """`action_of` tells what a request is for, for the text of a refusal."""
         self._authorizer = authorizer
         self._service_accounts = service_accounts
+        self._action_of = action_of
         self._users: dict[str, User] = {}
 
     def add(self, token: str, user: User) -> None:
@@ -44,7 +51,8 @@ class Authenticator:
         user = self._requester(request)
         for name in request.headers:
             if name.startswith("impersonate-"):
-                return impersonate(user, request.headers, self._authorizer)
+                action = self._action_of(request) if self._action_of else None
+                return impersonate(user, request.headers, self._authorizer, action)
         return user
 
     def user_of(self, token: str) -> User | None:

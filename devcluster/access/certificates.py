@@ -1,4 +1,4 @@
-"""A certificate authority of the cluster's own: for its address, and for users who come with a certificate."""
+"""A certificate authority of the cluster's own, for its address and for users."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ class Authority:
         """
         from cryptography import x509  # noqa: PLC0415
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+        from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
 
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
@@ -84,7 +85,7 @@ class Authority:
         builder = _builder(subject, self._certificate.subject, key)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(signs=False), critical=True)
-        purpose = x509.ExtendedKeyUsageOID.SERVER_AUTH if hosts else x509.ExtendedKeyUsageOID.CLIENT_AUTH
+        purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
         builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = builder.add_extension(issuer, critical=False)

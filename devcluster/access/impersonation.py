@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -21,14 +22,17 @@ _AUTHENTICATED = "system:authenticated"
 _UNAUTHENTICATED = "system:unauthenticated"
 
 
-def impersonate(requester: User, headers: Mapping[str, str], authorizer: RbacAuthorizer) -> User:
+def impersonate(
+    requester: User, headers: Mapping[str, str], authorizer: RbacAuthorizer, action: Attributes | None = None
+) -> User:
     """The user that the Impersonate headers describe.
 
-    Values of one header are separated by line breaks.
+    Values of one header are separated by line breaks. `action` is what the request is for, which the server
+    names when it refuses.
 
     Raises:
-        StatusError: 403 when the requester may not be that user, or be in one of the groups; 400 when the headers
-            name no user.
+        StatusError: 403 when the requester may not be that user, or be in one of the groups; 400 when the
+            headers name no user.
     """
     name = headers.get("impersonate-user", "").split("\n")[0]
     uid = headers.get("impersonate-uid", "").split("\n")[0]
@@ -46,6 +50,10 @@ def impersonate(requester: User, headers: Mapping[str, str], authorizer: RbacAut
     for attributes in _needed(wanted):
         decision = authorizer.authorize(requester, attributes)
         if not decision.allowed:
+            mode = _constrained_mode(wanted)
+            if mode and action is not None:
+                attributes = dataclasses.replace(action, verb=f"impersonate-on:{mode}:{action.verb}")
+                decision = authorizer.authorize(requester, attributes)
             raise refusal(requester, attributes, decision)
     return User(name, _effective_groups(name, groups), uid, extra)
 
@@ -74,6 +82,19 @@ def _needed(wanted: User) -> Iterator[Attributes]:
                 subresource=key,
                 name=value,
             )
+
+
+def _constrained_mode(wanted: User) -> str:
+    """The mode that the real server tries before plain impersonation, and tells of; roles for it do not count here.
+
+    Empty when none fits.
+    """
+    by_name_only = not (wanted.groups or wanted.uid or wanted.extra)
+    if wanted.name.startswith("system:node:"):
+        return "arbitrary-node" if by_name_only else ""
+    if wanted.name.startswith(_ACCOUNT):
+        return "serviceaccount" if by_name_only else ""
+    return "user-info"
 
 
 def _effective_groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:

@@ -64,16 +64,13 @@ class RbacAuthorizer:
         for rule, source in grants.rules:
             if rule.allows(wanted):
                 return Decision(allowed=True, reason=f"RBAC: allowed by {source}")
-        return Decision(allowed=False, reason=_problems(grants.problems))
+        problems = _joined(grants.problems)
+        return Decision(allowed=False, reason=f"RBAC: {problems}" if problems else "")
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
         """Everything `user` may do there and in the whole cluster; and what could not be found out."""
-        rules: list[Rule] = []
-        if _ALMIGHTY in user.groups:
-            rules = [Rule(verbs=("*",), groups=("*",), resources=("*",)), Rule(verbs=("*",), paths=("*",))]
         grants = self._grants_of(user, namespace)
-        rules += [rule for rule, _ in grants.rules]
-        return rules, _problems(grants.problems).removeprefix("RBAC: ")
+        return [rule for rule, _ in grants.rules], _joined(grants.problems)
 
     def _forget(self, change: Change) -> None:
         stored = change.new or change.old
@@ -159,7 +156,5 @@ def _described(subject: dict[str, Any], namespace: str) -> str:
     return f"{subject['kind']} {quoted(name)}"
 
 
-def _problems(problems: tuple[str, ...]) -> str:
-    if not problems:
-        return ""
-    return "RBAC: " + (problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+def _joined(problems: tuple[str, ...]) -> str:
+    return f"[{', '.join(problems)}]" if len(problems) > 1 else "".join(problems)

@@ -49,7 +49,7 @@ class HttpFront:
         self._rng = rng or random.Random()
         self._streams: set[asyncio.Task[Any]] = set()
         self._listener: asyncio.Server | None = None
-        self._connections: web.Server[web.BaseRequest] | None = None
+        self._connections: web.Server | None = None
         self._stopping = False
 
     async def start(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
@@ -107,7 +107,7 @@ class HttpFront:
             response = await self._send(request, headers, answer)
         except ConnectionCut:
             if request.transport is not None:
-                request.transport.abort()  # type: ignore[attr-defined] # every transport over a socket has it
+                request.transport.abort()
             raise ConnectionAbortedError from None
         if "upgrade" in headers:
             # What follows such a request was meant for the other protocol.
@@ -132,7 +132,7 @@ class HttpFront:
             return ApiResponse.failure(error)
         except ConnectionCut:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the client gets an answer
             _log.exception("%s %s failed", request.method, path)
             return ApiResponse.failure(internal_error(f"{type(error).__name__}: {error}"))
 
@@ -174,7 +174,7 @@ class HttpFront:
             raise
         except ConnectionError:
             pass  # the client went away while a chunk was on its way
-        except Exception:
+        except Exception:  # noqa: BLE001 -- the same, of a stream
             # The status line is out, so all that can still be said is that the answer is not complete.
             _log.exception("%s failed in the middle of its stream", request.raw_path)
             raise ConnectionCut from None

@@ -16,8 +16,8 @@ _MOST_PARAMETERS = 1000
 def lower_headers(headers: CIMultiDictProxy[str]) -> dict[str, str]:
     """Headers by their name in lower case.
 
-    Several of one name are joined by commas, as HTTP has it; those of impersonation, whose values may have commas
-    of their own, by line breaks.
+    Several of one name are joined by commas, as HTTP has it; those of impersonation, whose values may have
+    commas of their own, by line breaks.
     """
     result: dict[str, str] = {}
     for name, value in headers.items():

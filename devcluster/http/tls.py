@@ -11,8 +11,8 @@ __all__ = ["server_context"]
 def server_context(identity: tuple[Path, Path], authority: Path) -> ssl.SSLContext:
     """A context with the server's certificate and key; clients may show a certificate of `authority`.
 
-    One that another authority signed fails the handshake, where the real server answers 401. HTTP/1.1 is all that
-    is offered, and clients that would like HTTP/2 settle for it.
+    One that another authority signed fails the handshake, where the real server answers 401. HTTP/1.1 is all
+    that is offered, and clients that would like HTTP/2 settle for it.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -1,0 +1,108 @@
+"""JSON Web Tokens, signed with ES256."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+__all__ = ["Signer"]
+
+_WIDTH = 32
+"""Bytes of each of the two numbers that an ES256 signature consists of."""
+
+
+class Signer:
+    """Signs and checks with one key, which is made, or read, when first needed."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        """`file`: where the key is kept for the next run; None keeps it in memory."""
+        self._file = file
+        self._key: ec.EllipticCurvePrivateKey | None = None
+        self._head = b""
+
+    def sign(self, claims: dict[str, Any]) -> str:
+        """The token that says so."""
+        from cryptography.hazmat.primitives import hashes  # noqa: PLC0415 -- heavy, and often not needed
+        from cryptography.hazmat.primitives.asymmetric import ec, utils  # noqa: PLC0415
+
+        key = self._loaded()
+        signed = self._head + b"." + _encode(orjson.dumps(claims))
+        r, s = utils.decode_dss_signature(key.sign(signed, ec.ECDSA(hashes.SHA256())))
+        signature = r.to_bytes(_WIDTH, "big") + s.to_bytes(_WIDTH, "big")
+        return (signed + b"." + _encode(signature)).decode()
+
+    def verify(self, token: str) -> dict[str, Any] | None:
+        """What it says; None unless this key signed it."""
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+        from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec, utils  # noqa: PLC0415
+
+        key = self._loaded()
+        signed, _, last = token.encode("utf-8", "replace").rpartition(b".")
+        head, _, payload = signed.partition(b".")
+        try:
+            signature = _decode(last)
+            if head != self._head or len(signature) != 2 * _WIDTH:
+                return None
+            r, s = int.from_bytes(signature[:_WIDTH], "big"), int.from_bytes(signature[_WIDTH:], "big")
+            key.public_key().verify(utils.encode_dss_signature(r, s), signed, ec.ECDSA(hashes.SHA256()))
+            claims: dict[str, Any] = orjson.loads(_decode(payload))
+        except (InvalidSignature, ValueError):
+            return None
+        return claims
+
+    def _loaded(self) -> ec.EllipticCurvePrivateKey:
+        if self._key is None:
+            from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+
+            self._key = key = self._read() or self._make()
+            public = key.public_key().public_bytes(
+                serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+            )
+            identifier = _encode(hashlib.sha256(public).digest()).decode()
+            self._head = _encode(orjson.dumps({"alg": "ES256", "kid": identifier}))
+        return self._key
+
+    def _read(self) -> ec.EllipticCurvePrivateKey | None:
+        if self._file is None or not self._file.exists():
+            return None
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+        key = load_pem_private_key(self._file.read_bytes(), None)
+        return key if isinstance(key, ec.EllipticCurvePrivateKey) else None
+
+    def _make(self) -> ec.EllipticCurvePrivateKey:
+        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        if self._file is not None:
+            self._file.touch(mode=0o600)
+            self._file.write_bytes(
+                key.private_bytes(
+                    serialization.Encoding.PEM,
+                    serialization.PrivateFormat.PKCS8,
+                    serialization.NoEncryption(),
+                )
+            )
+        return key
+
+
+def _encode(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def _decode(text: bytes) -> bytes:
+    try:
+        return base64.b64decode(text + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,187 @@
+"""The kinds that are only ever posted, to ask something: who has this token, and who may do that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from devcluster.access.attributes import Attributes, quoted
+from devcluster.access.tokens import AUDIENCE
+from devcluster.api.exchange import User
+from devcluster.errors import FieldError, bad_request, field_forbidden, field_invalid, invalid
+
+if TYPE_CHECKING:
+    from devcluster.access.authentication import Authenticator
+    from devcluster.access.rbac import RbacAuthorizer
+    from devcluster.access.tokens import ServiceAccountTokens
+    from devcluster.clock import Clock
+
+__all__ = ["AccessReviews"]
+
+Object = dict[str, Any]
+
+_GROUP = "authorization.k8s.io"
+_INVALID_TOKEN = "invalid bearer token"  # noqa: S105 -- what is said of one
+
+
+class AccessReviews:
+    """Answers TokenReview, SelfSubjectReview, the access reviews and SelfSubjectRulesReview."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        authorizer: RbacAuthorizer,
+        tokens: ServiceAccountTokens,
+        clock: Clock,
+    ) -> None:
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._tokens = tokens
+        self._clock = clock
+        self._answers: dict[str, Callable[[Object, User], Object]] = {
+            "TokenReview": self._token,
+            "SelfSubjectReview": self._self,
+            "SubjectAccessReview": self._subject_access,
+            "LocalSubjectAccessReview": self._local_access,
+            "SelfSubjectAccessReview": self._self_access,
+            "SelfSubjectRulesReview": self._rules,
+        }
+
+    async def review(self, kind: str, obj: Object, user: User) -> Object:
+        """The object with its status; `user` is who asks.
+
+        Raises:
+            StatusError: The question makes no sense.
+        """
+        return self._answers[kind](obj, user)
+
+    def _token(self, obj: Object, _user: User) -> Object:
+        spec = obj.get("spec") or {}
+        token = spec.get("token", "")
+        if not token:
+            raise bad_request("token is required for TokenReview in authentication")
+        wanted = spec.get("audiences") or [AUDIENCE]
+        return {**obj, "status": self._about_token(token, wanted)}
+
+    def _about_token(self, token: str, wanted: list[str]) -> Object:
+        claims = self._tokens.claims_of(token)
+        if claims is None:
+            user = self._authenticator.user_of(token)
+            if user is None:
+                return {"user": {}, "error": _INVALID_TOKEN}
+            # Such a token is for whoever takes it.
+            audiences = wanted
+        else:
+            user = self._tokens.user_of(claims)
+            audiences = [each for each in wanted if each in claims["aud"]]
+            if not audiences:
+                meant = " ".join(map(quoted, claims["aud"]))
+                asked = " ".join(map(quoted, wanted))
+                problem = f"token audiences [{meant}] is invalid for the target audiences [{asked}]"
+                return {"user": {}, "error": f"[{_INVALID_TOKEN}, {problem}]"}
+        return {"authenticated": True, "user": _user_info(user), "audiences": audiences}
+
+    def _self(self, obj: Object, user: User) -> Object:
+        metadata = {**obj.get("metadata", {}), "creationTimestamp": self._clock.timestamp()}
+        return {**obj, "metadata": metadata, "status": {"userInfo": _user_info(user)}}
+
+    def _subject_access(self, obj: Object, _user: User) -> Object:
+        spec = obj.get("spec") or {}
+        errors = _check_attributes(spec)
+        if not spec.get("user") and not spec.get("groups"):
+            errors.append(field_invalid("spec.user", "", "at least one of user or group must be specified"))
+        if errors:
+            raise _invalid(errors)
+        return self._decided(obj, _subject(spec))
+
+    def _local_access(self, obj: Object, user: User) -> Object:
+        namespace = (obj.get("metadata") or {}).get("namespace", "")
+        spec = obj.get("spec") or {}
+        wanted = spec.get("resourceAttributes") or {}
+        if wanted.get("namespace", "") != namespace:
+            problem = "must match metadata.namespace"
+            raise _invalid(
+                [field_invalid("spec.resourceAttributes.namespace", wanted.get("namespace", ""), problem)]
+            )
+        if spec.get("nonResourceAttributes"):
+            problem = "disallowed on this kind of request"
+            raise _invalid([field_forbidden("spec.nonResourceAttributes", problem)])
+        return self._subject_access(obj, user)
+
+    def _self_access(self, obj: Object, user: User) -> Object:
+        errors = _check_attributes(obj.get("spec") or {})
+        if errors:
+            raise _invalid(errors)
+        return self._decided(obj, user)
+
+    def _decided(self, obj: Object, user: User) -> Object:
+        decision = self._authorizer.authorize(user, _wanted(obj["spec"]))
+        status: Object = {"allowed": decision.allowed}
+        if decision.reason:
+            status["reason"] = decision.reason
+        return {**obj, "status": status}
+
+    def _rules(self, obj: Object, user: User) -> Object:
+        namespace = (obj.get("spec") or {}).get("namespace", "")
+        if not namespace:
+            raise bad_request("no namespace on request")
+        rules, problem = self._authorizer.rules_of(user, namespace)
+        resources = []
+        paths = []
+        for rule in rules:
+            if rule.resources:
+                each = {
+                    "verbs": list(rule.verbs),
+                    "apiGroups": list(rule.groups),
+                    "resources": list(rule.resources),
+                }
+                resources.append({**each, "resourceNames": list(rule.names)} if rule.names else each)
+            if rule.paths:
+                paths.append({"verbs": list(rule.verbs), "nonResourceURLs": list(rule.paths)})
+        status: Object = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": bool(problem)}
+        if problem:
+            status["evaluationError"] = problem
+        # The answer is about the rules alone: what was asked does not come back.
+        return {**obj, "spec": {}, "status": status}
+
+
+def _subject(spec: Object) -> User:
+    extra = {key.lower(): tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    return User(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
+
+
+def _wanted(spec: Object) -> Attributes:
+    path = spec.get("nonResourceAttributes")
+    if path:
+        return Attributes(verb=path.get("verb", ""), path=path.get("path", ""))
+    given = spec["resourceAttributes"]
+    names = ("verb", "group", "version", "resource", "subresource", "namespace", "name")
+    return Attributes(**{name: given.get(name, "") for name in names})
+
+
+def _check_attributes(spec: Object) -> list[FieldError]:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and path is not None:
+        shown = {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
+        problem = "cannot be specified in combination with resourceAttributes"
+        return [field_invalid("spec.nonResourceAttributes", shown, problem)]
+    if resource is None and path is None:
+        problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        return [field_invalid("spec.resourceAttributes", None, problem)]
+    return []
+
+
+def _invalid(errors: list[FieldError]) -> Exception:
+    # The real server leaves the kind out, too.
+    return invalid(_GROUP, "", "", errors)
+
+
+def _user_info(user: User) -> Object:
+    info: Object = {"username": user.name}
+    if user.uid:
+        info["uid"] = user.uid
+    if user.groups:
+        info["groups"] = list(user.groups)
+    if user.extra:
+        info["extra"] = {key: list(values) for key, values in sorted(user.extra.items())}
+    return info
