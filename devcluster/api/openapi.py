@@ -1,0 +1,149 @@
+"""OpenAPI documents of what is served: version 3 for each group and version, version 2 for all in one.
+
+They are made when they are asked for and kept until something they show changes. Their hashes, which clients
+keep their copies by, are of what goes into them, so that the index is had without making any of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import orjson
+
+from devcluster.api.openapi_paths import paths_of
+from devcluster.api.openapi_schemas import component_of, components, list_component_of, own_components
+from devcluster.api.openapi_v2 import to_v2
+from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Resource
+
+__all__ = ["OpenApi", "OpenApiDocument"]
+
+_INFO = {"title": "Kubernetes", "version": "1.36"}
+_BEARER = {
+    "BearerToken": {
+        "type": "apiKey",
+        "description": "Bearer Token authentication",
+        "name": "authorization",
+        "in": "header",
+    }
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpenApiDocument:
+    """A document as it is sent; `hash` is what the index has for it, and in quotes its entity tag."""
+
+    body: bytes
+    hash: str
+
+
+class OpenApi:
+    """The documents of one registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._generation = -1
+        self._groups: dict[str, list[Resource]] = {}
+        self._hashes: dict[str, str] = {}
+        self._made: dict[str, OpenApiDocument] = {}
+
+    def index(self) -> bytes:
+        """`/openapi/v3`: where the documents are; the address of each has its hash in it."""
+        self._refresh()
+        paths = {
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._hashes[path]}"}
+            for path in sorted(self._groups)
+        }
+        return orjson.dumps({"paths": paths})
+
+    def hash_of(self, path: str) -> str | None:
+        """The hash of the document of `api/v1`, `apis/apps/v1` and so on; None when there is none."""
+        self._refresh()
+        return self._hashes.get(path)
+
+    def document(self, path: str) -> OpenApiDocument | None:
+        """`/openapi/v3/{path}`, `path` as for `hash_of`; None when nothing is served there."""
+        wanted = self.hash_of(path)
+        if wanted is None:
+            return None
+        made = self._made.get(path)
+        if made is None or made.hash != wanted:
+            made = OpenApiDocument(orjson.dumps(_make(self._groups[path])), wanted)
+            self._made[path] = made
+        return made
+
+    def version_2(self) -> OpenApiDocument:
+        """`/openapi/v2`, in JSON."""
+        self._refresh()
+        wanted = _digest("".join(self._hashes.values()).encode())
+        made = self._made.get("v2")
+        if made is None or made.hash != wanted:
+            everything = [resource for path in sorted(self._groups) for resource in self._groups[path]]
+            made = self._made["v2"] = OpenApiDocument(orjson.dumps(to_v2(_make(everything))), wanted)
+        return made
+
+    def _refresh(self) -> None:
+        if self._generation == self._registry.generation:
+            return
+        self._generation = self._registry.generation
+        self._groups = {}
+        for resource in sorted(self._registry.all(), key=lambda each: each.plural):
+            base = f"apis/{resource.group}" if resource.group else "api"
+            self._groups.setdefault(f"{base}/{resource.version}", []).append(resource)
+        self._hashes = {path: _fingerprint(resources) for path, resources in self._groups.items()}
+        self._made = {path: made for path, made in self._made.items() if self._hashes.get(path) == made.hash}
+
+
+def _make(resources: list[Resource]) -> dict[str, Any]:
+    paths = {}
+    custom = {}
+    roots = set()
+    for resource in resources:
+        for path, operations in paths_of(resource):
+            paths[path] = operations
+            roots |= _mentioned(operations)
+        roots |= {component_of(resource), list_component_of(resource)}
+        if resource.custom:
+            custom.update(own_components(resource))
+    return {
+        "openapi": "3.0.0",
+        "info": _INFO,
+        "paths": dict(sorted(paths.items())),
+        "components": {"schemas": components(sorted(roots), custom), "securitySchemes": _BEARER},
+    }
+
+
+def _mentioned(value: Any) -> set[str]:
+    """The components that operations refer to."""
+    if isinstance(value, dict):
+        if isinstance(reference := value.get("$ref"), str):
+            return {reference.rpartition("/")[2]}
+        return set().union(*(_mentioned(item) for item in value.values())) if value else set()
+    if isinstance(value, list):
+        return set().union(*(_mentioned(item) for item in value)) if value else set()
+    return set()
+
+
+def _fingerprint(resources: list[Resource]) -> str:
+    """Changes when anything changes that the document would show."""
+    shown = [
+        (
+            each.group,
+            each.version,
+            each.kind,
+            each.list_kind,
+            each.plural,
+            each.namespaced,
+            each.verbs,
+            each.subresources,
+            dict(each.schema.source) if each.custom else each.schema.openapi_name,
+        )
+        for each in resources
+    ]
+    return _digest(orjson.dumps(shown))
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha512(data).hexdigest().upper()
