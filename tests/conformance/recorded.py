@@ -37,13 +37,20 @@ def main(files: list[str]) -> int:
     conversations = [each for each in load_all() if not files or each.file in files]
     with tempfile.TemporaryDirectory() as folder, EnvtestControlPlane(Path(folder)) as plane:
         answers: dict[str, dict[str, list[Any]]] = {}
+        failed = False
         for conversation in conversations:
             print(conversation.id)
-            answers.setdefault(conversation.file, {})[conversation.name] = play(conversation, plane)
+            try:
+                played = play(conversation, plane)
+            except AssertionError as error:
+                print(f"  not recorded: {error}", file=sys.stderr)
+                failed = True
+                continue
+            answers.setdefault(conversation.file, {})[conversation.name] = played
     FOLDER.mkdir(exist_ok=True)
     for file, recorded in answers.items():
         (FOLDER / f"{file}.json").write_text(_laid_out(recorded))
-    return 0
+    return 1 if failed else 0
 
 
 def _laid_out(recorded: dict[str, list[Any]]) -> str:
