@@ -18,12 +18,15 @@ from devcluster.errors import StatusError
 from devcluster.storage import Change, Stored
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = ["Controller", "Environment", "Handler", "Name", "Routes"]
+__all__ = ["ANYTHING", "Controller", "Environment", "Handler", "Name", "Routes"]
 
 log = logging.getLogger("devcluster.controllers")
 
-Name = tuple[str, str]
-"""(namespace, name)."""
+Name = tuple[str, ...]
+"""What stands in a queue: (namespace, name), as a rule."""
+
+ANYTHING = ("*", "*")
+"""In `routes`: whatever changes."""
 
 Handler = Callable[[Change], None]
 Routes = Mapping[tuple[str, str], Handler]

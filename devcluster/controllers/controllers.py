@@ -11,13 +11,23 @@ from typing import Self
 
 from devcluster.clock import Clock
 from devcluster.controllers.client import Client
-from devcluster.controllers.controller import Controller, Environment, Handler
+from devcluster.controllers.controller import ANYTHING, Controller, Environment, Handler
+from devcluster.controllers.daemon_set import DaemonSetController
 from devcluster.controllers.deployment import DeploymentController
+from devcluster.controllers.disruption import DisruptionController
+from devcluster.controllers.endpoint_slices import EndpointSliceController
+from devcluster.controllers.endpoints import EndpointsController
 from devcluster.controllers.events import EventRecorder
+from devcluster.controllers.garbage import GarbageCollector
+from devcluster.controllers.job import JobController
 from devcluster.controllers.kubelet import Kubelet
+from devcluster.controllers.namespaces import NamespaceController
 from devcluster.controllers.replica_set import ReplicaSetController
 from devcluster.controllers.scheduler import Scheduler
+from devcluster.controllers.service_accounts import ServiceAccountController
+from devcluster.controllers.stateful_set import StatefulSetController
 from devcluster.controllers.view import View
+from devcluster.controllers.volumes import VolumeController
 from devcluster.storage import Change, Store
 
 __all__ = ["Controllers"]
@@ -53,8 +63,17 @@ class Controllers:
             Kubelet(environment, ready_delay=pod_ready_delay),
             DeploymentController(environment),
             ReplicaSetController(environment),
+            StatefulSetController(environment),
+            DaemonSetController(environment),
+            JobController(environment),
+            GarbageCollector(environment),
+            NamespaceController(environment),
+            ServiceAccountController(environment, ca_pem=ca_pem),
+            EndpointsController(environment),
+            EndpointSliceController(environment),
+            VolumeController(environment),
+            DisruptionController(environment),
         ]
-        self._everything: list[Handler] = []
         self._routes: defaultdict[tuple[str, str], list[Handler]] = defaultdict(list)
         for controller in self._controllers:
             for resource, handler in controller.routes().items():
@@ -103,7 +122,7 @@ class Controllers:
         self._dispatch(change)
 
     def _dispatch(self, change: Change) -> None:
-        for handler in self._everything:
+        for handler in self._routes[ANYTHING]:
             handler(change)
         for handler in self._routes.get(change.key[:2], ()):
             handler(change)

@@ -116,9 +116,7 @@ class Kubelet(Controller):
                 if behaviour.container in {"", each["name"]}:
                     image = each.get("image", "")
                     missing = f'Failed to pull image "{image}": not found'
-                    self.events.warning(
-                        pod, "Failed", missing, component="kubelet", container=each["name"]
-                    )
+                    self.events.warning(pod, "Failed", missing, component="kubelet", container=each["name"])
                     self.events.warning(
                         pod, "Failed", "Error: ErrImagePull", component="kubelet", container=each["name"]
                     )

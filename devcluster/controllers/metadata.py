@@ -8,7 +8,15 @@ from devcluster.controllers.client import Object
 from devcluster.errors import qualified
 from devcluster.storage import Key, Stored
 
-__all__ = ["Metadata", "OwnerReference", "controller_of", "key_of", "metadata_of", "owner_reference", "resource_of"]
+__all__ = [
+    "Metadata",
+    "OwnerReference",
+    "controller_of",
+    "key_of",
+    "metadata_of",
+    "owner_reference",
+    "resource_of",
+]
 
 
 class OwnerReference(msgspec.Struct, rename="camel", frozen=True, gc=False):

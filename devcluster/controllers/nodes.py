@@ -60,7 +60,10 @@ def node_object(number: int, now: str) -> Object:
             },
             "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
         },
-        "spec": {"podCIDR": f"10.{FIRST_NETWORK + number}.0.0/16", "podCIDRs": [f"10.{FIRST_NETWORK + number}.0.0/16"]},
+        "spec": {
+            "podCIDR": f"10.{FIRST_NETWORK + number}.0.0/16",
+            "podCIDRs": [f"10.{FIRST_NETWORK + number}.0.0/16"],
+        },
         "status": {
             "capacity": dict(resources),
             "allocatable": dict(resources),

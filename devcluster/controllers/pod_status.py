@@ -154,5 +154,3 @@ def _terminated(exit_code: int, started: str, finished: str) -> Object:
             "finishedAt": finished,
         }
     }
-
-

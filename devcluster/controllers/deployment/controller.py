@@ -192,7 +192,9 @@ class _Rollout:
             return False
         desired = (self._new["metadata"].get("annotations") or {}).get(sizes.DESIRED)
         return (
-            desired == str(wanted) and sizes.size(self._new) == wanted and sizes.available(self._new) == wanted
+            desired == str(wanted)
+            and sizes.size(self._new) == wanted
+            and sizes.available(self._new) == wanted
         )
 
     async def _resize(self, replica_set: Object, size: int, *, always: bool = False) -> bool:

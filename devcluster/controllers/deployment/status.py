@@ -34,7 +34,9 @@ def progressing(status: str, reason: str, message: str, now: str) -> Object:
     return _condition("Progressing", status, reason, message, now)
 
 
-def counted(deployment: Object, new: Object | None, replica_sets: Sequence[Object | None], now: str) -> Object:
+def counted(
+    deployment: Object, new: Object | None, replica_sets: Sequence[Object | None], now: str
+) -> Object:
     """What the ReplicaSets say together, with the Available condition and the other conditions as they were."""
     former = deployment.get("status") or {}
     available = sizes.available(*replica_sets)
@@ -66,7 +68,9 @@ def counted(deployment: Object, new: Object | None, replica_sets: Sequence[Objec
     return status
 
 
-def progress(deployment: Object, new: Object | None, status: Object, now: datetime.datetime, text: str) -> None:
+def progress(
+    deployment: Object, new: Object | None, status: Object, now: datetime.datetime, text: str
+) -> None:
     """Set the Progressing condition in `status`, as `counted` made it; `text` is `now` as it is written."""
     if not has_deadline(deployment):
         status["conditions"] = conditions.without(status["conditions"], "Progressing")
@@ -118,12 +122,9 @@ def with_failures(status: Object, new: Object | None, replica_sets: Sequence[Obj
 def is_complete(deployment: Object, status: Object) -> bool:
     """Whether all pods, and no others, are of the newest revision and available."""
     wanted = sizes.replicas(deployment)
-    return (
-        all(
-            status.get(field, 0) == wanted for field in ("updatedReplicas", "replicas", "availableReplicas")
-        )
-        and status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 1)
-    )
+    return all(
+        status.get(field, 0) == wanted for field in ("updatedReplicas", "replicas", "availableReplicas")
+    ) and status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 1)
 
 
 def seconds_until_deadline(deployment: Object, now: datetime.datetime) -> float | None:

@@ -1,0 +1,243 @@
+"""DaemonSets: a pod on each node that fits."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from devcluster.controllers.claiming import claim_pods
+from devcluster.controllers.client import Object
+from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.controllers.deployment.sizes import scaled
+from devcluster.controllers.nodes import NODES
+from devcluster.controllers.placement import is_eligible
+from devcluster.controllers.pods import is_available, is_ready, pod_from, seconds_until_available
+from devcluster.controllers.revision_history import History
+from devcluster.errors import StatusError
+from devcluster.storage import Change
+
+__all__ = ["DaemonSetController"]
+
+SETS = ("apps", "daemonsets")
+PODS = ("", "pods")
+HASH_LABEL = "controller-revision-hash"
+ALWAYS_TOLERATED = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+
+Placed = Mapping[str, Sequence[Object]]
+"""The pods by the node they are on, or are for."""
+
+
+class DaemonSetController(Controller):
+    """Creates and replaces pods node by node."""
+
+    name = "daemonset-controller"
+    batch_period = 0.002
+
+    def routes(self) -> Routes:
+        """Its own kind, pods and nodes."""
+        return {SETS: self.enqueue, PODS: self._on_pod, NODES: self._on_node}
+
+    async def sync(self, key: Name) -> None:
+        """One DaemonSet."""
+        daemon_set = self.view.get(SETS, *key)
+        if daemon_set is None or daemon_set["metadata"].get("deletionTimestamp"):
+            return
+        history = History(self.client, self.view, daemon_set, hash_label=HASH_LABEL)
+        newest = (await history.update())["metadata"]
+        digest = newest["labels"][HASH_LABEL]
+        placed = _by_node(await claim_pods(self.client, self.view, daemon_set))
+        nodes = [stored.decode() for stored in self.view.select(NODES)]
+        try:
+            if not await self._manage(daemon_set, nodes, placed, digest):
+                await self._replace(daemon_set, nodes, placed, digest)
+        finally:
+            await self._write_status(daemon_set, nodes, placed, digest)
+        hashes = {_hash(pod) for pods in placed.values() for pod in pods}
+        live = {
+            each["metadata"]["name"]
+            for each in history.revisions
+            if each["metadata"]["labels"][HASH_LABEL] in hashes
+        }
+        await history.truncate({newest["name"], *live})
+        min_ready = daemon_set["spec"].get("minReadySeconds", 0)
+        waits = [
+            seconds_until_available(pod, min_ready, self.clock.now())
+            for pods in placed.values()
+            for pod in pods
+        ]
+        pending = [seconds for seconds in waits if seconds is not None and seconds > 0]
+        if pending:
+            self.queue.add_after(key, min(pending))
+
+    async def _manage(self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str) -> bool:
+        """Make pods that are missing, delete those that are too many or at their end; whether there was any."""
+        busy, names = False, {node["metadata"]["name"] for node in nodes}
+        for node in nodes:
+            name = node["metadata"]["name"]
+            pods = placed.get(name, ())
+            failed = [
+                pod for pod in pods if (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}
+            ]
+            surplus = list(pods) if not self._fits(daemon_set, node) else failed
+            for pod in surplus:
+                if not pod["metadata"].get("deletionTimestamp"):
+                    await self._delete(daemon_set, pod)
+                    busy = True
+            if not pods and self._fits(daemon_set, node):
+                await self._create(daemon_set, name, digest)
+                busy = True
+        for name in placed.keys() - names:
+            for pod in placed[name]:
+                if not pod["metadata"].get("deletionTimestamp"):
+                    await self._delete(daemon_set, pod)
+                    busy = True
+        return busy
+
+    async def _replace(
+        self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str
+    ) -> None:
+        """Delete pods of older revisions, as many as may be missing at a time."""
+        strategy = daemon_set["spec"].get("updateStrategy") or {}
+        if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+            return
+        fitting = [node["metadata"]["name"] for node in nodes if self._fits(daemon_set, node)]
+        allowed = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
+        budget = max(scaled(allowed, len(fitting), up=True), 1)
+        candidates = []
+        for name in fitting:
+            pods = placed.get(name, ())
+            outdated = [
+                pod for pod in pods if _hash(pod) != digest and not pod["metadata"].get("deletionTimestamp")
+            ]
+            if any(self._is_available(daemon_set, pod) for pod in pods):
+                candidates += outdated
+            else:
+                budget -= 1
+                for pod in outdated:
+                    await self._delete(daemon_set, pod)
+        for pod in candidates[: max(budget, 0)]:
+            await self._delete(daemon_set, pod)
+
+    async def _create(self, daemon_set: Object, node: str, digest: str) -> None:
+        metadata = daemon_set["metadata"]
+        pod = _pod(daemon_set, node, digest)
+        try:
+            created = await self.client.create("pods", metadata["namespace"], pod)
+        except StatusError as error:
+            message = f"Error creating: {error.message}"
+            self.events.warning(daemon_set, "FailedCreate", message, component=self.name)
+            raise
+        message = f"Created pod: {created['metadata']['name']}"
+        self.events.normal(daemon_set, "SuccessfulCreate", message, component=self.name)
+
+    async def _delete(self, daemon_set: Object, pod: Object) -> None:
+        metadata = pod["metadata"]
+        await self.client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
+        message = f"Deleted pod: {metadata['name']}"
+        self.events.normal(daemon_set, "SuccessfulDelete", message, component=self.name)
+
+    async def _write_status(
+        self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str
+    ) -> None:
+        fitting = {node["metadata"]["name"] for node in nodes if self._fits(daemon_set, node)}
+        first = [_oldest(placed[name]) for name in fitting if placed.get(name)]
+        available = sum(self._is_available(daemon_set, pod) for pod in first)
+        counts = {
+            "updatedNumberScheduled": sum(_hash(pod) == digest for pod in first),
+            "numberAvailable": available,
+            "numberUnavailable": len(fitting) - available,
+        }
+        status: Object = {
+            "currentNumberScheduled": len(first),
+            "numberMisscheduled": sum(
+                bool(placed.get(node["metadata"]["name"])) and node["metadata"]["name"] not in fitting
+                for node in nodes
+            ),
+            "desiredNumberScheduled": len(fitting),
+            "numberReady": sum(map(is_ready, first)),
+            "observedGeneration": daemon_set["metadata"].get("generation", 1),
+            **{name: count for name, count in counts.items() if count},
+        }
+        if status != daemon_set.get("status"):
+            namespace = daemon_set["metadata"]["namespace"]
+            changed = {**daemon_set, "status": status}
+            await self.client.update("daemonsets.apps", namespace, changed, subresource="status")
+
+    def _fits(self, daemon_set: Object, node: Object) -> bool:
+        return is_eligible({"spec": _pod(daemon_set, node["metadata"]["name"], "")["spec"]}, node)
+
+    def _is_available(self, daemon_set: Object, pod: Object) -> bool:
+        if pod["metadata"].get("deletionTimestamp"):
+            return False
+        return is_available(pod, daemon_set["spec"].get("minReadySeconds", 0), self.clock.now())
+
+    def _on_pod(self, change: Change) -> None:
+        self.enqueue_controller("DaemonSet")(change)
+        self.enqueue_selecting(SETS, change)
+
+    def _on_node(self, change: Change) -> None:  # noqa: ARG002 -- whichever it is
+        for stored in self.view.select(SETS):
+            self.queue.add((stored.key.namespace, stored.key.name))
+
+
+def _pod(daemon_set: Object, node: str, digest: str) -> Object:
+    metadata, template = daemon_set["metadata"], daemon_set["spec"]["template"]
+    pod = pod_from(template, daemon_set, prefix=f"{metadata['name']}-")
+    pod["metadata"]["labels"] = {
+        **pod["metadata"].get("labels", {}),
+        HASH_LABEL: digest,
+        "pod-template-generation": (metadata.get("annotations") or {}).get(
+            "deprecated.daemonset.template.generation", "1"
+        ),
+    }
+    spec = pod["spec"]
+    affinity = copy.deepcopy(spec.get("affinity") or {})
+    required = affinity.setdefault("nodeAffinity", {}).setdefault(
+        "requiredDuringSchedulingIgnoredDuringExecution", {"nodeSelectorTerms": [{}]}
+    )
+    for term in required["nodeSelectorTerms"]:
+        term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    spec["affinity"] = affinity
+    spec["tolerations"] = [
+        *(spec.get("tolerations") or ()),
+        *({"key": key, "operator": "Exists", "effect": effect} for key, effect in ALWAYS_TOLERATED),
+    ]
+    return pod
+
+
+def _by_node(pods: Sequence[Object]) -> Placed:
+    placed: defaultdict[str, list[Object]] = defaultdict(list)
+    for pod in pods:
+        placed[_node_of(pod)].append(pod)
+    return placed
+
+
+def _node_of(pod: Object) -> str:
+    """The node it runs on, or that its affinity names."""
+    spec = pod["spec"]
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            if field["key"] == "metadata.name" and field.get("values"):
+                return str(field["values"][0])
+    return ""
+
+
+def _oldest(pods: Sequence[Object]) -> Object:
+    return min(pods, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
+
+
+def _hash(pod: Object) -> str:
+    digest: str = (pod["metadata"].get("labels") or {}).get(HASH_LABEL, "")
+    return digest

@@ -1,0 +1,140 @@
+"""EndpointSlices: the addresses behind a Service, a hundred to a slice."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from typing import Any
+
+from devcluster.controllers.client import Object
+from devcluster.controllers.controller import Name
+from devcluster.controllers.metadata import owner_reference
+from devcluster.controllers.service_targets import (
+    SERVICES,
+    TRIGGER,
+    ServiceFollower,
+    Target,
+    ports_for,
+    targets_of,
+    trigger_time,
+)
+
+__all__ = ["EndpointSliceController"]
+
+SLICES = ("discovery.k8s.io", "endpointslices")
+RESOURCE = "endpointslices.discovery.k8s.io"
+SIZE = 100
+HEADLESS = "service.kubernetes.io/headless"
+
+
+class EndpointSliceController(ServiceFollower):
+    """Keeps the slices of each Service with a selector."""
+
+    name = "endpointslice-controller"
+
+    async def sync(self, key: Name) -> None:
+        """One Service; the slices of one that is gone go as its dependents."""
+        service = self.view.get(SERVICES, *key)
+        if service is None or service["metadata"].get("deletionTimestamp"):
+            return
+        if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
+            return
+        present = self.view.owned(SLICES, service["metadata"]["uid"])
+        present.sort(key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
+        targets = targets_of(self.view, service)
+        order = {uid: place for place, uid in enumerate(_uids(present))}
+        trigger = trigger_time(service, targets, set(order))
+        targets.sort(key=lambda each: order.get(each.pod["metadata"]["uid"], len(order)))
+        labels = {
+            **(service["metadata"].get("labels") or {}),
+            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+            "kubernetes.io/service-name": key[1],
+        }
+        if service["spec"].get("clusterIP") == "None":
+            labels[HEADLESS] = ""
+        for wanted, slice_ in itertools.zip_longest(_contents(service, targets), present):
+            if wanted is None:
+                metadata = slice_["metadata"]
+                await self.client.delete(RESOURCE, key[0], metadata["name"], uid=metadata["uid"])
+            elif slice_ is None:
+                await self._create(service, wanted, labels, trigger)
+            elif _differs(slice_, wanted, labels):
+                slice_ |= wanted
+                slice_["metadata"]["labels"] = labels
+                _set_trigger(slice_["metadata"], trigger)
+                await self.client.update(RESOURCE, key[0], slice_)
+
+    async def _create(self, service: Object, wanted: Object, labels: dict[str, str], trigger: str) -> None:
+        metadata = service["metadata"]
+        new: Object = {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "generateName": f"{metadata['name']}-",
+                "namespace": metadata["namespace"],
+                "labels": labels,
+                "ownerReferences": [owner_reference(service)],
+            },
+            "addressType": "IPv4",
+            **wanted,
+        }
+        _set_trigger(new["metadata"], trigger)
+        await self.client.create(RESOURCE, metadata["namespace"], new)
+
+
+def _contents(service: Object, targets: list[Target]) -> list[Object]:
+    """What the slices should hold; an empty one for a Service without pods."""
+    groups: defaultdict[tuple[Any, ...], list[Target]] = defaultdict(list)
+    for target in targets:
+        groups[tuple(ports_for(service, target.pod))].append(target)
+    contents: list[Object] = []
+    for ports, members in groups.items():
+        listed = [
+            {"name": name, "port": number, "protocol": protocol} | ({"appProtocol": known} if known else {})
+            for name, number, protocol, known in ports
+        ]
+        for start in range(0, len(members), SIZE):
+            part = members[start : start + SIZE]
+            contents.append({"endpoints": [_endpoint(each, service) for each in part], "ports": listed})
+    return contents or [{"endpoints": None, "ports": None}]
+
+
+def _endpoint(target: Target, service: Object) -> Object:
+    pod = target.pod
+    endpoint: Object = {
+        "addresses": [target.address],
+        "conditions": {
+            "ready": target.ready,
+            "serving": target.serving,
+            "terminating": target.terminating,
+        },
+    }
+    if pod["spec"].get("hostname") and pod["spec"].get("subdomain") == service["metadata"]["name"]:
+        endpoint["hostname"] = pod["spec"]["hostname"]
+    return {**endpoint, "targetRef": target.reference, "nodeName": pod["spec"]["nodeName"]}
+
+
+def _differs(present: Object, wanted: Object, labels: dict[str, str]) -> bool:
+    return (
+        (present.get("endpoints") or None) != (wanted["endpoints"] or None)
+        or (present.get("ports") or None) != (wanted["ports"] or None)
+        or present["metadata"].get("labels") != labels
+    )
+
+
+def _set_trigger(metadata: Object, trigger: str) -> None:
+    annotations = dict(metadata.get("annotations") or {})
+    annotations.pop(TRIGGER, None)
+    if trigger:
+        annotations[TRIGGER] = trigger
+    if annotations or "annotations" in metadata:
+        metadata["annotations"] = annotations
+
+
+def _uids(present: list[Object]) -> list[str]:
+    return [
+        endpoint["targetRef"]["uid"]
+        for slice_ in present
+        for endpoint in slice_.get("endpoints") or ()
+        if "targetRef" in endpoint
+    ]

@@ -1,0 +1,305 @@
+"""Jobs: pods until enough of them have ended well, or too many have not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from devcluster.controllers import conditions
+from devcluster.controllers.client import Object
+from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.controllers.job_pods import (
+    TRACKING,
+    Tally,
+    index_of,
+    indexes_from,
+    indexes_text,
+    is_indexed,
+    job_pod,
+    missing_indexes,
+)
+from devcluster.controllers.metadata import key_of
+from devcluster.controllers.pods import parse_time
+from devcluster.errors import StatusError
+
+__all__ = ["JobController"]
+
+JOBS = ("batch", "jobs")
+PODS = ("", "pods")
+FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
+"""Seconds from a pod's failure to the next attempt, doubled with each more that failed."""
+OUTCOMES = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
+"""What a condition that names the outcome becomes when all pods are gone or counted."""
+
+
+class JobController(Controller):
+    """Runs Jobs. Not done: policies for success and for failures of pods, back-off limits per index."""
+
+    name = "job-controller"
+    batch_period = 0.002
+
+    def routes(self) -> Routes:
+        """Its own kind, and pods."""
+        return {JOBS: self.enqueue, PODS: self.enqueue_controller("Job")}
+
+    async def sync(self, key: Name) -> None:
+        """One Job."""
+        job = self.view.get(JOBS, *key)
+        if job is None or job["spec"].get("managedBy", "kubernetes.io/job-controller") != (
+            "kubernetes.io/job-controller"
+        ):
+            return
+        tally = Tally.of(self.view.owned(PODS, job["metadata"]["uid"]))
+        if job["metadata"].get("deletionTimestamp"):
+            await self._release(tally)
+        elif _finished(job) is not None:
+            await self._release(tally)
+            await self._expire(key, job)
+        else:
+            await self._advance(key, job, tally)
+
+    async def _advance(self, key: Name, job: Object, tally: Tally) -> None:
+        status = dict(job.get("status") or {})
+        status["conditions"] = self._suspension(job)
+        if not job["spec"].get("suspend"):
+            status.setdefault("startTime", self.clock.timestamp())
+        else:
+            status.pop("startTime", None)
+        completed = _completed(job, tally)
+        succeeded = len(completed) if is_indexed(job) else status.get("succeeded", 0) + len(tally.succeeded)
+        failed = status.get("failed", 0) + len(tally.failed)
+        if _target(status) is None and (outcome := self._outcome(key, job, tally, succeeded, failed)):
+            status["conditions"] = [*status["conditions"], outcome]
+        if _target(status) is not None or job["spec"].get("suspend"):
+            await self._stop(job, tally)
+        else:
+            await self._manage(key, job, tally, completed, succeeded)
+        status["active"] = len(tally.active)
+        status["ready"] = tally.ready
+        status["terminating"] = len(tally.terminating)
+        if is_indexed(job):
+            status["succeeded"] = succeeded
+            if completed:
+                status["completedIndexes"] = indexes_text(completed)
+        job = await self._count(job, status, tally, succeeded, failed)
+        await self._finish(job, tally)
+
+    def _suspension(self, job: Object) -> list[Object]:
+        known: list[Object] = (job.get("status") or {}).get("conditions") or []
+        condition = conditions.find(known, "Suspended")
+        suspended = condition is not None and condition["status"] == "True"
+        wanted = bool(job["spec"].get("suspend"))
+        if suspended == wanted:
+            return known
+        word = "Suspended" if wanted else "Resumed"
+        self.events.normal(job, word, f"Job {word.lower()}", component=self.name)
+        new = self._condition(
+            "Suspended", f"Job{word}", f"Job {word.lower()}", value="True" if wanted else "False"
+        )
+        return [new if each is condition else each for each in known] if condition else [*known, new]
+
+    def _outcome(self, key: Name, job: Object, tally: Tally, succeeded: int, failed: int) -> Object | None:
+        """The condition that says how the Job will end, once that is known."""
+        spec = job["spec"]
+        limit = spec.get("backoffLimit", 6)
+        restarts = sum(
+            each.get("restartCount", 0)
+            for pod in tally.active
+            for each in (pod.get("status") or {}).get("containerStatuses") or ()
+        )
+        on_failure = spec["template"]["spec"].get("restartPolicy") == "OnFailure"
+        if failed > limit or (on_failure and restarts > limit >= 0 and restarts):
+            return self._condition(
+                "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+            )
+        remaining = self._remaining(job)
+        if remaining is not None and not spec.get("suspend"):
+            if remaining <= 0:
+                return self._condition(
+                    "FailureTarget",
+                    "DeadlineExceeded",
+                    "Job was active longer than specified deadline",
+                )
+            self.queue.add_after(key, remaining)
+        completions = spec.get("completions")
+        done = succeeded >= completions if completions is not None else succeeded and not tally.active
+        if done:
+            return self._condition(
+                "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
+            )
+        return None
+
+    def _remaining(self, job: Object) -> float | None:
+        """Seconds until the Job must be done."""
+        start, limit = (job.get("status") or {}).get("startTime"), job["spec"].get("activeDeadlineSeconds")
+        if limit is None:
+            return None
+        if start is None:
+            return float(limit)
+        return float(limit) - (self.clock.now() - parse_time(start)).total_seconds()
+
+    async def _stop(self, job: Object, tally: Tally) -> None:
+        """Delete what still runs; it counts as failed when its deletion is seen."""
+        for pod in tally.active:
+            metadata = pod["metadata"]
+            await self.client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
+            message = f"Deleted pod: {metadata['name']}"
+            self.events.normal(job, "SuccessfulDelete", message, component=self.name)
+        tally.terminating.extend(tally.active)
+        tally.active.clear()
+
+    async def _manage(
+        self, key: Name, job: Object, tally: Tally, completed: set[int], succeeded: int
+    ) -> None:
+        """Have as many pods active as there should be."""
+        spec = job["spec"]
+        wanted, completions = spec.get("parallelism", 1), spec.get("completions")
+        if completions is not None:
+            wanted = min(wanted, completions - succeeded)
+        elif succeeded:
+            wanted = min(wanted, len(tally.active))
+        surplus = len(tally.active) - wanted
+        if surplus > 0:
+            spare = Tally(tally.active[:surplus], [], [], tally.terminating)
+            del tally.active[:surplus]
+            await self._stop(job, spare)
+        elif surplus < 0:
+            delay = self._backoff(job, tally)
+            if delay > 0:
+                self.queue.add_after(key, delay)
+                return
+            free = iter(missing_indexes(job, completed, tally.active)) if is_indexed(job) else None
+            for _ in range(-surplus):
+                index = next(free, None) if free is not None else None
+                if free is None or index is not None:
+                    tally.active.append(await self._create(job, index))
+
+    def _backoff(self, job: Object, tally: Tally) -> float:
+        """Seconds until the next attempt."""
+        owned = self.view.owned(PODS, job["metadata"]["uid"])
+        ended = [_ended_at(pod) for pod in owned if (pod.get("status") or {}).get("phase") == "Failed"]
+        times = sorted(filter(None, ended))
+        failed = (job.get("status") or {}).get("failed", 0) + len(tally.failed)
+        if not times or not failed:
+            return 0.0
+        passed = (self.clock.now() - parse_time(times[-1])).total_seconds()
+        return min(FIRST_BACKOFF * 2.0 ** (min(failed, 20) - 1), LAST_BACKOFF) - passed
+
+    async def _create(self, job: Object, index: int | None) -> Object:
+        try:
+            pod = await self.client.create("pods", job["metadata"]["namespace"], job_pod(job, index))
+        except StatusError as error:
+            message = f"Error creating: {error.message}"
+            self.events.warning(job, "FailedCreate", message, component=self.name)
+            raise
+        message = f"Created pod: {pod['metadata']['name']}"
+        self.events.normal(job, "SuccessfulCreate", message, component=self.name)
+        return pod
+
+    # Counting: first the status says which pods it is about to count, so that none is counted twice.
+
+    async def _count(self, job: Object, status: Object, tally: Tally, succeeded: int, failed: int) -> Object:
+        uncounted: Object = {}
+        if tally.succeeded and not is_indexed(job):
+            uncounted["succeeded"] = _uids(tally.succeeded)
+        if tally.failed:
+            uncounted["failed"] = _uids(tally.failed)
+        job = await self._write(job, {**status, "uncountedTerminatedPods": uncounted})
+        if not uncounted and not tally.succeeded:
+            return job
+        await self._release(tally)
+        counts = {"succeeded": succeeded, "failed": failed, "uncountedTerminatedPods": {}}
+        if self._ends_now(status, tally):
+            # The last count is written together with the outcome.
+            return {**job, "status": {**job["status"], **counts}}
+        return await self._write(job, {**status, **counts})
+
+    def _ends_now(self, status: Object, tally: Tally) -> bool:
+        return _target(status) is not None and not tally.terminating
+
+    async def _finish(self, job: Object, tally: Tally) -> None:
+        target = _target(job["status"])
+        if target is None or tally.terminating:
+            return
+        status = dict(job["status"])
+        outcome = self._condition(OUTCOMES[target["type"]], target["reason"], target["message"])
+        status["conditions"] = [*status["conditions"], outcome]
+        if outcome["type"] == "Complete":
+            status["completionTime"] = self.clock.timestamp()
+        await self._write(job, status)
+        if outcome["type"] == "Complete":
+            self.events.normal(job, "Completed", "Job completed", component=self.name)
+        else:
+            self.events.warning(job, outcome["reason"], outcome["message"], component=self.name)
+
+    async def _release(self, tally: Tally) -> None:
+        """Let go of pods that are counted, or never will be."""
+        for pod in (*tally.succeeded, *tally.failed):
+            metadata = pod["metadata"]
+            kept = [each for each in metadata.get("finalizers") or () if each != TRACKING]
+            patch = {"metadata": {"uid": metadata["uid"], "finalizers": kept or None}}
+            try:
+                await self.client.patch("pods", metadata["namespace"], metadata["name"], patch)
+            except StatusError as error:
+                if error.reason != "NotFound":
+                    raise
+
+    async def _write(self, job: Object, status: Object) -> Object:
+        always = {"ready", "terminating", "uncountedTerminatedPods"}
+        new = {name: value for name, value in status.items() if value or name in always}
+        namespace, name = key_of(job)
+        stored = self.view.get(JOBS, namespace, name)
+        if stored is not None and new == stored.get("status"):
+            return {**stored, "status": new}
+        return await self.client.update("jobs.batch", namespace, {**job, "status": new}, subresource="status")
+
+    async def _expire(self, key: Name, job: Object) -> None:
+        """Delete a Job that has been done for as long as it wants to be seen."""
+        limit, ended = job["spec"].get("ttlSecondsAfterFinished"), _finished(job)
+        if limit is None or ended is None:
+            return
+        passed = (self.clock.now() - parse_time(ended["lastTransitionTime"])).total_seconds()
+        if passed < limit:
+            self.queue.add_after(key, limit - passed)
+        else:
+            await self.client.delete("jobs.batch", *key, uid=job["metadata"]["uid"], propagation="Foreground")
+
+    def _condition(self, kind: str, reason: str, message: str, *, value: str = "True") -> Object:
+        now = self.clock.timestamp()
+        return {
+            "type": kind,
+            "status": value,
+            "lastProbeTime": now,
+            "lastTransitionTime": now,
+            "reason": reason,
+            "message": message,
+        }
+
+
+def _finished(job: Object) -> Object | None:
+    known = (job.get("status") or {}).get("conditions") or ()
+    return next(
+        (each for each in known if each["type"] in {"Complete", "Failed"} and each["status"] == "True"), None
+    )
+
+
+def _target(status: Object) -> Object | None:
+    known = status.get("conditions") or ()
+    return next((each for each in known if each["type"] in OUTCOMES), None)
+
+
+def _completed(job: Object, tally: Tally) -> set[int]:
+    """The indexes that have ended well."""
+    if not is_indexed(job):
+        return set()
+    known = indexes_from((job.get("status") or {}).get("completedIndexes", ""))
+    return known | {index for pod in tally.succeeded if (index := index_of(pod)) >= 0}
+
+
+def _uids(pods: Sequence[Object]) -> list[str]:
+    return [pod["metadata"]["uid"] for pod in pods]
+
+
+def _ended_at(pod: Object) -> str:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    times = [each["state"]["terminated"]["finishedAt"] for each in statuses if "terminated" in each["state"]]
+    return max(times, default=pod["metadata"].get("deletionTimestamp") or "")

@@ -1,0 +1,122 @@
+"""The pods of a Job: counted by what became of them, made with an index where the Job wants that."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from devcluster.controllers.client import Object
+from devcluster.controllers.pods import is_ready, pod_from
+
+__all__ = [
+    "TRACKING",
+    "Tally",
+    "index_of",
+    "indexes_from",
+    "indexes_text",
+    "is_indexed",
+    "job_pod",
+    "missing_indexes",
+]
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+"""The finalizer of a pod that is not counted yet."""
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tally:
+    """The pods of a Job, sorted."""
+
+    active: list[Object]
+    succeeded: list[Object]
+    """Ended well, and not counted yet; as `failed`."""
+    failed: list[Object]
+    terminating: list[Object]
+    """Being deleted before their end."""
+
+    @classmethod
+    def of(cls, pods: Iterable[Object]) -> Tally:
+        """Sort the pods."""
+        tally = cls([], [], [], [])
+        for pod in pods:
+            phase, metadata = (pod.get("status") or {}).get("phase"), pod["metadata"]
+            tracked = TRACKING in (metadata.get("finalizers") or ())
+            deleting = bool(metadata.get("deletionTimestamp"))
+            if phase == "Succeeded":
+                tally.succeeded.extend([pod] if tracked else [])
+            elif phase == "Failed" or deleting:
+                tally.failed.extend([pod] if tracked else [])
+            else:
+                tally.active.append(pod)
+            if deleting and phase not in {"Succeeded", "Failed"}:
+                tally.terminating.append(pod)
+        return tally
+
+    @property
+    def ready(self) -> int:
+        """How many are ready."""
+        return sum(map(is_ready, self.active))
+
+
+def is_indexed(job: Object) -> bool:
+    """Whether each completion has its number."""
+    return bool(job["spec"].get("completionMode") == "Indexed")
+
+
+def index_of(pod: Object) -> int:
+    """A pod's number, -1 without one."""
+    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
+    return int(text) if text.isdigit() else -1
+
+
+def indexes_from(text: str) -> set[int]:
+    """What `0-2,5` stands for."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def indexes_text(indexes: Iterable[int]) -> str:
+    """The other way round."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and index == runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ",".join(_run(first, last) for first, last in runs)
+
+
+def job_pod(job: Object, index: int | None) -> Object:
+    """A pod of a Job, with its number if it has one."""
+    name = job["metadata"]["name"]
+    prefix = f"{name}-" if index is None else f"{name}-{index}-"
+    pod = pod_from(job["spec"]["template"], job, prefix=prefix)
+    metadata = pod["metadata"]
+    metadata["finalizers"] = [*metadata.get("finalizers", ()), TRACKING]
+    if index is not None:
+        metadata["labels"] = {**metadata.get("labels", {}), INDEX: str(index)}
+        metadata["annotations"] = {**metadata.get("annotations", {}), INDEX: str(index)}
+        pod["spec"]["hostname"] = f"{name}-{index}"
+        variable = {
+            "name": "JOB_COMPLETION_INDEX",
+            "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}},
+        }
+        for container in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]):
+            container["env"] = [*container.get("env", ()), variable]
+    return pod
+
+
+def missing_indexes(job: Object, completed: set[int], active: Sequence[Object]) -> list[int]:
+    """The numbers that have neither ended well nor a pod."""
+    taken = completed | {index_of(pod) for pod in active}
+    return [index for index in range(job["spec"].get("completions", 1)) if index not in taken]
+
+
+def _run(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"

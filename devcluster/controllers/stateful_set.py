@@ -1,0 +1,250 @@
+"""StatefulSets: pods with names that last, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from devcluster.controllers.claiming import claim_pods
+from devcluster.controllers.client import Object
+from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.controllers.deployment.sizes import scaled
+from devcluster.controllers.metadata import owner_reference
+from devcluster.controllers.pods import is_ready, seconds_until_available
+from devcluster.controllers.revision_history import History
+from devcluster.controllers.stateful_pods import (
+    claims_of,
+    is_unavailable,
+    ordinal_of,
+    revision_of,
+    start_of,
+    stateful_pod,
+)
+from devcluster.errors import StatusError
+from devcluster.storage import Change
+
+__all__ = ["StatefulSetController"]
+
+SETS = ("apps", "statefulsets")
+PODS = ("", "pods")
+CLAIMS = ("", "persistentvolumeclaims")
+
+
+class StatefulSetController(Controller):
+    """Creates pods upwards, deletes and updates them downwards, each when its neighbour is well."""
+
+    name = "statefulset-controller"
+    batch_period = 0.002
+
+    def routes(self) -> Routes:
+        """Its own kind, and pods."""
+        return {SETS: self.enqueue, PODS: self._on_pod}
+
+    async def sync(self, key: Name) -> None:
+        """One StatefulSet."""
+        stateful_set = self.view.get(SETS, *key)
+        if stateful_set is None:
+            return
+        history = History(self.client, self.view, stateful_set, hash_label="controller.kubernetes.io/hash")
+        pods = await claim_pods(
+            self.client, self.view, stateful_set, fit=lambda pod: ordinal_of(pod, stateful_set) >= 0
+        )
+        newest = await history.update()
+        former = (stateful_set.get("status") or {}).get("currentRevision", "")
+        current = history.find(former) or newest
+        visit = _Visit(self, stateful_set, pods, current, newest)
+        if not stateful_set["metadata"].get("deletionTimestamp"):
+            await visit.advance()
+        await self._write_status(stateful_set, visit.status())
+        await history.truncate(
+            {current["metadata"]["name"], newest["metadata"]["name"], *map(revision_of, pods)}
+        )
+        self._come_back(key, stateful_set, pods)
+
+    async def _write_status(self, stateful_set: Object, status: Object) -> None:
+        if status != stateful_set.get("status"):
+            namespace = stateful_set["metadata"]["namespace"]
+            changed = {**stateful_set, "status": status}
+            await self.client.update("statefulsets.apps", namespace, changed, subresource="status")
+
+    def _come_back(self, key: Name, stateful_set: Object, pods: Sequence[Object]) -> None:
+        min_ready = stateful_set["spec"].get("minReadySeconds", 0)
+        if min_ready:
+            waits = [seconds_until_available(pod, min_ready, self.clock.now()) for pod in pods]
+            pending = [seconds for seconds in waits if seconds is not None and seconds > 0]
+            if pending:
+                self.queue.add_after(key, min(pending))
+
+    def _on_pod(self, change: Change) -> None:
+        self.enqueue_controller("StatefulSet")(change)
+        self.enqueue_selecting(SETS, change)
+
+
+class _Visit:
+    """One StatefulSet on one visit."""
+
+    def __init__(
+        self,
+        controller: StatefulSetController,
+        stateful_set: Object,
+        pods: Sequence[Object],
+        current: Object,
+        newest: Object,
+    ) -> None:
+        self._controller = controller
+        self._client = controller.client
+        self._set = stateful_set
+        self._current = current
+        self._newest = newest
+        self._now = controller.clock.now()
+        self._min_ready: int = stateful_set["spec"].get("minReadySeconds", 0)
+        start, count = start_of(stateful_set), stateful_set["spec"].get("replicas", 1)
+        by_ordinal = {ordinal_of(pod, stateful_set): pod for pod in pods}
+        self._replicas = {number: by_ordinal.pop(number, None) for number in range(start, start + count)}
+        self._condemned = dict(sorted(by_ordinal.items(), reverse=True))
+        self._updating = 0
+
+    @property
+    def _in_order(self) -> bool:
+        return bool(self._set["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady")
+
+    async def advance(self) -> None:
+        """Take the next step."""
+        for ordinal, pod in self._replicas.items():
+            if await self._ensure(ordinal, pod):
+                return
+        if not await self._shrink():
+            await self._update()
+
+    def status(self) -> Object:
+        """What there is now."""
+        pods = [pod for pod in (*self._replicas.values(), *self._condemned.values()) if pod is not None]
+        current, newest = self._current["metadata"]["name"], self._newest["metadata"]["name"]
+        staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+        ready = [pod for pod in pods if is_ready(pod) and pod["status"].get("phase") == "Running"]
+        available = [pod for pod in ready if self._is_available(pod)]
+        counts = {
+            "readyReplicas": len(ready),
+            "currentReplicas": sum(revision_of(pod) == current for pod in staying) - self._updating,
+            "updatedReplicas": sum(revision_of(pod) == newest for pod in staying),
+        }
+        wanted = self._set["spec"].get("replicas", 1)
+        if (
+            self._strategy == "RollingUpdate"
+            and counts["updatedReplicas"] == len(pods) == len(ready) == wanted
+        ):
+            counts["currentReplicas"], current = counts["updatedReplicas"], newest
+        return {
+            "observedGeneration": self._set["metadata"].get("generation", 1),
+            "replicas": len(pods),
+            **{name: count for name, count in counts.items() if count},
+            "currentRevision": current,
+            "updateRevision": newest,
+            "collisionCount": (self._set.get("status") or {}).get("collisionCount", 0),
+            "availableReplicas": len(available),
+        }
+
+    @property
+    def _strategy(self) -> str:
+        strategy: str = (self._set["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate")
+        return strategy
+
+    @property
+    def _rolling(self) -> Object:
+        return (self._set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+
+    def _is_available(self, pod: Object) -> bool:
+        seconds = seconds_until_available(pod, self._min_ready, self._now)
+        return seconds is not None and seconds <= 0
+
+    async def _ensure(self, ordinal: int, pod: Object | None) -> bool:
+        """See to one pod; whether to leave it at that for now."""
+        if pod is None:
+            self._replicas[ordinal] = await self._create(ordinal)
+            return self._in_order
+        if (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
+            if not pod["metadata"].get("deletionTimestamp"):
+                await self._delete(pod)
+            return True
+        return self._in_order and is_unavailable(pod, self._min_ready, self._now)
+
+    async def _shrink(self) -> bool:
+        first_unwell = next((pod for pod in reversed(self._condemned.values()) if self._is_unwell(pod)), None)
+        for pod in self._condemned.values():
+            if pod["metadata"].get("deletionTimestamp"):
+                if self._in_order:
+                    return True
+                continue
+            if self._in_order and self._is_unwell(pod) and pod is not first_unwell:
+                return True
+            await self._delete(pod)
+            if self._in_order:
+                return True
+        return False
+
+    async def _update(self) -> None:
+        """Replace pods of older revisions, from the last."""
+        if self._strategy != "RollingUpdate":
+            return
+        newest = self._newest["metadata"]["name"]
+        partition = start_of(self._set) + self._rolling.get("partition", 0)
+        allowed = max(scaled(self._rolling.get("maxUnavailable", 1), len(self._replicas), up=False), 1)
+        unwell = sum(self._is_unwell(pod) for pod in self._replicas.values())
+        for ordinal, pod in sorted(self._replicas.items(), reverse=True):
+            if ordinal < partition or unwell >= allowed:
+                return
+            if pod is not None and revision_of(pod) != newest and not self._is_unwell(pod):
+                await self._delete(pod)
+                self._updating += revision_of(pod) == self._current["metadata"]["name"]
+                unwell += 1
+
+    def _is_unwell(self, pod: Object | None) -> bool:
+        return is_unavailable(pod, self._min_ready, self._now)
+
+    async def _create(self, ordinal: int) -> Object | None:
+        start = start_of(self._set)
+        partition = self._rolling.get("partition", 0) if self._strategy == "RollingUpdate" else 0
+        revision = self._newest
+        status = self._set.get("status") or {}
+        if self._strategy == "RollingUpdate" and (
+            ordinal < start + partition
+            or (partition == 0 and ordinal < start + status.get("currentReplicas", 0))
+        ):
+            revision = self._current
+        pod = stateful_pod(
+            self._set, revision["data"]["spec"]["template"], revision["metadata"]["name"], ordinal
+        )
+        name, set_name = pod["metadata"]["name"], self._set["metadata"]["name"]
+        await self._create_claims(ordinal, name)
+        try:
+            created = await self._client.create("pods", self._set["metadata"]["namespace"], pod)
+        except StatusError as error:
+            self._warn(
+                "FailedCreate", f"create Pod {name} in StatefulSet {set_name} failed error: {error.message}"
+            )
+            raise
+        self._tell("SuccessfulCreate", f"Create Pod {name} in StatefulSet {set_name} successful")
+        return created
+
+    async def _create_claims(self, ordinal: int, pod: str) -> None:
+        retention = self._set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+        for claim in claims_of(self._set, ordinal).values():
+            namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
+            if self._controller.view.stored(CLAIMS, namespace, name) is not None:
+                continue
+            if retention.get("whenDeleted") == "Delete":
+                claim["metadata"]["ownerReferences"] = [owner_reference(self._set)]
+            await self._client.create("persistentvolumeclaims", namespace, claim)
+            set_name = self._set["metadata"]["name"]
+            self._tell("SuccessfulCreate", f"Create Claim {name} Pod {pod} in StatefulSet {set_name} success")
+
+    async def _delete(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        await self._client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
+        set_name = self._set["metadata"]["name"]
+        self._tell("SuccessfulDelete", f"Delete Pod {metadata['name']} in StatefulSet {set_name} successful")
+
+    def _tell(self, reason: str, message: str) -> None:
+        self._controller.events.normal(self._set, reason, message, component=self._controller.name)
+
+    def _warn(self, reason: str, message: str) -> None:
+        self._controller.events.warning(self._set, reason, message, component=self._controller.name)

@@ -1,0 +1,313 @@
+"""Claims and volumes: bound to each other, made on demand, kept while in use, deleted after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from devcluster.builtin.quantity import value_of
+from devcluster.controllers.client import Object
+from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.errors import StatusError
+from devcluster.storage import Change
+from devcluster.storage.selectors import LabelSelector
+
+__all__ = ["VolumeController"]
+
+CLAIMS = ("", "persistentvolumeclaims")
+VOLUMES = ("", "persistentvolumes")
+CLASSES = ("storage.k8s.io", "storageclasses")
+PODS = ("", "pods")
+CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+COMPLETED = "pv.kubernetes.io/bind-completed"
+BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+PROVISIONERS = ("volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner")
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+class VolumeController(Controller):
+    """Binds claims; keys are claims, and volumes with an empty namespace."""
+
+    name = "persistentvolume-controller"
+
+    def routes(self) -> Routes:
+        """Claims, volumes, classes that claims may wait for, and pods that use claims."""
+        return {
+            CLAIMS: self._on_claim,
+            VOLUMES: self._on_volume,
+            CLASSES: self._on_class,
+            PODS: self._on_pod,
+        }
+
+    async def sync(self, key: Name) -> None:
+        """One claim or volume."""
+        if key[0]:
+            claim = self.view.get(CLAIMS, *key)
+            if claim is not None:
+                await self._sync_claim(claim)
+        else:
+            volume = self.view.get(VOLUMES, *key)
+            if volume is not None:
+                await self._sync_volume(volume)
+
+    # Claims.
+
+    async def _sync_claim(self, claim: Object) -> None:
+        metadata = claim["metadata"]
+        if metadata.get("deletionTimestamp"):
+            if not self._users(claim):
+                await self._unprotect("persistentvolumeclaims", claim, CLAIM_PROTECTION)
+            return
+        name = claim["spec"].get("volumeName")
+        volume = self.view.get(VOLUMES, "", name) if name else self._match(claim)
+        if name and volume is None:
+            if (claim.get("status") or {}).get("phase") == "Bound":
+                await self._set_claim_status(claim, {**claim["status"], "phase": "Lost"})
+            return
+        if volume is None:
+            volume = await self._provision(claim)
+        if volume is not None and _claimed_by(volume, claim) in {None, True}:
+            await self._bind(claim, volume)
+
+    def _match(self, claim: Object) -> Object | None:
+        """The smallest volume that fits; one that names the claim before all."""
+        spec = claim["spec"]
+        wanted = value_of(spec["resources"]["requests"]["storage"])
+        selector = LabelSelector.of(spec["selector"]) if spec.get("selector") else None
+        fitting: list[tuple[Any, str, Object]] = []
+        for stored in self.view.select(VOLUMES):
+            volume = stored.decode()
+            claimed = _claimed_by(volume, claim)
+            if claimed is False or volume["metadata"].get("deletionTimestamp"):
+                continue
+            offered = volume["spec"]
+            size = value_of(offered["capacity"]["storage"])
+            if (
+                size >= wanted
+                and offered.get("storageClassName", "") == spec.get("storageClassName", "")
+                and offered.get("volumeMode", "Filesystem") == spec.get("volumeMode", "Filesystem")
+                and set(spec["accessModes"]) <= set(offered["accessModes"])
+                and (selector is None or selector.matches(stored.labels))
+            ):
+                fitting.append((0 if claimed else size, stored.key.name, volume))
+        return min(fitting, key=lambda each: each[:2])[2] if fitting else None
+
+    async def _provision(self, claim: Object) -> Object | None:
+        """A new volume from the claim's class, None with the reason in an event."""
+        class_name = claim["spec"].get("storageClassName")
+        if not class_name:
+            self._tell(
+                claim,
+                "FailedBinding",
+                "no persistent volumes available for this claim and no storage class is set",
+            )
+            return None
+        storage_class = self.view.get(CLASSES, "", class_name)
+        if storage_class is None:
+            self.events.warning(
+                claim,
+                "ProvisioningFailed",
+                f'storageclass.storage.k8s.io "{class_name}" not found',
+                component=self.name,
+            )
+            return None
+        if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and not self._users(claim):
+            self._tell(
+                claim, "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
+            )
+            return None
+        if storage_class["provisioner"] == NO_PROVISIONER:
+            self._tell(
+                claim,
+                "FailedBinding",
+                "no persistent volumes available for this claim and no storage class is set",
+            )
+            return None
+        return await self._create_volume(claim, storage_class)
+
+    async def _create_volume(self, claim: Object, storage_class: Object) -> Object:
+        metadata, spec = claim["metadata"], claim["spec"]
+        volume = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {
+                "name": f"pvc-{metadata['uid']}",
+                "annotations": {PROVISIONED_BY: storage_class["provisioner"]},
+            },
+            "spec": {
+                "capacity": dict(spec["resources"]["requests"]),
+                "accessModes": list(spec["accessModes"]),
+                "hostPath": {"path": f"/var/devcluster/volumes/{metadata['uid']}", "type": ""},
+                "claimRef": _reference(claim),
+                "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+                "storageClassName": storage_class["metadata"]["name"],
+                "volumeMode": spec.get("volumeMode", "Filesystem"),
+            },
+        }
+        try:
+            created = await self.client.create("persistentvolumes", "", volume)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            return self.view.get(VOLUMES, "", f"pvc-{metadata['uid']}") or volume
+        self.events.normal(
+            claim,
+            "ProvisioningSucceeded",
+            f"Successfully provisioned volume {created['metadata']['name']}",
+            component=storage_class["provisioner"],
+        )
+        return created
+
+    async def _bind(self, claim: Object, volume: Object) -> None:
+        name = volume["metadata"]["name"]
+        if _claimed_by(volume, claim) is None or not volume["spec"]["claimRef"].get("uid"):
+            annotations = {**(volume["metadata"].get("annotations") or {}), BY_CONTROLLER: "yes"}
+            volume["metadata"]["annotations"] = annotations
+            volume["spec"]["claimRef"] = _reference(claim)
+            volume = await self.client.update("persistentvolumes", "", volume)
+        if (volume.get("status") or {}).get("phase") != "Bound":
+            volume = await self._set_phase(volume, "Bound")
+        metadata = claim["metadata"]
+        annotations = dict(metadata.get("annotations") or {})
+        if claim["spec"].get("volumeName") != name or COMPLETED not in annotations:
+            if not claim["spec"].get("volumeName"):
+                annotations[BY_CONTROLLER] = "yes"
+            annotations[COMPLETED] = "yes"
+            made_by = (volume["metadata"].get("annotations") or {}).get(PROVISIONED_BY)
+            if made_by:
+                annotations |= dict.fromkeys(PROVISIONERS, made_by)
+            metadata["annotations"] = annotations
+            claim["spec"]["volumeName"] = name
+            claim = await self.client.update("persistentvolumeclaims", metadata["namespace"], claim)
+        await self._grow(claim, volume)
+
+    async def _grow(self, claim: Object, volume: Object) -> None:
+        """Give a claim what its volume has, and first the volume what the claim asks for."""
+        wanted = claim["spec"]["resources"]["requests"]["storage"]
+        if value_of(volume["spec"]["capacity"]["storage"]) < value_of(wanted):
+            volume["spec"]["capacity"] = {**volume["spec"]["capacity"], "storage": wanted}
+            volume = await self.client.update("persistentvolumes", "", volume)
+        status = {
+            **(claim.get("status") or {}),
+            "phase": "Bound",
+            "accessModes": volume["spec"]["accessModes"],
+            "capacity": volume["spec"]["capacity"],
+        }
+        await self._set_claim_status(claim, status)
+
+    async def _set_claim_status(self, claim: Object, status: Object) -> None:
+        if status != claim.get("status"):
+            namespace = claim["metadata"]["namespace"]
+            changed = {**claim, "status": status}
+            await self.client.update("persistentvolumeclaims", namespace, changed, subresource="status")
+
+    def _tell(self, claim: Object, reason: str, message: str) -> None:
+        self.events.normal(claim, reason, message, component=self.name)
+
+    def _users(self, claim: Object) -> list[str]:
+        """The pods that mount it and have not ended."""
+        metadata = claim["metadata"]
+        mark = b'"' + metadata["name"].encode() + b'"'
+        users = []
+        for stored in self.view.select(PODS, metadata["namespace"]):
+            if mark in stored.data:
+                pod = stored.decode()
+                ended = (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+                if not ended and metadata["name"] in _claim_names(pod):
+                    users.append(stored.key.name)
+        return users
+
+    # Volumes.
+
+    async def _sync_volume(self, volume: Object) -> None:
+        reference = volume["spec"].get("claimRef")
+        claim = self.view.get(CLAIMS, reference["namespace"], reference["name"]) if reference else None
+        if (
+            claim is not None
+            and reference
+            and reference.get("uid") not in {None, "", claim["metadata"]["uid"]}
+        ):
+            claim = None
+        deleting = bool(volume["metadata"].get("deletionTimestamp"))
+        if deleting and claim is None:
+            await self._unprotect("persistentvolumes", volume, VOLUME_PROTECTION)
+        elif deleting:
+            return
+        elif not reference or not reference.get("uid"):
+            await self._set_phase(volume, "Available")
+            for stored in self.view.select(CLAIMS):
+                if b'"volumeName"' not in stored.data:
+                    self.queue.add((stored.key.namespace, stored.key.name))
+        elif claim is None:
+            volume = await self._set_phase(volume, "Released")
+            if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+                metadata = volume["metadata"]
+                await self.client.delete("persistentvolumes", "", metadata["name"], uid=metadata["uid"])
+
+    async def _set_phase(self, volume: Object, phase: str) -> Object:
+        status = volume.get("status") or {}
+        if status.get("phase") == phase:
+            return volume
+        changed = {"phase": phase, "lastPhaseTransitionTime": self.clock.timestamp()}
+        return await self.client.update(
+            "persistentvolumes", "", {**volume, "status": {**status, **changed}}, subresource="status"
+        )
+
+    async def _unprotect(self, resource: str, obj: Object, finalizer: str) -> None:
+        metadata = obj["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if finalizer in finalizers:
+            metadata["finalizers"] = [each for each in finalizers if each != finalizer]
+            await self.client.update(resource, metadata.get("namespace", ""), obj)
+
+    # What changes.
+
+    def _on_claim(self, change: Change) -> None:
+        self.enqueue(change)
+        if change.new is None and change.old is not None:
+            name = change.old.decode()["spec"].get("volumeName")
+            if name:
+                self.queue.add(("", name))
+
+    def _on_volume(self, change: Change) -> None:
+        self.queue.add(("", change.key.name))
+
+    def _on_class(self, change: Change) -> None:  # noqa: ARG002 -- whichever it is
+        for stored in self.view.select(CLAIMS):
+            if b'"volumeName"' not in stored.data:
+                self.queue.add((stored.key.namespace, stored.key.name))
+
+    def _on_pod(self, change: Change) -> None:
+        stored = change.new or change.old
+        # A pod that comes may be what a claim waits for; one that goes or ends may have been its last user.
+        if stored is not None and b'"persistentVolumeClaim"' in stored.data:
+            for name in _claim_names(stored.decode()):
+                if self.view.stored(CLAIMS, change.key.namespace, name) is not None:
+                    self.queue.add((change.key.namespace, name))
+
+
+def _claim_names(pod: Object) -> set[str]:
+    volumes = pod["spec"].get("volumes") or ()
+    return {each["persistentVolumeClaim"]["claimName"] for each in volumes if "persistentVolumeClaim" in each}
+
+
+def _claimed_by(volume: Object, claim: Object) -> bool | None:
+    """Whether a volume is meant for the claim; None when it is free."""
+    reference = volume["spec"].get("claimRef")
+    if not reference:
+        return None
+    metadata = claim["metadata"]
+    same = reference["name"] == metadata["name"] and reference["namespace"] == metadata["namespace"]
+    return same and reference.get("uid") in {None, "", metadata["uid"]}
+
+
+def _reference(claim: Object) -> Object:
+    metadata = claim["metadata"]
+    return {
+        "kind": "PersistentVolumeClaim",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "apiVersion": "v1",
+        "resourceVersion": metadata["resourceVersion"],
+    }
