@@ -77,7 +77,7 @@ def record_update(
     write = Write(schema, api_version, now, _reset_fields(tuple(reset)) if reset else EMPTY, convert)
     try:
         if entries:
-            entries = _reconcile(entries, old or {}, write)
+            entries = _reconcile(entries, old or _blank(new), write)
         entries = _update(old, new, entries, identify(manager, "Update", api_version, subresource), write)
     except Untypable:
         return  # the real server forgets who managed what, rather than keep what cannot be right
@@ -195,7 +195,7 @@ def _update(old: Object | None, new: Object, entries: Entries, me: Identity, wri
     if not comparison.changed and not comparison.removed:
         return entries
     if entries:
-        entries, _ = _yielded(entries, None, comparison, old or {}, new, write)
+        entries, _ = _yielded(entries, None, comparison, old or _blank(new), new, write)
     if comparison.changed:
         mine = comparison.changed
         if (previous := entries.get(me)) is not None:
@@ -273,6 +273,11 @@ def _reconcile(entries: Entries, live: Object, write: Write) -> Entries:
         fields = reconciled(entry.fields, root_shape(at[1]))
         result[identity] = entry if fields is entry.fields else dataclasses.replace(entry, fields=fields)
     return result
+
+
+def _blank(obj: Object) -> Object:
+    """An object of that kind with nothing in it."""
+    return {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), "metadata": {}}
 
 
 def _about(obj: Object, api_version: str) -> str:

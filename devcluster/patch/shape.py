@@ -19,8 +19,8 @@ class Shape:
     """One node.
 
     A value may be a scalar (`scalar` says which: `untyped`, `numeric`, `string`, `boolean`, or nothing), a
-    list or a map, as the node permits; a node without a type permits all three. What lies below an atomic list
-    or map belongs to whoever set the whole.
+    list or a map, as the node permits; a node without a type permits all three. What lies below an atomic
+    list or map belongs to whoever set the whole.
     """
 
     __slots__ = (

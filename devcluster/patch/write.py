@@ -14,8 +14,8 @@ __all__ = ["Convert", "Write"]
 Object = dict[str, Any]
 
 Convert = Callable[[Object, str], tuple[Object, Schema] | None]
-"""An object in another version of its kind (`apiVersion`), with the schema of that version; None for a version
-that is not served."""
+"""An object in another version of its kind (`apiVersion`), with the schema of that version; None for one that
+is not served."""
 
 
 @dataclasses.dataclass(slots=True)

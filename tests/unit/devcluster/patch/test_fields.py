@@ -1,0 +1,114 @@
+"""Sets of fields."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from devcluster.patch.fields import (
+    contains,
+    decode,
+    difference,
+    exclude,
+    intersection,
+    item_key,
+    of_paths,
+    ordered,
+    paths,
+    union,
+    value_key,
+)
+
+PARENT = {"f:a": {}}
+CHILD = {"f:a": {"f:b": {}}}
+BOTH = {"f:a": {".": {}, "f:b": {}}}
+
+
+@pytest.mark.parametrize(
+    ("operation", "one", "other", "expected"),
+    [
+        (union, PARENT, CHILD, BOTH),
+        (union, CHILD, PARENT, BOTH),
+        (union, BOTH, CHILD, BOTH),
+        (
+            union,
+            {"f:a": {"f:b": {}}},
+            {"f:a": {"f:c": {}}, "f:d": {}},
+            {"f:a": {"f:b": {}, "f:c": {}}, "f:d": {}},
+        ),
+        (difference, BOTH, CHILD, PARENT),
+        (difference, BOTH, PARENT, CHILD),
+        (difference, BOTH, BOTH, {}),
+        (difference, CHILD, PARENT, CHILD),
+        (difference, PARENT, CHILD, PARENT),
+        (difference, PARENT, BOTH, {}),
+        (exclude, BOTH, PARENT, {}),
+        (exclude, CHILD, PARENT, {}),
+        (exclude, BOTH, CHILD, PARENT),
+        (exclude, PARENT, CHILD, PARENT),
+        (intersection, BOTH, PARENT, PARENT),
+        (intersection, BOTH, CHILD, CHILD),
+        (intersection, CHILD, PARENT, {}),
+        (intersection, PARENT, BOTH, PARENT),
+    ],
+)
+def test_a_field_and_its_parent_are_members_each_for_itself(
+    operation: Any, one: Any, other: Any, expected: Any
+):
+    assert operation(one, other) == expected
+
+
+def test_a_path_is_contained_only_as_a_member():
+    assert contains(BOTH, ["f:a"])
+    assert contains(BOTH, ["f:a", "f:b"])
+    assert not contains(CHILD, ["f:a"])
+    assert not contains(BOTH, ["f:a", "f:b", "f:c"])
+    assert not contains(BOTH, [])
+
+
+def test_paths_name_keys_and_values_as_messages_do():
+    fields = {
+        "f:spec": {
+            "f:ports": {
+                'k:{"port":443,"protocol":"TCP"}': {"f:name": {}},
+                'k:{"port":80,"protocol":"TCP"}': {},
+            },
+            "f:set": {'v:"x"': {}, "v:3": {}, "v:true": {}},
+        }
+    }
+
+    assert list(paths(fields)) == [
+        '.spec.ports[port=80,protocol="TCP"]',
+        '.spec.ports[port=443,protocol="TCP"].name',
+        ".spec.set[=3]",
+        '.spec.set[="x"]',
+        ".spec.set[=true]",
+    ]
+
+
+def test_items_are_ordered_by_value_and_in_custom_kinds_by_text():
+    fields = {"f:b": {"v:10": {}, "v:9": {}, ".": {}}, "f:a": {}}
+
+    assert json.dumps(ordered(fields)) == '{"f:a": {}, "f:b": {".": {}, "v:9": {}, "v:10": {}}}'
+    assert json.dumps(ordered(fields, by_text=True)) == '{"f:a": {}, "f:b": {".": {}, "v:10": {}, "v:9": {}}}'
+
+
+def test_keys_are_written_as_go_writes_json():
+    assert item_key({"port": 80.0, "name": "<é>"}) == 'k:{"name":"\\u003cé\\u003e","port":80}'
+    assert value_key("a&b") == 'v:"a\\u0026b"'
+
+
+def test_paths_of_plain_fields_make_a_set():
+    assert of_paths(["status", ("metadata", "labels")]) == {"f:status": {}, "f:metadata": {"f:labels": {}}}
+
+
+def test_what_is_no_field_is_left_out_of_a_set_that_a_client_wrote():
+    assert decode({"f:a": {"x:y": {}, ".": {}}, "z:b": {}}) == {"f:a": {}}
+
+
+@pytest.mark.parametrize("raw", [[], {"f": {}}, {"fa": {}}, {"f:a": 1}, {"k:{": {}}])
+def test_what_is_no_set_is_refused(raw: Any):
+    with pytest.raises(ValueError, match=r".+"):
+        decode(raw)
