@@ -50,11 +50,10 @@ def impersonate(
     for attributes in _needed(wanted):
         decision = authorizer.authorize(requester, attributes)
         if not decision.allowed:
-            mode = _constrained_mode(wanted)
-            if mode and action is not None:
-                attributes = dataclasses.replace(action, verb=f"impersonate-on:{mode}:{action.verb}")
-                decision = authorizer.authorize(requester, attributes)
-            raise refusal(requester, attributes, decision)
+            told = attributes
+            if action is not None and (mode := _constrained_mode(wanted)):
+                told = dataclasses.replace(action, verb=f"impersonate-on:{mode}:{action.verb}")
+            raise refusal(requester, told, decision)
     return User(name, _effective_groups(name, groups), uid, extra)
 
 
@@ -85,9 +84,9 @@ def _needed(wanted: User) -> Iterator[Attributes]:
 
 
 def _constrained_mode(wanted: User) -> str:
-    """The mode that the real server tries before plain impersonation, and tells of; roles for it do not count here.
+    """The mode that the real server tries before plain impersonation, and tells of; empty when none fits.
 
-    Empty when none fits.
+    Roles for such modes do not count here.
     """
     by_name_only = not (wanted.groups or wanted.uid or wanted.extra)
     if wanted.name.startswith("system:node:"):

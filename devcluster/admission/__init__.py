@@ -1,0 +1,8 @@
+"""What looks at writes before they count: the plugins of a usual cluster, and webhooks."""
+
+from __future__ import annotations
+
+from devcluster.admission.admission import ClusterAdmission
+from devcluster.admission.client import WebhookClient, WebhookFailed
+
+__all__ = ["ClusterAdmission", "WebhookClient", "WebhookFailed"]

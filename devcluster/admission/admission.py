@@ -1,0 +1,80 @@
+"""Admission as the API server calls it: the plugins first, then the webhooks."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from devcluster.admission.claims import default_storage_class
+from devcluster.admission.client import WebhookClient
+from devcluster.admission.configuration import Configuration
+from devcluster.admission.namespaces import NamespaceLifecycle
+from devcluster.admission.service_account import ServiceAccounts
+from devcluster.admission.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from devcluster.api.ports import AdmissionInfo
+    from devcluster.kinds.registry import Registry
+    from devcluster.storage.store import Store
+
+__all__ = ["ClusterAdmission"]
+
+Object = dict[str, Any]
+
+
+class ClusterAdmission:
+    """What admission does here; how it is called says `devcluster.api.ports.Admission`."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        client: WebhookClient,
+        rng: random.Random,
+        *,
+        service_accounts: bool = True,
+    ) -> None:
+        """`service_accounts`: whether pods must have one; without controllers nobody makes any."""
+        self._store = store
+        self._namespaces = NamespaceLifecycle(store)
+        self._accounts = ServiceAccounts(store, rng) if service_accounts else None
+        self._configuration = Configuration(store, registry)
+        self._webhooks = Webhooks(self._configuration, client, rng)
+
+    def handles(self, info: AdmissionInfo) -> bool:
+        """Whether there is anything to look at; False for most writes, and quickly."""
+        return (
+            self._namespaces.objects_to(info)
+            or _is_creation_of(info, "pods")
+            or _is_creation_of(info, "persistentvolumeclaims")
+            or self._configuration.concerns(info)
+        )
+
+    async def mutate(self, info: AdmissionInfo) -> Object | None:
+        """The object as it is to be.
+
+        Raises:
+            StatusError: It is refused.
+        """
+        self._namespaces.check(info)
+        await self._complete(info)
+        if self._configuration.concerns(info) and await self._webhooks.mutate(info):
+            await self._complete(info)
+        return info.obj
+
+    async def validate(self, info: AdmissionInfo) -> None:
+        """Raises StatusError to refuse."""
+        if self._configuration.concerns(info):
+            await self._webhooks.validate(info)
+
+    async def _complete(self, info: AdmissionInfo) -> None:
+        """What the plugins add; the same once more does no harm."""
+        if _is_creation_of(info, "pods") and self._accounts is not None:
+            await self._accounts.admit(info)
+        elif _is_creation_of(info, "persistentvolumeclaims"):
+            assert info.obj is not None
+            default_storage_class(self._store, info.obj)
+
+
+def _is_creation_of(info: AdmissionInfo, resource: str) -> bool:
+    return info.operation == "CREATE" and not info.subresource and info.resource.name == resource

@@ -1,0 +1,212 @@
+"""Calling webhooks: admission's, and those that convert between versions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import errno
+import math
+import ssl
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from devcluster.access.attributes import quoted
+from devcluster.storage.records import Key
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from devcluster.storage.store import Store
+
+__all__ = ["WebhookClient", "WebhookFailed"]
+
+Object = dict[str, Any]
+
+_MOST_CONTEXTS = 100
+_ANSWER_LIMIT = 16 << 20
+_SUCCESS = range(200, 300)
+
+_REFUSALS = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    403: "forbidden",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    415: "the server does not support the media type",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the "
+    "request",
+}
+
+
+class WebhookFailed(Exception):
+    """A webhook could not be called, or did not answer as it should; the text is the real server's."""
+
+
+class WebhookClient:
+    """Posts reviews over HTTPS, keeping connections; to be closed in the end.
+
+    A service is called where it leads out of the cluster: by its external name, or at endpoints that are no
+    pods. There is nothing behind the address of a pod here.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[str, ssl.SSLContext] = {}
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
+        """Post `review`, and return what came back; `timeout` in seconds.
+
+        Raises:
+            WebhookFailed: There is no answer, or none that can be read.
+        """
+        import aiohttp  # noqa: PLC0415 -- slow to import, and most clusters have no webhook
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession()
+        url, connect_to, server_name = self._where(client_config)
+        shown = f"{url}{'&' if '?' in url else '?'}timeout={math.ceil(timeout)}s"
+        address = _with_host(shown, connect_to) if connect_to else shown
+        try:
+            async with self._session.post(
+                address,
+                data=orjson.dumps(review),
+                headers={"Content-Type": "application/json", "Accept": "application/json, */*"}
+                | ({"Host": server_name} if connect_to else {}),
+                ssl=self._context(client_config.get("caBundle", "")),
+                server_hostname=server_name or None,
+                timeout=aiohttp.ClientTimeout(total=timeout),
+                allow_redirects=False,
+            ) as response:
+                body = await response.content.read(_ANSWER_LIMIT)
+                return _decoded(response.status, body)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise WebhookFailed(f"Post {quoted(shown)}: {_explained(error, address)}") from error
+
+    def _where(self, client_config: Object) -> tuple[str, str, str]:
+        """The URL to show; of a service, `host:port` to connect to, and the name that the server must have."""
+        if client_config.get("url"):
+            return client_config["url"], "", ""
+        service = client_config.get("service") or {}
+        namespace, name = service.get("namespace", ""), service.get("name", "")
+        port = service.get("port") or 443
+        server_name = f"{name}.{namespace}.svc"
+        path = service.get("path") or "/"
+        url = f"https://{server_name}:{port}/{path.removeprefix('/')}"
+        return url, self._address_of(namespace, name, port, url), server_name
+
+    def _address_of(self, namespace: str, name: str, port: int, url: str) -> str:
+        stored = self._store.get(Key("", "services", namespace, name))
+        if stored is None:
+            raise WebhookFailed(f"Post {quoted(url)}: service {quoted(name)} not found")
+        spec = stored.decode().get("spec") or {}
+        if spec.get("type") == "ExternalName":
+            return f"{spec['externalName']}:{port}"
+        wanted = next((each for each in spec.get("ports") or () if each.get("port") == port), None)
+        if wanted is None:
+            raise WebhookFailed(f'Post {quoted(url)}: no service port {port} found for service "{name}"')
+        for stored in self._store.select("discovery.k8s.io", "endpointslices", namespace):
+            if stored.labels.get("kubernetes.io/service-name") != name:
+                continue
+            endpoint_slice = stored.decode()
+            ports = [
+                each["port"]
+                for each in endpoint_slice.get("ports") or ()
+                if each.get("name", "") == wanted.get("name", "") and each.get("port")
+            ]
+            for endpoint in endpoint_slice.get("endpoints") or ():
+                if ports and not endpoint.get("targetRef") and endpoint.get("addresses"):
+                    return f"{endpoint['addresses'][0]}:{ports[0]}"
+        address = spec.get("clusterIP", "")
+        raise WebhookFailed(f"Post {quoted(url)}: dial tcp {address}:{port}: connect: connection refused")
+
+    def _context(self, bundle: str) -> ssl.SSLContext:
+        context = self._contexts.get(bundle)
+        if context is None:
+            try:
+                authorities = base64.b64decode(bundle).decode("ascii")
+                context = ssl.create_default_context(cadata=authorities or None)
+            except (binascii.Error, UnicodeDecodeError, ssl.SSLError) as error:
+                raise WebhookFailed(
+                    "unable to load root certificates: unable to parse bytes as PEM block"
+                ) from error
+            if len(self._contexts) >= _MOST_CONTEXTS:
+                self._contexts.clear()
+            self._contexts[bundle] = context
+        return context
+
+
+def _with_host(url: str, host: str) -> str:
+    return urlsplit(url)._replace(netloc=host).geturl()
+
+
+def _decoded(status: int, body: bytes) -> Object:
+    """The answer's object; what client-go says of answers that are none."""
+    if status not in _SUCCESS:
+        raise WebhookFailed(_refusal(status, body))
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise WebhookFailed(f"couldn't get version/kind; json parse error: {error}") from error
+    if not isinstance(answer, dict):
+        found = {list: "array", str: "string", bool: "bool"}.get(type(answer), "number")
+        raise WebhookFailed(f"couldn't get version/kind; json parse error: json: cannot unmarshal {found}")
+    return answer
+
+
+def _refusal(status: int, body: bytes) -> str:
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        answer = None
+    if isinstance(answer, dict) and answer.get("kind") == "Status" and answer.get("message"):
+        return str(answer["message"])
+    if status in _REFUSALS:
+        return _REFUSALS[status]
+    text = body.decode("utf-8", "replace").strip() or "unknown"
+    if status >= 500:  # noqa: PLR2004 -- the server's fault
+        return f"an error on the server ({quoted(text)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {status} but did not return more information"
+
+
+def _explained(error: Exception, url: str) -> str:
+    """What Go would say of a connection that failed."""
+    import aiohttp  # noqa: PLC0415 -- loaded by then
+
+    if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+        return "context deadline exceeded"
+    parts = urlsplit(url)
+    target = f"{parts.hostname}:{parts.port or 443}"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"tls: failed to verify certificate: x509: {_untrusted(error, parts.hostname)}"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"dial tcp: lookup {parts.hostname}: no such host"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno
+        known = {errno.ECONNREFUSED: "connection refused", errno.EHOSTUNREACH: "no route to host"}
+        if number in known:
+            return f"dial tcp {target}: connect: {known[number]}"
+        return f"dial tcp {target}: {error.os_error.strerror or error.os_error}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "EOF"
+    return str(error) or type(error).__name__
+
+
+def _untrusted(error: aiohttp.ClientConnectorCertificateError, host: str | None) -> str:
+    reason = str(error.certificate_error)
+    if "mismatch" in reason:
+        return f"certificate is not valid for {host}"
+    if "expired" in reason:
+        return "certificate has expired or is not yet valid"
+    return "certificate signed by unknown authority"

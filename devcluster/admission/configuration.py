@@ -1,0 +1,186 @@
+"""The webhooks that are configured, and which of them a write concerns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from devcluster.admission.conditions import Conditions
+from devcluster.storage.records import Change, Key
+from devcluster.storage.selectors import LabelSelector
+
+if TYPE_CHECKING:
+    from devcluster.api.ports import AdmissionInfo
+    from devcluster.kinds.registry import Registry
+    from devcluster.kinds.resource import Resource
+    from devcluster.storage.store import Store
+
+__all__ = ["Configuration", "Hook", "Invocation"]
+
+Object = dict[str, Any]
+
+_GROUP = "admissionregistration.k8s.io"
+_PLURALS = {True: "mutatingwebhookconfigurations", False: "validatingwebhookconfigurations"}
+_EXEMPT = frozenset(
+    f"{flavour}{kind}"
+    for flavour in ("validating", "mutating")
+    for kind in ("webhookconfigurations", "admissionpolicies", "admissionpolicybindings")
+)
+"""No webhook can stand in the way of taking it down."""
+_ANY = "*"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hook:
+    """One webhook of one configuration."""
+
+    identity: tuple[str, int]
+    """The name of its configuration, and its place there."""
+    name: str
+    client_config: Object
+    rules: tuple[Object, ...]
+    namespaces: LabelSelector
+    objects: LabelSelector
+    conditions: Conditions
+    equivalent: bool
+    """Whether rules count that name another version of the resource."""
+    ignores_failure: bool
+    """Whether the write goes on when it cannot be called."""
+    reinvocable: bool
+    side_effects: bool
+    """Whether calling it has effects that a dry run must not have."""
+    timeout: float
+    versions: tuple[str, ...]
+
+    @classmethod
+    def of(cls, identity: tuple[str, int], hook: Object) -> Hook:
+        """From what stands in the configuration."""
+        ignores = hook.get("failurePolicy", "Fail") == "Ignore"
+        return cls(
+            identity=identity,
+            name=hook.get("name", ""),
+            client_config=hook.get("clientConfig") or {},
+            rules=tuple(hook.get("rules") or ()),
+            namespaces=LabelSelector.of(hook.get("namespaceSelector") or {}),
+            objects=LabelSelector.of(hook.get("objectSelector") or {}),
+            conditions=Conditions(hook.get("matchConditions") or (), ignores_failure=ignores),
+            equivalent=hook.get("matchPolicy", "Equivalent") == "Equivalent",
+            ignores_failure=ignores,
+            reinvocable=hook.get("reinvocationPolicy") == "IfNeeded",
+            side_effects=hook.get("sideEffects") not in {"None", "NoneOnDryRun"},
+            timeout=float(hook.get("timeoutSeconds") or 10),
+            versions=tuple(hook.get("admissionReviewVersions") or ()),
+        )
+
+
+@dataclasses.dataclass(slots=True)
+class Invocation:
+    """A call to be made: the resource in the version that the webhook asked for, and the objects in it."""
+
+    hook: Hook
+    resource: Resource
+    kind: tuple[str, str, str]
+    obj: Object | None = None
+    old: Object | None = None
+
+
+class Configuration:
+    """All webhooks in the store; read again when one changes."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
+        self._hooks: dict[bool, tuple[Hook, ...]] = {}
+        store.subscribe(self._forget)
+
+    def concerns(self, info: AdmissionInfo) -> bool:
+        """Whether any webhook might be called for it: quick, and sometimes wrongly yes."""
+        mutating, validating = self.hooks(mutating=True), self.hooks(mutating=False)
+        if not mutating and not validating:
+            return False
+        return any(self._resource_for(hook, info) is not None for hook in (*mutating, *validating))
+
+    def hooks(self, *, mutating: bool) -> tuple[Hook, ...]:
+        """In the order in which they are called."""
+        hooks = self._hooks.get(mutating)
+        if hooks is None:
+            hooks = self._hooks[mutating] = tuple(self._read(_PLURALS[mutating]))
+        return hooks
+
+    def match(self, hook: Hook, info: AdmissionInfo) -> Invocation | None:
+        """The call to be made, match conditions aside; None when it does not concern the write."""
+        resource = self._resource_for(hook, info)
+        if resource is None or not self._namespace_matches(hook, info):
+            return None
+        if not hook.objects.empty and not any(
+            obj is not None and hook.objects.matches(obj["metadata"].get("labels") or {})
+            for obj in (info.obj, info.old)
+        ):
+            return None
+        kind = info.kind
+        if resource is not info.resource and (kind[0], kind[2]) == (resource.group, resource.kind):
+            kind = (resource.group, resource.version, resource.kind)
+        return Invocation(hook, resource, kind)
+
+    def _resource_for(self, hook: Hook, info: AdmissionInfo) -> Resource | None:
+        """The resource as a rule of the webhook has it."""
+        resource = info.resource
+        if resource.group == _GROUP and resource.plural in _EXEMPT:
+            return None
+        for rule in hook.rules:
+            if _rule_matches(rule, info, resource.version):
+                return resource
+        if hook.equivalent:
+            others = self._registry.versions(resource.group, resource.plural)
+            for rule in hook.rules:
+                for other in others:
+                    if other is not resource and _rule_matches(rule, info, other.version):
+                        return other
+        return None
+
+    def _namespace_matches(self, hook: Hook, info: AdmissionInfo) -> bool:
+        selector = hook.namespaces
+        is_namespace = info.resource.plural == "namespaces"
+        if selector.empty or (not info.namespace and not is_namespace):
+            return True
+        if is_namespace and not info.subresource and info.operation in {"CREATE", "UPDATE"}:
+            assert info.obj is not None
+            return selector.matches(info.obj["metadata"].get("labels") or {})
+        stored = self._store.get(Key("", "namespaces", "", info.namespace or info.name))
+        return stored is not None and selector.matches(stored.labels)
+
+    def _read(self, plural: str) -> Iterator[Hook]:
+        for stored in self._store.select(_GROUP, plural):
+            for index, hook in enumerate(stored.decode().get("webhooks") or ()):
+                yield Hook.of((stored.key.name, index), hook)
+
+    def _forget(self, change: Change) -> None:
+        if change.key.group == _GROUP:
+            self._hooks.clear()
+
+
+def _rule_matches(rule: Object, info: AdmissionInfo, version: str) -> bool:
+    return (
+        _has(rule.get("operations"), info.operation)
+        and _has(rule.get("apiGroups"), info.resource.group)
+        and _has(rule.get("apiVersions"), version)
+        and _in_scope(rule.get("scope") or _ANY, info)
+        and any(_names(each, info.resource.plural, info.subresource) for each in rule.get("resources") or ())
+    )
+
+
+def _in_scope(scope: str, info: AdmissionInfo) -> bool:
+    if scope == _ANY:
+        return True
+    within = bool(info.namespace) and info.resource.name != "namespaces"
+    return within if scope == "Namespaced" else not within
+
+
+def _has(items: list[str] | None, wanted: str) -> bool:
+    return items is not None and (_ANY in items or wanted in items)
+
+
+def _names(pattern: str, plural: str, subresource: str) -> bool:
+    resource, _, sub = pattern.partition("/")
+    return resource in {_ANY, plural} and sub in {_ANY, subresource}

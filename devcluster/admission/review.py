@@ -1,0 +1,149 @@
+"""The AdmissionReview that a webhook gets, and what it must answer."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from devcluster.access.attributes import quoted
+from devcluster.admission.client import WebhookFailed
+from devcluster.errors import StatusError
+
+if TYPE_CHECKING:
+    from devcluster.admission.configuration import Hook, Invocation
+    from devcluster.api.ports import AdmissionInfo
+
+__all__ = ["Verdict", "denial", "make_review", "read_answer"]
+
+Object = dict[str, Any]
+
+_GROUP = "admission.k8s.io"
+_FAILURE = 400
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """A webhook's answer."""
+
+    allowed: bool
+    patch: list[Object]
+    warnings: list[str]
+    status: Object
+
+
+def make_review(uid: str, version: str, info: AdmissionInfo, invocation: Invocation) -> Object:
+    """The review of a write; `version` is that of AdmissionReview."""
+    resource, user = info.resource, info.user
+    user_info: Object = {"username": user.name}
+    if user.uid:
+        user_info["uid"] = user.uid
+    if user.groups:
+        user_info["groups"] = list(user.groups)
+    if user.extra:
+        user_info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    asked_kind = _kind(info.kind)
+    asked_resource = {"group": resource.group, "version": resource.version, "resource": resource.plural}
+    request: Object = {
+        "uid": uid,
+        "kind": _kind(invocation.kind),
+        "resource": {
+            "group": resource.group,
+            "version": invocation.resource.version,
+            "resource": resource.plural,
+        },
+        "requestKind": asked_kind,
+        "requestResource": asked_resource,
+    }
+    if info.subresource:
+        request["subResource"] = request["requestSubResource"] = info.subresource
+    if info.name:
+        request["name"] = info.name
+    if info.namespace:
+        request["namespace"] = info.namespace
+    request["operation"] = info.operation
+    request["userInfo"] = user_info
+    request["object"] = invocation.obj
+    request["oldObject"] = invocation.old
+    request["dryRun"] = info.dry_run
+    request["options"] = info.options
+    return {"kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{version}", "request": request}
+
+
+def read_answer(answer: Object, uid: str, version: str, *, mutating: bool) -> Verdict:
+    """What the webhook says.
+
+    Raises:
+        WebhookFailed: It says nothing that counts.
+    """
+    response = answer.get("response")
+    if not isinstance(response, dict):
+        raise _invalid("webhook response was absent")
+    patch, patch_type = response.get("patch"), response.get("patchType")
+    if version == "v1":
+        if response.get("uid", "") != uid:
+            got = quoted(str(response.get("uid", "")))
+            raise _invalid(f"expected response.uid={quoted(uid)}, got {got}")
+        given = _shown(answer.get("apiVersion", ""), answer.get("kind", ""))
+        if given != f"{_GROUP}/v1, Kind=AdmissionReview":
+            raise _invalid(f"expected webhook response of {_GROUP}/v1, Kind=AdmissionReview, got {given}")
+        _check_patch(patch, patch_type, mutating=mutating)
+    allowed = response.get("allowed") is True
+    return Verdict(
+        allowed,
+        _decoded_patch(patch) if mutating and patch and allowed else [],
+        [str(each) for each in response.get("warnings") or ()],
+        response.get("status") or {},
+    )
+
+
+def denial(hook: Hook, status: Object) -> StatusError:
+    """The refusal of a write that a webhook denied."""
+    by = f"admission webhook {quoted(hook.name)} denied the request"
+    message, reason = status.get("message", ""), status.get("reason", "")
+    message = f"{by}: {message or reason}" if message or reason else f"{by} without explanation"
+    code = max(int(status.get("code") or 0), _FAILURE)
+    return StatusError(code, reason, message, details=status.get("details"))
+
+
+def _check_patch(patch: Any, patch_type: Any, *, mutating: bool) -> None:
+    if not mutating:
+        if patch:
+            raise _invalid("validating webhook may not return response.patch")
+        if patch_type is not None:
+            raise _invalid("validating webhook may not return response.patchType")
+    elif patch and patch_type is None:
+        raise _invalid("webhook returned response.patch but not response.patchType")
+    elif patch_type is not None and not patch:
+        raise _invalid("webhook returned response.patchType but not response.patch")
+    elif patch_type == "":
+        raise _invalid('webhook returned invalid response.patchType of ""')
+    elif patch_type not in {None, "JSONPatch"}:
+        raise WebhookFailed(f"unsupported patch type {quoted(str(patch_type))}")
+
+
+def _decoded_patch(patch: Any) -> list[Object]:
+    try:
+        operations = orjson.loads(base64.b64decode(patch, validate=True))
+    except (binascii.Error, orjson.JSONDecodeError, TypeError) as error:
+        raise WebhookFailed(f"received undecodable patch in webhook response: {error}") from error
+    if not isinstance(operations, list):
+        problem = "json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+        raise WebhookFailed(f"received undecodable patch in webhook response: {problem}")
+    return operations
+
+
+def _kind(kind: tuple[str, str, str]) -> Object:
+    return dict(zip(("group", "version", "kind"), kind, strict=True))
+
+
+def _shown(api_version: str, kind: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind}"
+
+
+def _invalid(problem: str) -> WebhookFailed:
+    return WebhookFailed(f"received invalid webhook response: {problem}")

@@ -1,0 +1,160 @@
+"""Calling the webhooks that a write concerns, and doing what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from devcluster.access.attributes import quoted
+from devcluster.admission.client import WebhookClient, WebhookFailed
+from devcluster.admission.configuration import Configuration, Hook, Invocation
+from devcluster.admission.review import Verdict, denial, make_review, read_answer
+from devcluster.errors import StatusError, bad_request, internal_error
+from devcluster.patch import json_patch
+
+if TYPE_CHECKING:
+    from devcluster.api.ports import AdmissionInfo
+    from devcluster.kinds.resource import Resource
+
+__all__ = ["Webhooks"]
+
+Object = dict[str, Any]
+
+_KNOWN_VERSIONS = ("v1", "v1beta1")
+
+
+class Webhooks:
+    """Mutating webhooks one after the other, validating ones all at once."""
+
+    def __init__(self, configuration: Configuration, client: WebhookClient, rng: random.Random) -> None:
+        self._configuration = configuration
+        self._client = client
+        self._rng = rng
+
+    async def mutate(self, info: AdmissionInfo) -> bool:
+        """Let every mutating webhook change `info.obj`; returns whether one did.
+
+        Those that ask for it are called a second time if what came after them changed the object.
+
+        Raises:
+            StatusError: One denied it, or could not be called and must not be left out.
+        """
+        seen: list[Hook] = []
+        again: list[Hook] = []
+        changed = False
+        for hook in self._configuration.hooks(mutating=True):
+            invocation = await self._invocation(hook, info)
+            if invocation is None:
+                continue
+            if await self._mutate_by(invocation, info):
+                changed = True
+                again += [each for each in seen if each not in again]
+            if hook.reinvocable:
+                seen.append(hook)
+        for hook in self._configuration.hooks(mutating=True):
+            if hook not in again:
+                continue
+            invocation = await self._invocation(hook, info)
+            if invocation is not None and await self._mutate_by(invocation, info):
+                # One that had its second turn may still be called for what a later one changes now.
+                again += [each for each in seen if each not in again]
+        return changed
+
+    async def validate(self, info: AdmissionInfo) -> None:
+        """Ask every validating webhook.
+
+        Raises:
+            StatusError: The first refusal, in the order of the configurations.
+        """
+        invocations = []
+        for hook in self._configuration.hooks(mutating=False):
+            invocation = await self._invocation(hook, info)
+            if invocation is not None:
+                invocations.append(invocation)
+        if not invocations:
+            return
+        results = await asyncio.gather(
+            *(self._validate_by(each, info) for each in invocations), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _invocation(self, hook: Hook, info: AdmissionInfo) -> Invocation | None:
+        invocation = self._configuration.match(hook, info)
+        if invocation is None:
+            return None
+        invocation.obj = await _converted(info.obj, info.resource, invocation.resource)
+        invocation.old = await _converted(info.old, info.resource, invocation.resource)
+        if hook.conditions:
+            review = make_review("", "v1", info, invocation)
+            if not hook.conditions.hold(review["request"], info):
+                return None
+        return invocation
+
+    async def _mutate_by(self, invocation: Invocation, info: AdmissionInfo) -> bool:
+        verdict = await self._ask(invocation, info, mutating=True)
+        if verdict is None or not verdict.patch:
+            return False
+        hook = invocation.hook
+        if invocation.obj is None:
+            raise internal_error(
+                f"admission webhook {quoted(hook.name)} attempted to modify the object, which is not "
+                "supported for this operation"
+            )
+        try:
+            patched = json_patch(invocation.obj, verdict.patch)
+        except StatusError as error:
+            raise internal_error(error.message) from error
+        if patched == invocation.obj:
+            return False
+        info.obj = await _converted(patched, invocation.resource, info.resource)
+        return True
+
+    async def _validate_by(self, invocation: Invocation, info: AdmissionInfo) -> None:
+        await self._ask(invocation, info, mutating=False)
+
+    async def _ask(self, invocation: Invocation, info: AdmissionInfo, *, mutating: bool) -> Verdict | None:
+        """What the webhook says, if that is yes; None when it failed and may."""
+        hook = invocation.hook
+        if info.dry_run and hook.side_effects:
+            raise bad_request(f"admission webhook {quoted(hook.name)} does not support dry run")
+        try:
+            verdict = await self._call(invocation, info, mutating=mutating)
+        except WebhookFailed as error:
+            if hook.ignores_failure:
+                return None
+            raise internal_error(f"failed calling webhook {quoted(hook.name)}: {error}") from error
+        info.warnings += verdict.warnings
+        if not verdict.allowed:
+            raise denial(hook, verdict.status)
+        return verdict
+
+    async def _call(self, invocation: Invocation, info: AdmissionInfo, *, mutating: bool) -> Verdict:
+        hook = invocation.hook
+        version = next((each for each in hook.versions if each in _KNOWN_VERSIONS), "")
+        if not version:
+            raise WebhookFailed(
+                "could not create admission objects: webhook does not accept known AdmissionReview versions "
+                "(v1, v1beta1)"
+            )
+        uid = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        review = make_review(uid, version, info, invocation)
+        try:
+            answer = await self._client.call(hook.client_config, review, hook.timeout)
+        except WebhookFailed as error:
+            raise WebhookFailed(f"failed to call webhook: {error}") from error
+        return read_answer(answer, uid, version, mutating=mutating)
+
+
+async def _converted(obj: Object | None, have: Resource, want: Resource) -> Object | None:
+    """An object of one version of a resource in another."""
+    api_version = want.api_version
+    if obj is None or have is want or obj.get("apiVersion") != have.api_version:
+        return obj
+    if have.convert is None:
+        return {**obj, "apiVersion": api_version}
+    (converted,) = await have.convert([obj], api_version)
+    return converted
