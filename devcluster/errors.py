@@ -13,6 +13,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from devcluster.numerals import show_float
+
 __all__ = [
     "FieldError",
     "StatusError",
@@ -64,7 +66,10 @@ class StatusError(Exception):
         self.reason = reason
         self.message = message
         self.details = dict(details or {})
+        self.metadata: dict[str, Any] = {}
+        """Of the Status: a token with which a list can go on."""
         self.empty_details = details == {}
+        """Whether the Status has `details` though there are none, as some of the real server's have."""
         self.retry_after = retry_after
         if retry_after is not None:
             self.details["retryAfterSeconds"] = retry_after
@@ -74,7 +79,7 @@ class StatusError(Exception):
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
         }
@@ -147,12 +152,14 @@ def field_unsupported(field: str, value: Any, supported: Sequence[str]) -> Field
 
 def field_too_long(field: str, maximum: int) -> FieldError:
     """A string that is too long; `maximum` in bytes."""
-    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {maximum} bytes")
+    unit = "byte" if maximum == 1 else "bytes"
+    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {maximum} {unit}")
 
 
 def field_too_many(field: str, actual: int, maximum: int) -> FieldError:
     """A list with too many items."""
-    return FieldError("FieldValueTooMany", field, f"Too many: {actual}: must have at most {maximum} items")
+    unit = "item" if maximum == 1 else "items"
+    return FieldError("FieldValueTooMany", field, f"Too many: {actual}: must have at most {maximum} {unit}")
 
 
 def qualified(group: str, resource: str) -> str:
@@ -275,4 +282,6 @@ def _with(head: str, detail: str) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return show_float(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -44,6 +44,8 @@ class Strategy:
     """Whether a PUT of a name that does not exist creates it."""
     unconditional_update: bool = True
     """Whether a PUT without a resourceVersion overwrites what there is."""
+    returns_deleted: bool = False
+    """Whether the answer to a delete is the object, where for most kinds it is a Status."""
     has_generation: bool = False
     """Whether metadata.generation is kept (1 on creation, one more with each change outside metadata and status)."""
 
@@ -107,6 +109,13 @@ class Strategy:
 
     def released(self, old: Object, context: Context) -> None:
         """After the object is gone from the store: give back what `commit` took."""
+
+    def prepare_delete(self, obj: Object, context: Context) -> bool:
+        """Mark an object when it is to be deleted for the first time, for a kind that needs more than the usual.
+
+        True means that it is marked, and that it is written as it is now instead of being removed.
+        """
+        return False
 
     def grace_period(self, obj: Object, asked: int | None) -> int | None:
         """Seconds of graceful deletion for a kind that has it (pods); None for a kind that goes at once."""

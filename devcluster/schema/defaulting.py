@@ -10,6 +10,8 @@ from devcluster.schema.node import UNSET, Schema
 
 __all__ = ["compile_defaults", "default", "drop_nulls"]
 
+_PLAIN_LIMIT = 1e21
+"""Below it, a whole number is written without an exponent or a point, and so read again as an integer."""
 _SCALARS = (str, int, float, bool)
 
 
@@ -22,7 +24,10 @@ def default(obj: Any, schema: Schema) -> None:
 
 
 def drop_nulls(value: Any, schema: Schema | None) -> None:
-    """Remove the nulls of fields that are not nullable and have no default, in place."""
+    """Remove the nulls of fields that are not nullable and have no default, in place.
+
+    A whole number becomes an integer on the way: in Go's JSON there is no `5.0`.
+    """
     if type(value) is dict:
         properties = schema.properties if schema is not None else {}
         additional = schema.additional if schema is not None else None
@@ -34,6 +39,8 @@ def drop_nulls(value: Any, schema: Schema | None) -> None:
                     stray = [*(stray or ()), name]
             elif type(each) is dict or type(each) is list:
                 drop_nulls(each, properties.get(name, additional))
+            elif type(each) is float and each.is_integer() and abs(each) < _PLAIN_LIMIT:
+                value[name] = int(each)
         for name in stray or ():
             del value[name]
     elif type(value) is list:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from devcluster.errors import field_invalid
+from devcluster.numerals import show_float
 
 if TYPE_CHECKING:
     from devcluster.schema.validation import Check, Problem, Spine
 
-__all__ = ["check_number", "is_whole", "show_float"]
+__all__ = ["check_number", "is_whole"]
 
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _LARGEST_FLOAT32 = 3.4028235677973366e38
@@ -21,24 +22,6 @@ _WHOLE_LIMIT = 2**53 - 1
 def is_whole(value: float) -> bool:
     """Whether a JSON number with a fraction or exponent is an integer all the same."""
     return math.isfinite(value) and value == int(value) and abs(value) <= _WHOLE_LIMIT
-
-
-def show_float(value: float) -> str:
-    """As Go's `%v` prints it: `0.5`, `1e+06`, `3`."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-    text = repr(float(value))
-    mantissa, exponent_mark, exponent = text.partition("e")
-    digits = mantissa.replace("-", "").replace(".", "").strip("0") or "0"
-    magnitude = math.floor(math.log10(abs(value))) if value else 0
-    if exponent_mark:
-        magnitude = int(exponent)
-    sign = "-" if value < 0 else ""
-    if value and (magnitude < -4 or magnitude >= max(len(digits), 21)):  # noqa: PLR2004 -- where %v changes form
-        rest = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{rest}e{'-' if magnitude < 0 else '+'}{abs(magnitude):02d}"
-    plain = f"{value:.{max(0, len(digits) - 1 - magnitude)}f}"
-    return plain
 
 
 def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | None:
@@ -57,7 +40,9 @@ def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | Non
         if fits is not None and not fits(value):
             out.append(_out_of_range(spine, kind, form))
         whole = type(value) is int
-        if factor is not None and not _is_multiple(value, factor):
+        if factor is not None and whole and int(factor) <= 0:
+            out.append(_factor(spine, int(factor)))
+        elif factor is not None and not _is_multiple(value, factor):
             out.append(_bound(spine, value, "should be a multiple of", factor, whole=whole))
         if high is not None and (value >= high if open_high else value > high):
             text = "should be less than" if open_high else "should be less than or equal to"
@@ -80,7 +65,7 @@ def _range_of(kind: str, form: str) -> Callable[[float], bool] | None:
 
 def _is_multiple(value: float, factor: float) -> bool:
     if type(value) is int:
-        return int(factor) > 0 and value % int(factor) == 0
+        return value % int(factor) == 0
     return is_whole(1 / factor * value if factor < 1 else value / factor)
 
 
@@ -90,6 +75,15 @@ def _bound(spine: Spine, value: float, text: str, bound: float, *, whole: bool) 
     name = path_of(spine)
     shown = str(int(bound)) if whole else show_float(bound)
     return Problem(spine, name, lambda field: field_invalid(field, value, f"{name} in body {text} {shown}"))
+
+
+def _factor(spine: Spine, factor: int) -> Problem:
+    # A whole value is compared with the whole part of the factor, as the real server does it.
+    from devcluster.schema.validation import Problem, path_of  # noqa: PLC0415
+
+    name = path_of(spine)
+    text = f"factor MultipleOf declared for {name} must be positive: {factor}"
+    return Problem(spine, name, lambda field: field_invalid(field, factor, text))
 
 
 def _out_of_range(spine: Spine, kind: str, form: str) -> Problem:

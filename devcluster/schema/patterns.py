@@ -33,6 +33,14 @@ _PROPERTIES = {
     "S": r"$+<->^`|~",
     "Z": r"\s",
 }
+_MISTAKES = {
+    "missing ), unterminated subpattern": "missing closing )",
+    "unbalanced parenthesis": "unexpected )",
+    "unterminated character set": "missing closing ]",
+    "nothing to repeat": "missing argument to repetition operator",
+    "bad escape (end of pattern)": "trailing backslash at end of expression",
+    "bad character range": "invalid character class range",
+}
 _TOKEN = re.compile(
     r"(?P<posix>\[:\^?\w+:\])|(?P<property>\\[pP](?:\{\^?\w+\}|\w))|(?P<quote>\\Q.*?(?:\\E|$))|(?P<escape>\\.)"
     r"|(?P<group>\(\?P?<)|(?P<char>.)",
@@ -50,7 +58,16 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(_translate(pattern), re.ASCII if pattern.isascii() else 0)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"error parsing regexp: {error}: `{pattern}`") from error
+        raise ValueError(f"error parsing regexp: {_explain(error)}: `{pattern}`") from error
+
+
+def _explain(error: Exception) -> str:
+    """What Go says of the same mistake, where it is a common one."""
+    text = str(error)
+    for python, go in _MISTAKES.items():
+        if text.startswith(python):
+            return go
+    return text
 
 
 def _translate(pattern: str) -> str:

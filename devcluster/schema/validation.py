@@ -140,14 +140,21 @@ def _format_of(schema: Schema) -> str:
     return schema.format if schema.format and is_known_format(schema.format, kind) else ""
 
 
+_INT_LIMIT = 2**63
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+def _kind_of(value: Any) -> str:
+    if type(value) is int and not -_INT_LIMIT <= value < _INT_LIMIT:
+        return "number"
+    return _KINDS[type(value)]
 
 
 def _acceptor(types: tuple[str, ...], shape: str) -> Callable[[Any], bool]:
     numeric = "number" in types or "integer" in types
 
     def accepts(value: Any) -> bool:
-        kind = _KINDS[type(value)]
+        kind = _kind_of(value)
         if kind in types:
             return True
         if kind == "integer" and "number" in types:
@@ -162,7 +169,7 @@ def _acceptor(types: tuple[str, ...], shape: str) -> Callable[[Any], bool]:
 
 
 def _mistyped(value: Any, spine: Spine, types: tuple[str, ...], shape: str) -> Problem:
-    kind = _KINDS[type(value)]
+    kind = _kind_of(value)
     if shape and kind not in {"string", "array"}:
         actual = {"integer": "int64", "number": "float64"}.get(kind, "")
         return _wrong_type(spine, shape, actual)

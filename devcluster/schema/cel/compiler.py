@@ -99,6 +99,8 @@ class Compiler:
         self.scope: dict[str, Type] = dict(variables)
         self.issues: list[tuple[int, str]] = []
         self.used: set[str] = set()
+        self.mixed = False
+        """Whether lists may hold what they like: the arguments of `format`."""
         self._declared = frozenset(variables)
 
     def visit(self, node: syntax.Expr) -> Typed:
@@ -198,7 +200,7 @@ class Compiler:
         for each, optional in node.items:
             typed = self.visit(each)
             own = typed.type.params[0] if optional and typed.type.params else typed.type
-            if kind is not None and not assignable(kind, own, {}):
+            if kind is not None and not self.mixed and not assignable(kind, own, {}):
                 self.fail(each.at, f"expected type '{kind}' but found '{own}'")
             kind = own if kind is None else join(kind, own)
             items.append((typed.run, optional))
@@ -245,14 +247,17 @@ class Compiler:
                 return self.no_overload(node.at, node.function, types)
             condition, then, otherwise = (each.run for each in typed)
             return Typed(join(types[1], types[2]), lambda env: then(env) if _bool(condition(env)) else otherwise(env))
-        if not all(assignable(BOOL, each, {}) for each in types):
-            return self.no_overload(node.at, node.function, types)
+        for arg, kind in zip(node.args, types, strict=True):
+            if not assignable(BOOL, kind, {}):
+                self.fail(arg.at, f"expected type 'bool' but found '{kind}'")
         evaluate = evaluate_and if node.function == "_&&_" else evaluate_or
         return Typed(BOOL, evaluate(typed[0].run, typed[1].run))
 
     def _function(self, node: syntax.Call, name: str, args: list[syntax.Expr], target: syntax.Expr | None) -> Typed:
         member = target is not None
+        outer, self.mixed = self.mixed, self.mixed or name == "format"
         typed = [self.visit(each) for each in ([target, *args] if target is not None else args)]
+        self.mixed = outer
         overloads = (OPERATORS if name in OPERATORS and not member else FUNCTIONS).get(name)
         types = [each.type for each in typed]
         if overloads is None:

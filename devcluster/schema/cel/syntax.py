@@ -35,6 +35,10 @@ _ESCAPE = re.compile(
     r"\\(?:x(?P<x>[0-9a-fA-F]{2})|X(?P<X>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})|(?P<o>[0-3][0-7]{2})|(?P<c>.))",
     re.DOTALL,
 )
+_OPERAND = (
+    " expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, "
+    "IDENTIFIER}"
+)
 _RELATIONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "in"})
 
 
@@ -274,7 +278,7 @@ class _Parser:
                 return Ident(token.at, token.text)
             return Call(opening.at, token.text, self._arguments(")"))
         self._next -= 1
-        raise self._unexpected(" expecting an expression")
+        raise self._unexpected(_OPERAND)
 
     def _bracketed(self, token: _Token) -> Expr:
         if token.text == "(":
@@ -288,7 +292,7 @@ class _Parser:
         if token.text == "." and self._token.kind == "ident":
             return self._primary()
         self._next -= 1
-        raise self._unexpected(" expecting an expression")
+        raise self._unexpected(_OPERAND)
 
     def _list(self, token: _Token) -> Expr:
         items: list[tuple[Expr, bool]] = []

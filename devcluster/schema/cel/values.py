@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from devcluster.numerals import show_float
 from devcluster.schema.cel.errors import CelError, no_such_overload
 from devcluster.schema.cel.types import (
     BOOL,
@@ -27,7 +28,6 @@ from devcluster.schema.cel.types import (
     optional_of,
 )
 from devcluster.schema.formats import parse_duration
-from devcluster.schema.numbers import show_float
 
 __all__ = [
     "NONE",

@@ -1,0 +1,39 @@
+"""Conditions in the status of a definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["find_condition", "is_established", "set_condition"]
+
+Object = dict[str, Any]
+
+
+def find_condition(obj: Object, kind: str) -> Object | None:
+    """The condition of that type; None when there is none."""
+    conditions: list[Object] = (obj.get("status") or {}).get("conditions") or []
+    return next((each for each in conditions if each.get("type") == kind), None)
+
+
+def is_established(obj: Object) -> bool:
+    """Whether the objects of the kind are served."""
+    found = find_condition(obj, "Established")
+    return found is not None and found.get("status") == "True"
+
+
+def set_condition(obj: Object, kind: str, status: str, reason: str, message: str, now: str) -> None:
+    """Set a condition; the time of transition moves when the status does."""
+    condition = {
+        "lastTransitionTime": now,
+        "message": message,
+        "reason": reason,
+        "status": status,
+        "type": kind,
+    }
+    found = find_condition(obj, kind)
+    if found is None:
+        obj.setdefault("status", {}).setdefault("conditions", []).append(condition)
+        return
+    if found.get("status") == status:
+        condition["lastTransitionTime"] = found.get("lastTransitionTime", now)
+    found.update(condition)

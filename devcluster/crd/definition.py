@@ -1,0 +1,126 @@
+"""The rules of CustomResourceDefinitions themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from devcluster.crd.conditions import set_condition
+from devcluster.crd.definition_checks import check_spec, check_stored_versions
+from devcluster.errors import FieldError, field_invalid
+from devcluster.kinds import names
+from devcluster.kinds.strategy import Context, Strategy
+from devcluster.schema.formats import is_known_format
+
+__all__ = ["CLEANUP_FINALIZER", "DefinitionStrategy"]
+
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+Object = dict[str, Any]
+
+
+class DefinitionStrategy(Strategy):
+    """The strategy of customresourcedefinitions."""
+
+    unconditional_update = False
+    has_generation = True
+
+    def default(self, obj: Object) -> None:
+        """Names that follow from the kind, no conversion, and the version that objects are stored in."""
+        spec = obj.setdefault("spec", {})
+        given = spec.setdefault("names", {})
+        kind = given.get("kind") or ""
+        if not given.get("singular") and kind:
+            given["singular"] = kind.lower()
+        if not given.get("listKind") and kind:
+            given["listKind"] = f"{kind}List"
+        conversion = spec.get("conversion")
+        if conversion is None:
+            spec["conversion"] = {"strategy": "None"}
+        else:
+            service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
+            if service is not None and service.get("port") is None:
+                service["port"] = 443
+        status = obj.setdefault("status", {})
+        if not status.get("storedVersions"):
+            stored = _storage_version(obj)
+            if stored is not None:
+                status["storedVersions"] = [stored]
+
+    def prepare_create(self, new: Object, context: Context) -> None:
+        """Begin with a status of nothing but the stored version."""
+        super().prepare_create(new, context)
+        new["status"] = _fresh_status(new)
+
+    def prepare_update(self, new: Object, old: Object, context: Context) -> None:
+        """Keep the status, but for a new storage version."""
+        super().prepare_update(new, old, context)
+        status = new["status"] = dict(new.get("status") or {})
+        stored = _storage_version(new)
+        before = list(status.get("storedVersions") or ())
+        if stored is not None and stored not in before:
+            status["storedVersions"] = [*before, stored]
+
+    def prepare_delete(self, obj: Object, context: Context) -> bool:
+        """Put the finalizer on under which the objects of the kind are removed first."""
+        metadata = obj["metadata"]
+        metadata["deletionTimestamp"] = context.now
+        finalizers = metadata.setdefault("finalizers", [])
+        if CLEANUP_FINALIZER not in finalizers:
+            finalizers.append(CLEANUP_FINALIZER)
+        message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        set_condition(obj, "Terminating", "True", "InstanceDeletionPending", message, context.now)
+        return True
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Everything about the definition; the name too, as it follows from the spec."""
+        return [*_check_name(new), *check_spec(new, None), *check_stored_versions(new)]
+
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        """The same, and what may not change."""
+        return [*check_spec(new, old), *check_stored_versions(new)]
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        """Formats that nobody checks, when they are new."""
+        before = set(_unknown_formats(old)) if old is not None else set()
+        return [f'unrecognized format "{each}"' for each in _unknown_formats(new) if each not in before]
+
+    def row(self, obj: Object) -> list[Any]:
+        """The name and the time of creation."""
+        return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
+
+
+def _storage_version(obj: Object) -> str | None:
+    return next((each.get("name") for each in obj["spec"].get("versions") or () if each.get("storage")), None)
+
+
+def _fresh_status(obj: Object) -> Object:
+    stored = _storage_version(obj)
+    return {"storedVersions": [stored]} if stored is not None else {}
+
+
+def _check_name(obj: Object) -> Iterator[FieldError]:
+    spec, name = obj["spec"], obj["metadata"].get("name") or ""
+    wanted = f"{(spec.get('names') or {}).get('plural') or ''}.{spec.get('group') or ''}"
+    if name != wanted and not names.dns_subdomain(name):
+        yield field_invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+
+
+def _unknown_formats(obj: Object) -> Iterator[str]:
+    for version in obj["spec"].get("versions") or ():
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if isinstance(schema, Mapping):
+            yield from _formats_in(schema)
+
+
+def _formats_in(schema: Mapping[str, Any]) -> Iterator[str]:
+    form = schema.get("format")
+    if form and not is_known_format(form, schema.get("type") or ""):
+        yield form
+    below = [schema.get("items"), schema.get("not"), schema.get("additionalProperties")]
+    below += (schema.get("properties") or {}).values()
+    for junction in ("allOf", "anyOf", "oneOf"):
+        below += schema.get(junction) or ()
+    for each in below:
+        if isinstance(each, Mapping):
+            yield from _formats_in(each)
