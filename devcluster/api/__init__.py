@@ -1,0 +1,1 @@
+"""The API server: requests in, answers out, whatever carries them."""

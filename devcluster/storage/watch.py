@@ -49,6 +49,11 @@ class Watch:
         changes, self._pending = self._pending, []
         return changes
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will come."""
+        return self._closed is None
+
     def close(self) -> None:
         """Receive nothing more; a reader that waits gets an empty list."""
         if self._closed is not None:

@@ -1,0 +1,219 @@
+"""Reading what clients send: JSON, YAML or protobuf, into objects of a kind."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import orjson
+
+from devcluster.api.call import Call
+from devcluster.api.json_errors import describe
+from devcluster.api.negotiation import split_media_type
+from devcluster.errors import StatusError, bad_request, unsupported_media_type
+from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Resource
+
+__all__ = ["decode_object", "parse_yaml", "typed"]
+
+Object = dict[str, Any]
+
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+_FORMATS = ("application/json", "application/yaml", _PROTOBUF)
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+
+def decode_object(call: Call, registry: Registry, validation: str, *, kind: Resource | None = None) -> Object:
+    """The object in the body, of the call's kind (or `kind`, for subresources that take another one).
+
+    What field validation finds is an error or a warning of the call, as `validation` has it.
+
+    Raises:
+        StatusError: 400 or 415.
+    """
+    resource = kind or call.resource
+    body = call.request.body
+    document, raw = _parse(call, resource, body)
+    if not isinstance(document, dict):
+        raise _unrecognized(resource, body, _not_an_object(document))
+    group_version = document.get("apiVersion") or ""
+    name = document.get("kind") or ""
+    if not isinstance(group_version, str) or not isinstance(name, str):
+        raise _unrecognized(
+            resource, body, "couldn't get version/kind; json parse error: json: cannot unmarshal"
+        )
+    if resource.custom and not name:
+        shown = orjson.dumps(document).decode() if raw is None else raw.decode(errors="replace")
+        raise _unrecognized(resource, body, f"Object 'Kind' is missing in '{shown.strip()}'")
+    if (group_version or resource.api_version) != resource.api_version or (
+        name or resource.kind
+    ) != resource.kind:
+        _check_kind(resource, registry, group_version or resource.api_version, name or resource.kind)
+    obj, problems = typed(document, resource, raw if validation != "Ignore" else None)
+    report(call, validation, resource, problems)
+    return obj
+
+
+def report(call: Call, validation: str, resource: Resource, problems: list[str]) -> None:
+    """Warn of what field validation found, or refuse for it.
+
+    Raises:
+        StatusError: 400, with strict validation.
+    """
+    if not problems or validation == "Ignore":
+        return
+    if validation == "Strict":
+        listed = ", ".join(problems)
+        raise bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"strict decoding error: {listed}"
+        )
+    for problem in problems:
+        call.warn(problem)
+
+
+def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tuple[Object, list[str]]:
+    """`document` as an object of the kind, and the problems of field validation (duplicates if `raw` is given).
+
+    Raises:
+        StatusError: 400, a value has the wrong type.
+    """
+    gvk = (resource.group, resource.version, resource.kind)
+    if resource.custom:
+        obj, problems = _custom(document, resource, raw)
+    else:
+        from devcluster.types.decode import decode_strict  # noqa: PLC0415 -- loads the table of types
+
+        obj, problems = decode_strict(document, resource.schema, gvk, raw=raw)
+    metadata = obj.pop("metadata", None)
+    obj.pop("kind", None)
+    obj.pop("apiVersion", None)
+    # In this order lists can cut the first two off without reading the object.
+    head: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata or {}}
+    head.update(obj)
+    return head, problems
+
+
+def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Object, list[str]]:
+    from devcluster.schema.pruning import prune  # noqa: PLC0415 -- only where there are custom kinds
+    from devcluster.types import json_text  # noqa: PLC0415
+    from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415
+
+    problems = json_text.duplicate_fields(raw) if raw is not None else []
+    obj = dict(document)
+    metadata = obj.pop("metadata", None)
+    problems += [f'unknown field "{path}"' for path in prune(obj, resource.schema)]
+    if metadata is not None:
+        try:
+            obj["metadata"], found = convert(metadata, _OBJECT_META)
+        except DecodeError as error:
+            raise bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
+            ) from None
+        problems += [problem.replace('field "', 'field "metadata.', 1) for problem in found]
+    return obj, problems
+
+
+def parse_yaml(body: bytes) -> Any:
+    """A YAML document as JSON has it.
+
+    Raises:
+        ValueError: it is none; the text says why.
+    """
+    import yaml  # noqa: PLC0415 -- costs start-up time
+
+    try:
+        return yaml.load(body, Loader=_yaml_loader())  # noqa: S506 -- a safe loader, without dates
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        line = f"line {mark.line + 1}: " if mark is not None else ""
+        raise ValueError(f"error converting YAML to JSON: yaml: {line}{problem}") from None
+
+
+@functools.cache
+def _yaml_loader() -> Any:
+    import yaml  # noqa: PLC0415
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader: Any = type("_Loader", (base,), {})
+    loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in base.yaml_implicit_resolvers.items()
+    }
+    return loader
+
+
+def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | None]:
+    """The document, and its JSON text where it came as such."""
+    header = call.request.headers.get("content-type", "")
+    media_type = split_media_type(header) if header else _FORMATS[0]
+    if media_type == _FORMATS[0]:
+        try:
+            return orjson.loads(body), body
+        except orjson.JSONDecodeError:
+            why = f"couldn't get version/kind; json parse error: {describe(body)}"
+            raise _unrecognized(resource, body, why) from None
+    if media_type == _FORMATS[1]:
+        try:
+            return parse_yaml(body), None
+        except ValueError as error:
+            raise _unrecognized(resource, body, str(error)) from None
+    if media_type == _PROTOBUF and not resource.custom:
+        from devcluster.types.protobuf import decode_protobuf  # noqa: PLC0415 -- loads the table of types
+
+        return decode_protobuf(body), None
+    offered = _FORMATS[:2] if resource.custom else _FORMATS
+    raise unsupported_media_type(
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(offered)}"
+    )
+
+
+def _check_kind(resource: Resource, registry: Registry, api_version: str, kind: str) -> None:
+    group, _, version = api_version.rpartition("/")
+    if resource.custom:
+        if api_version != resource.api_version:
+            raise _other_version(api_version, resource)
+        return
+    known = registry.of_kind(group, version, kind)
+    cannot = f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
+    if known is None:
+        raise bad_request(
+            f'{cannot}no kind "{kind}" is registered for version "{api_version}" in scheme '
+            '"pkg/runtime/scheme.go:111"'
+        )
+    if known.kind != resource.kind or group != resource.group:
+        internal = resource.group.partition(".")[0] or "core"
+        raise bad_request(
+            f"{cannot}converting ({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
+        )
+    raise _other_version(api_version, resource)
+
+
+def _other_version(api_version: str, resource: Resource) -> StatusError:
+    return bad_request(
+        f"the API version in the data ({api_version}) does not match the expected API version "
+        f"({resource.api_version})"
+    )
+
+
+def _not_an_object(document: Any) -> str:
+    names = {str: "string", bool: "bool", list: "array", int: "number", float: "number"}
+    found = names.get(type(document), "null")
+    return (
+        f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type "
+        'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+    )
+
+
+def _unrecognized(resource: Resource, body: bytes, why: str) -> StatusError:
+    shown = body[:30]
+    if not body:
+        text = "<empty>"
+    else:
+        text = shown.decode(errors="replace") if body[:1] == b"{" else shown.hex()
+        if len(body) > len(shown):
+            text += " ..."
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({text})"
+    )

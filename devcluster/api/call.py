@@ -1,0 +1,44 @@
+"""One request to one resource, as the verbs see it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from devcluster.api.exchange import ApiRequest, User
+from devcluster.kinds.resource import Resource
+from devcluster.storage.records import Key
+
+__all__ = ["Call"]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Call:
+    """What is asked, by whom, of which resource. `warnings` collects what the client is to be told."""
+
+    request: ApiRequest
+    resource: Resource
+    user: User
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def key(self) -> Key:
+        """Of the object it names."""
+        return self.key_of(self.name)
+
+    def key_of(self, name: str) -> Key:
+        """Of another object in the same place."""
+        group, plural = self.resource.stored
+        return Key(group, plural, self.namespace if self.resource.namespaced else "", name)
+
+    @property
+    def user_agent(self) -> str:
+        """The program that asks."""
+        return self.request.headers.get("user-agent", "")
+
+    def warn(self, text: str) -> None:
+        """Tell the client, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)

@@ -1,0 +1,211 @@
+"""Removing objects: at once, gracefully, or as soon as their finalizers are gone."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from devcluster.api import conversion
+from devcluster.api.call import Call
+from devcluster.api.options import DeleteOptions
+from devcluster.api.ports import AdmissionInfo
+from devcluster.api.writing import ATTEMPTS, Writer
+from devcluster.errors import StatusError, conflict, not_found
+from devcluster.kinds.strategy import Context
+from devcluster.storage.errors import Missing, VersionConflict
+from devcluster.storage.records import Stored
+
+__all__ = ["Deleted", "Deleter"]
+
+Object = dict[str, Any]
+
+_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+_GRACE = "deletionGracePeriodSeconds"
+
+
+class Deleted:
+    """What became of a delete: whether the object is gone, and its last or present state."""
+
+    __slots__ = ("gone", "obj", "uid", "version")
+
+    def __init__(self, obj: Object, *, gone: bool, version: int) -> None:
+        self.obj = obj
+        self.uid = obj["metadata"].get("uid", "")
+        self.gone = gone
+        self.version = version
+
+
+class Deleter:
+    """Deletes through admission and the kind's rules."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._store = writer.store
+
+    async def delete(self, call: Call, options: DeleteOptions) -> Deleted:
+        """Delete the object that `call` names, or mark it as to be deleted.
+
+        Raises:
+            StatusError: it is refused.
+        """
+        resource = call.resource
+        for _ in range(ATTEMPTS):
+            stored = self._store.get(call.key)
+            if stored is None:
+                raise not_found(resource.group, resource.plural, call.name)
+            self._check_preconditions(call, options, stored)
+            await self._admit(call, options, stored)
+            current = self._store.get(call.key)
+            if current is not stored:
+                continue
+            try:
+                return await self._answer(call, *self._delete(call, options, stored))
+            except (VersionConflict, Missing):
+                continue
+        raise conflict(resource.group, resource.plural, call.name)
+
+    async def _answer(self, call: Call, obj: Object, version: int, gone: bool) -> Deleted:
+        return Deleted(await conversion.to_request(call.resource, obj), gone=gone, version=version)
+
+    def _delete(self, call: Call, options: DeleteOptions, stored: Stored) -> tuple[Object, int, bool]:
+        """The object in its stored version, the version of the change, whether it is gone."""
+        obj = stored.decode()
+        metadata = obj["metadata"]
+        if "deletionTimestamp" not in metadata and call.resource.strategy.prepare_delete(
+            obj, self._context(call, options)
+        ):
+            return self._keep(call, options, stored, obj)
+        graceful, pending = self._grace(call, obj, options)
+        if pending:
+            return obj, stored.version, False
+        _set_finalizers(metadata, options)
+        if not graceful and metadata.get("finalizers"):
+            self._mark(metadata)
+            graceful = True
+        if not graceful:
+            return self._remove(call, options, stored)
+        if not metadata.get("finalizers") and not metadata.get(_GRACE):
+            return self._remove(call, options, stored)
+        return self._keep(call, options, stored, obj)
+
+    def _keep(
+        self, call: Call, options: DeleteOptions, stored: Stored, obj: Object
+    ) -> tuple[Object, int, bool]:
+        if options.dry_run:
+            return obj, stored.version, False
+        written = self._store.update(call.key, obj, expected=stored.version)
+        return obj, written.version, False
+
+    def _remove(self, call: Call, options: DeleteOptions, stored: Stored) -> tuple[Object, int, bool]:
+        if options.dry_run:
+            return stored.decode(), stored.version, True
+        final = self._store.delete(call.key, expected=stored.version)
+        obj = final.decode()
+        call.resource.strategy.released(obj, self._context(call, options))
+        return obj, final.version, True
+
+    def _grace(self, call: Call, obj: Object, options: DeleteOptions) -> tuple[bool, bool]:
+        """Whether the object goes gracefully, and whether that goes on already and needs no change."""
+        strategy, metadata = call.resource.strategy, obj["metadata"]
+        now = self._writer.clock.now().replace(microsecond=0)
+        if "deletionTimestamp" in metadata:
+            left = metadata.get(_GRACE)
+            if not left or strategy.grace_period(obj, options.grace) is None:
+                return False, False
+            if options.grace is None or options.grace >= left:
+                return False, True
+            due = datetime.datetime.strptime(metadata["deletionTimestamp"], _FORMAT).replace(
+                tzinfo=datetime.UTC
+            )
+            due += datetime.timedelta(seconds=options.grace - left)
+            period = options.grace
+            if due < now:
+                due, period = now, min(period, 1)
+            metadata["deletionTimestamp"] = due.strftime(_FORMAT)
+            metadata[_GRACE] = period
+            return True, False
+        period_or_none = strategy.grace_period(obj, options.grace)
+        if period_or_none is None:
+            return False, False
+        metadata["deletionTimestamp"] = (now + datetime.timedelta(seconds=period_or_none)).strftime(_FORMAT)
+        metadata[_GRACE] = period_or_none
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+        return True, False
+
+    def _mark(self, metadata: Object) -> None:
+        if "deletionTimestamp" not in metadata:
+            if metadata.get("generation"):
+                metadata["generation"] += 1
+            metadata["deletionTimestamp"] = self._writer.clock.timestamp()
+        metadata[_GRACE] = 0
+
+    def _context(self, call: Call, options: DeleteOptions) -> Context:
+        return Context(
+            store=self._store, now=self._writer.clock.timestamp(), user=call.user, dry_run=options.dry_run
+        )
+
+    async def _admit(self, call: Call, options: DeleteOptions, stored: Stored) -> None:
+        admission = self._writer.admission
+        if admission is None:
+            return
+        resource = call.resource
+        info = AdmissionInfo(
+            operation="DELETE",
+            resource=resource,
+            subresource=call.subresource,
+            kind=(resource.group, resource.version, resource.kind),
+            namespace=call.namespace,
+            name=call.name,
+            obj=None,
+            old=None,
+            options=options.to_object(),
+            dry_run=options.dry_run,
+            user=call.user,
+            warnings=call.warnings,
+        )
+        if not admission.handles(info):
+            return
+        info.old = await conversion.to_request(resource, stored.decode())
+        await admission.mutate(info)
+        await admission.validate(info)
+
+    @staticmethod
+    def _check_preconditions(call: Call, options: DeleteOptions, stored: Stored) -> None:
+        resource = call.resource
+
+        def refuse(detail: str) -> StatusError:
+            return conflict(resource.group, resource.kind, call.name, detail)
+
+        if options.uid is not None and options.uid != stored.uid:
+            raise refuse(
+                f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid}). "
+                "The object might have been deleted and then recreated"
+            )
+        if options.version is not None and options.version != str(stored.version):
+            raise refuse(
+                f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion "
+                f"in record ({stored.version}). The object might have been modified"
+            )
+
+
+def _set_finalizers(metadata: Object, options: DeleteOptions) -> None:
+    """Have the garbage collector do what the propagation policy says."""
+    old = metadata.get("finalizers") or []
+    wanted = ""
+    if options.orphan is not None:
+        wanted = _ORPHAN if options.orphan else ""
+    elif options.propagation is not None:
+        wanted = {"Orphan": _ORPHAN, "Foreground": _FOREGROUND}.get(options.propagation, "")
+    else:
+        wanted = next((each for each in old if each in {_ORPHAN, _FOREGROUND}), "")
+    new = [each for each in old if each not in {_ORPHAN, _FOREGROUND}]
+    if wanted:
+        new.append(wanted)
+    if set(new) == set(old):
+        return
+    if new:
+        metadata["finalizers"] = new
+    else:
+        metadata.pop("finalizers", None)

@@ -1,0 +1,141 @@
+"""Which representation an answer has, by what the client accepts."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import orjson
+
+from devcluster.api.exchange import ApiResponse
+from devcluster.errors import StatusError, not_acceptable
+
+__all__ = ["META_GROUP", "Representation", "encode", "failure", "negotiate", "split_media_type"]
+
+META_GROUP = "meta.k8s.io"
+_JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+_TYPES = (_JSON, _YAML, _PROTOBUF)
+_TRANSFORMS = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
+_VERSIONS = frozenset({"v1", "v1beta1"})
+_ONLY = "only the following media types are accepted: "
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Representation:
+    """What an answer is to look like."""
+
+    media_type: str = _JSON
+    transform: str = ""
+    """`Table`, `PartialObjectMetadata`, `PartialObjectMetadataList`, or empty for the object itself."""
+    version: str = "v1"
+    """Of the group meta.k8s.io, for a transform."""
+
+    @property
+    def api_version(self) -> str:
+        """Of the transformed object."""
+        return f"{META_GROUP}/{self.version}"
+
+
+PLAIN = Representation()
+
+
+@functools.lru_cache(maxsize=512)
+def negotiate(accept: str, *, custom: bool = False, stream: bool = False) -> Representation:
+    """The representation for an `Accept` header.
+
+    Where the client takes protobuf it gets JSON all the same, which every client that can read protobuf reads too.
+
+    Raises:
+        StatusError: 406, it accepts nothing that we have.
+    """
+    if not accept or accept == _JSON:
+        return PLAIN
+    offered = _TYPES[:2] if custom else _TYPES
+    matched = False
+    for media_type, parameters in _clauses(accept):
+        for candidate in offered:
+            if not _covers(media_type, candidate):
+                continue
+            matched = True
+            chosen = _JSON if candidate == _PROTOBUF else candidate
+            if stream and chosen == _YAML:
+                continue
+            transform, group, version = (parameters.get(name, "") for name in ("as", "g", "v"))
+            if not (transform or group or version):
+                return Representation(chosen)
+            if (
+                transform in _TRANSFORMS
+                and group == META_GROUP
+                and version in _VERSIONS
+                and candidate != _PROTOBUF
+            ):
+                return Representation(chosen, transform, version)
+    if matched or custom:
+        streams = [f"{each};stream=watch" for each in offered if each != _YAML]
+        raise not_acceptable(_ONLY + ", ".join(streams if stream else offered))
+    listed = ", ".join([*_TYPES, f"{_JSON};stream=watch", f"{_PROTOBUF};stream=watch"])
+    error = not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {listed}")
+    error.empty_details = True
+    raise error
+
+
+def encode(value: Any, representation: Representation, *, status: int = 200) -> ApiResponse:
+    """An answer of JSON, or YAML where that is asked for; `value` may be JSON already."""
+    if representation.media_type == _YAML:
+        return ApiResponse(status=status, content_type=_YAML, body=_yaml(value))
+    body = value if isinstance(value, bytes) else orjson.dumps(value)
+    return ApiResponse(status=status, body=body + b"\n")
+
+
+def split_media_type(header: str) -> str:
+    """The media type alone, in lower case."""
+    return header.partition(";")[0].strip().lower()
+
+
+def failure(error: StatusError, accept: str) -> ApiResponse:
+    """The answer that `error` stands for, in YAML where only that is accepted."""
+    answer = ApiResponse.failure(error)
+    if _YAML in accept:
+        try:
+            yaml = negotiate(accept).media_type == _YAML
+        except StatusError:
+            yaml = False
+        if yaml:
+            answer.content_type, answer.body = _YAML, _yaml(error.to_status())
+    return answer
+
+
+def _yaml(value: Any) -> bytes:
+    import yaml  # noqa: PLC0415 -- costs start-up time, and few ask for it
+
+    document = orjson.loads(value) if isinstance(value, bytes) else value
+    dumped: str = yaml.dump(
+        document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), allow_unicode=True, width=1 << 30
+    )
+    return dumped.encode()
+
+
+def _clauses(header: str) -> list[tuple[str, dict[str, str]]]:
+    """The clauses of an Accept header, the most wanted first."""
+    found = []
+    for text in header.split(","):
+        media_type, *parts = (part.strip() for part in text.split(";"))
+        parameters = dict(part.partition("=")[::2] for part in parts if "=" in part)
+        try:
+            quality = float(parameters.pop("q", "1"))
+        except ValueError:
+            quality = 1.0
+        kind, _, subtype = media_type.partition("/")
+        if kind and (subtype or kind == "*"):
+            found.append((-quality, kind == "*", subtype in {"*", ""}, media_type.lower(), parameters))
+    found.sort(key=lambda clause: clause[:3])
+    return [(media_type, parameters) for *_, media_type, parameters in found]
+
+
+def _covers(wanted: str, offered: str) -> bool:
+    kind, _, subtype = wanted.partition("/")
+    if kind == "*":
+        return subtype in {"*", ""}
+    offered_kind, _, offered_subtype = offered.partition("/")
+    return kind == offered_kind and subtype in {"*", offered_subtype}

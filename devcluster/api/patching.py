@@ -1,0 +1,201 @@
+"""Patches of all kinds, as changes that the writer carries out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from devcluster.api.bodies import parse_yaml, report, typed
+from devcluster.api.call import Call
+from devcluster.api.json_errors import describe
+from devcluster.api.negotiation import split_media_type
+from devcluster.api.options import WriteOptions
+from devcluster.api.writing import Change
+from devcluster.clock import Clock
+from devcluster.errors import (
+    StatusError,
+    bad_request,
+    field_invalid,
+    invalid,
+    not_found,
+    unsupported_media_type,
+)
+
+__all__ = ["APPLY", "change_of", "is_apply"]
+
+Object = dict[str, Any]
+
+JSON = "application/json-patch+json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+_KINDS = (JSON, MERGE, STRATEGIC, APPLY)
+
+
+def is_apply(call: Call) -> bool:
+    """Whether the body is a configuration to apply.
+
+    Raises:
+        StatusError: 415, it is no patch that the resource takes.
+    """
+    media_type = split_media_type(call.request.headers.get("content-type", ""))
+    if media_type == STRATEGIC and call.resource.custom:
+        taken = [kind for kind in _KINDS if kind != STRATEGIC]
+        raise unsupported_media_type(
+            f"the body of the request was in an unknown format - accepted media types include: {', '.join(taken)}"
+        )
+    if media_type not in _KINDS:
+        if call.resource.custom:
+            taken = [kind for kind in _KINDS if kind != STRATEGIC]
+            raise unsupported_media_type(
+                f"the body of the request was in an unknown format - accepted media types include: {', '.join(taken)}"
+            )
+        error = unsupported_media_type("415: Unsupported Media Type")
+        error.empty_details = True
+        raise error
+    return media_type == APPLY
+
+
+def change_of(call: Call, options: WriteOptions, clock: Clock) -> Change:
+    """What the patch in the body makes of an object.
+
+    Raises:
+        StatusError: 400, it cannot be read.
+    """
+    media_type = split_media_type(call.request.headers["content-type"])
+    if media_type == APPLY:
+        return _applied(call, options, clock)
+    return _patched(call, options, media_type)
+
+
+def _patched(call: Call, options: WriteOptions, media_type: str) -> Change:
+    body = call.request.body
+    patch, repeated = _parse(body, media_type, options.field_validation)
+    steps: dict[str, Callable[[Object], Any]] = {
+        JSON: lambda live: _json_patch(live, patch),
+        MERGE: lambda live: _merge_patch(live, patch),
+        STRATEGIC: lambda live: _strategic_patch(live, patch, call),
+    }
+    step = steps[media_type]
+
+    async def change(live: Object | None) -> Object:
+        if live is None:
+            raise not_found(call.resource.group, call.resource.plural, call.name)
+        patched = step(live)
+        return _decoded(call, options, patched, repeated, patch if media_type == STRATEGIC else None)
+
+    return change
+
+
+def _json_patch(live: Object, patch: Any) -> Any:
+    from devcluster.patch import json_patch  # noqa: PLC0415
+
+    return json_patch(live, patch)
+
+
+def _merge_patch(live: Object, patch: Any) -> Any:
+    from devcluster.patch import merge_patch  # noqa: PLC0415
+
+    return merge_patch(live, patch)
+
+
+def _strategic_patch(live: Object, patch: Any, call: Call) -> Any:
+    from devcluster.patch import strategic_merge_patch  # noqa: PLC0415
+
+    return strategic_merge_patch(live, patch, call.resource.schema)
+
+
+def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str]]:
+    """The patch, and the fields that it has twice."""
+    prefix = "" if media_type == STRATEGIC else "error decoding patch: "
+    try:
+        patch = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise bad_request(prefix + describe(body)) from None
+    wanted = list if media_type == JSON else dict
+    if not isinstance(patch, wanted):
+        raise bad_request(prefix + _wrong_type(patch, media_type))
+    if media_type == JSON:
+        for operation in patch:
+            if not isinstance(operation, dict):
+                raise bad_request(prefix + _wrong_type(operation, media_type).replace("[]", ""))
+    repeated: list[str] = []
+    if validation != "Ignore":
+        from devcluster.types.json_text import duplicate_fields  # noqa: PLC0415
+
+        repeated = duplicate_fields(body)
+        if media_type == JSON:
+            repeated = [f"json patch {each}" for each in repeated]
+    return patch, repeated
+
+
+def _wrong_type(value: Any, media_type: str) -> str:
+    names = {str: "string", bool: "bool", list: "array", dict: "object", int: "number", float: "number"}
+    found = names.get(type(value), "null")
+    target = "[]handlers.jsonPatchOp" if media_type == JSON else "map[string]interface {}"
+    return f"json: cannot unmarshal {found} into Go value of type {target}"
+
+
+def _decoded(call: Call, options: WriteOptions, patched: Any, repeated: list[str], patch: Any) -> Object:
+    """The patched document as an object; `patch` is given for those that errors show instead of the document."""
+
+    def refuse(why: str) -> StatusError:
+        if patch is None:
+            shown = orjson.dumps(patched).decode()
+        else:
+            from devcluster.patch.go_format import format_v  # noqa: PLC0415
+
+            shown = format_v(patch)
+        return invalid("", "", "", [field_invalid("patch", shown, why)])
+
+    if not isinstance(patched, dict):
+        raise refuse("json: cannot unmarshal into Go value")
+    resource = call.resource
+    try:
+        obj, problems = typed(patched, resource)
+    except StatusError as error:
+        raise refuse(error.message.partition(f"cannot be handled as a {resource.kind}: ")[2]) from None
+    problems = [*repeated, *problems]
+    if problems and options.field_validation == "Strict":
+        raise refuse(f"strict decoding error: {', '.join(problems)}")
+    report(call, options.field_validation, resource, problems)
+    return obj
+
+
+def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
+    from devcluster.patch import apply, check_applied  # noqa: PLC0415
+
+    resource = call.resource
+    try:
+        config = parse_yaml(call.request.body)
+    except ValueError as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+    if config is None:
+        config = {}
+    if not isinstance(config, dict):
+        raise bad_request(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal"
+        )
+    check_applied(config, resource.group, resource.version, resource.kind)
+    from devcluster.api.writing import reset_fields  # noqa: PLC0415
+
+    async def change(live: Object | None) -> Object:
+        result = apply(
+            live,
+            copy.deepcopy(config),
+            schema=resource.schema,
+            manager=options.field_manager,
+            force=bool(options.force),
+            api_version=resource.api_version,
+            now=clock.timestamp(),
+            subresource=call.subresource,
+            reset=reset_fields(resource, call.subresource),
+        )
+        obj, problems = typed(result, resource)
+        report(call, options.field_validation, resource, problems)
+        return obj
+
+    return change

@@ -1,0 +1,62 @@
+"""What the server has beside its resources: health, discovery, OpenAPI; and what it says of unknown paths."""
+
+from __future__ import annotations
+
+from devcluster.api.documents import Documents
+from devcluster.api.exchange import ApiRequest, ApiResponse
+from devcluster.api.routing import Target
+from devcluster.errors import StatusError
+from devcluster.kinds.registry import Registry
+
+__all__ = ["PlainPaths"]
+
+_HEALTH = frozenset({"healthz", "livez", "readyz"})
+_CHECKS = ("ping", "log", "etcd")
+
+
+class PlainPaths:
+    """Answers requests that are about no resource."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._documents = Documents(registry)
+
+    def answer(self, request: ApiRequest) -> ApiResponse:
+        """The document at a path, or the 404 for one that there is not."""
+        path = request.path.rstrip("/") or "/"
+        first, _, rest = path.lstrip("/").partition("/")
+        if first in _HEALTH:
+            return _health(first, rest, verbose="verbose" in request.query)
+        if path == "/metrics":
+            return _text(
+                "# HELP devcluster_up Whether this is devcluster.\n# TYPE devcluster_up gauge\ndevcluster_up 1\n"
+            )
+        found = self._documents.answer(request)
+        return _page_not_found() if found is None else found
+
+    def unknown(self, target: Target) -> ApiResponse:
+        """The 404 for a resource that there is not."""
+        known = any(each.group == target.group and not each.custom for each in self._registry.all())
+        served = self._registry.find(target.group, target.version, target.plural)
+        if not known and served is None:
+            return _page_not_found()
+        error = StatusError(404, "NotFound", "the server could not find the requested resource")
+        error.empty_details = True
+        return ApiResponse.failure(error)
+
+
+def _health(check: str, rest: str, *, verbose: bool) -> ApiResponse:
+    if rest and rest not in _CHECKS:
+        return _page_not_found()
+    if not verbose:
+        return _text("ok")
+    lines = [f"[+]{each} ok\n" for each in ([rest] if rest else _CHECKS)]
+    return _text("".join(lines) + f"{check} check passed\n")
+
+
+def _text(text: str, status: int = 200) -> ApiResponse:
+    return ApiResponse(status=status, content_type="text/plain; charset=utf-8", body=text.encode())
+
+
+def _page_not_found() -> ApiResponse:
+    return _text("404 page not found\n", 404)

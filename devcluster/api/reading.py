@@ -1,0 +1,238 @@
+"""Getting one object, and listing many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from devcluster.api import conversion, tables
+from devcluster.api.call import Call
+from devcluster.api.exchange import ApiResponse
+from devcluster.api.negotiation import Representation, encode
+from devcluster.api.options import ListOptions
+from devcluster.api.paging import Continuation, expired_continuation
+from devcluster.api.selection import Selection
+from devcluster.clock import Clock
+from devcluster.errors import StatusError, bad_request, expired, not_found, timed_out
+from devcluster.storage.errors import Expired, FutureVersion
+from devcluster.storage.records import Stored
+from devcluster.storage.store import Store
+
+__all__ = ["Reader", "future_version", "parse_version"]
+
+Object = dict[str, Any]
+
+
+class Reader:
+    """Answers get and list from the store, without decoding objects where their JSON will do."""
+
+    def __init__(self, store: Store, *, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def get(self, call: Call, representation: Representation) -> ApiResponse:
+        """The answer to a get.
+
+        Raises:
+            StatusError: 404, 406, or 504 for a version that has not been.
+        """
+        resource = call.resource
+        check_export(call)
+        if version := call.request.option("resourceVersion"):
+            number = parse_version(version, bare=True)
+            if number > self._store.version:
+                raise future_version(number, self._store.version)
+        stored = self._store.get(call.key)
+        if stored is None:
+            raise not_found(resource.group, resource.plural, call.name)
+        data = conversion.rewritten(stored.data, resource)
+        if data is None:
+            data = orjson.dumps(await conversion.to_request(resource, stored.decode()))
+        return self.one(call, data, representation)
+
+    def one(
+        self, call: Call, data: bytes, representation: Representation, *, status: int = 200
+    ) -> ApiResponse:
+        """The answer that is one object, of which `data` is the JSON.
+
+        Raises:
+            StatusError: 406 for a representation that one object does not have.
+        """
+        if not representation.transform:
+            return encode(data, representation, status=status)
+        if representation.transform == "PartialObjectMetadataList":
+            raise tables.not_a_list(call.resource)
+        if representation.transform == "PartialObjectMetadata":
+            return encode(tables.partial_metadata(data, representation), representation, status=status)
+        obj = orjson.loads(data)
+        metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+        return encode(self._table(call, [obj], metadata, representation), representation, status=status)
+
+    async def list_objects(self, call: Call, options: ListOptions, representation: Representation) -> ApiResponse:
+        """The answer to a list.
+
+        Raises:
+            StatusError: as the real server has it for versions, tokens and selectors.
+        """
+        if representation.transform == "PartialObjectMetadata":
+            raise tables.a_list(call.resource)
+        if representation.transform == "Table":
+            tables.check_include(call.request.option("includeObject"))
+        selection = Selection.of(call.resource, options)
+        _, items, metadata = self.select(call, options, selection)
+        return await self.listed(call, items, metadata, representation)
+
+    async def listed(
+        self, call: Call, items: Sequence[Stored], metadata: Object, representation: Representation
+    ) -> ApiResponse:
+        """The answer that is a list of `items`."""
+        if representation.transform == "Table":
+            objects = [await conversion.to_request(call.resource, each.decode()) for each in items]
+            return encode(self._table(call, objects, metadata, representation), representation)
+        return encode(await self._list(call, items, metadata, representation), representation)
+
+    def select(
+        self, call: Call, options: ListOptions, selection: Selection
+    ) -> tuple[int, Sequence[Stored], Object]:
+        """The version of a list, its objects, and its metadata.
+
+        Raises:
+            StatusError: as `list`.
+        """
+        namespace = call.namespace or (selection.namespace if call.resource.namespaced else "")
+        in_namespace = bool(call.namespace) or not call.resource.namespaced
+        version, after = self._start(call, options)
+        present = version == self._store.version
+        if present and selection.name is not None and (namespace or not call.resource.namespaced):
+            one = self._store.get(call.key_of(selection.name)._replace(namespace=namespace))
+            items: Sequence[Stored] = [] if one is None else [one]
+        elif present:
+            items = self._store.select(*call.resource.stored, namespace)
+        else:
+            try:
+                items = self._store.select_at(version, *call.resource.stored, namespace)
+            except Expired:
+                if options.continued:
+                    raise expired_continuation(after, in_namespace=in_namespace) from None
+                raise expired("The resourceVersion for the provided list is too old.") from None
+        if after != ("", ""):
+            items = [each for each in items if (each.key.namespace, each.key.name) > after]
+        metadata: Object = {"resourceVersion": str(version)}
+        limit = options.limit
+        everything = selection.everything
+        if not everything:
+            items = _matching(items, selection, limit + 1 if limit > 0 else 0)
+        if limit > 0 and len(items) > limit and not (options.version == "0" and not options.match):
+            last = items[limit - 1].key
+            metadata["continue"] = Continuation(version, (last.namespace, last.name)).encode(
+                in_namespace=in_namespace
+            )
+            if everything:
+                metadata["remainingItemCount"] = len(items) - limit
+            items = items[:limit]
+        return version, items, metadata
+
+    def _start(self, call: Call, options: ListOptions) -> tuple[int, tuple[str, str]]:
+        """The version to list, and the object to go on after."""
+        current = self._store.version
+        if options.continued:
+            token = Continuation.decode(options.continued, call.namespace)
+            if options.version and options.version != "0":
+                raise bad_request("specifying resource version is not allowed when using continue")
+            if token.version > current:
+                raise expired_continuation(token.after, in_namespace=bool(call.namespace))
+            return (current if token.version < 0 else token.version), token.after
+        if not options.version or options.version == "0":
+            return current, ("", "")
+        version = parse_version(options.version)
+        if version > current:
+            raise future_version(version, current)
+        exact = options.match == "Exact" or (not options.match and options.limit > 0)
+        return (version if exact else current), ("", "")
+
+    async def _list(
+        self, call: Call, items: Sequence[Stored], metadata: Object, representation: Representation
+    ) -> bytes:
+        resource = call.resource
+        if representation.transform:
+            kind, api_version = "PartialObjectMetadataList", representation.api_version
+            shown = [tables.partial_metadata(each.data, representation) for each in items]
+        else:
+            kind, api_version = resource.list_kind, resource.api_version
+            shown = await self._items(call, items)
+        head = f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode()
+        return b"".join((head, orjson.dumps(metadata), b',"items":[', b",".join(shown), b"]}"))
+
+    async def _items(self, call: Call, items: Sequence[Stored]) -> list[bytes]:
+        """The objects as they stand in a list: those of built-in kinds do not say their kind there."""
+        resource = call.resource
+        if resource.custom:
+            shown = []
+            for each in items:
+                data = conversion.rewritten(each.data, resource)
+                if data is None:
+                    data = orjson.dumps(await conversion.to_request(resource, each.decode()))
+                shown.append(data)
+            return shown
+        head = conversion.head(resource.kind, conversion.storage_api_version(resource))
+        if resource.convert is None and all(each.data.startswith(head) for each in items):
+            skipped = len(head)
+            return [b"{" + each.data[skipped:] for each in items]
+        shown = []
+        for each in items:
+            obj = await conversion.to_request(resource, each.decode())
+            obj.pop("kind", None)
+            obj.pop("apiVersion", None)
+            shown.append(orjson.dumps(obj))
+        return shown
+
+    def _table(
+        self, call: Call, objects: list[Object], metadata: Object, representation: Representation
+    ) -> Object:
+        include = call.request.option("includeObject")
+        tables.check_include(include)
+        rows = [tables.table_row(call.resource, obj, include, representation, self._clock) for obj in objects]
+        return tables.table(tables.column_definitions(call.resource), rows, metadata, representation)
+
+
+def parse_version(text: str, *, bare: bool = False) -> int:
+    """A resourceVersion as a number; `bare`: with the error that gets and watches have.
+
+    Raises:
+        StatusError: it is none.
+    """
+    if re.fullmatch(r"[0-9]{1,20}", text, re.ASCII) and int(text) < 1 << 64:
+        return int(text)
+    shown = text.replace("\\", "\\\\").replace('"', '\\"')
+    why = "value out of range" if text.isdigit() else "invalid syntax"
+    detail = f'resourceVersion: Invalid value: "{shown}": strconv.ParseUint: parsing "{shown}": {why}'
+    if bare:
+        raise StatusError(500, "", detail)
+    raise bad_request(f"invalid resource version: {detail}")
+
+
+def future_version(asked: int, current: int) -> StatusError:
+    """The 504 for a version that has not been."""
+    error = timed_out(f"Too large resource version: {asked}, current: {current}", retry_after=1)
+    error.details["causes"] = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return error
+
+
+def check_export(call: Call) -> None:
+    """Raises StatusError, 400, for a parameter that is no longer supported."""
+    values = call.request.query.get("export")
+    if values and values[0].lower() not in {"false", "0"}:
+        raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
+
+
+def _matching(items: Sequence[Stored], selection: Selection, enough: int) -> list[Stored]:
+    matching: list[Stored] = []
+    for each in items:
+        if selection.matches(each):
+            matching.append(each)
+            if len(matching) == enough:
+                break
+    return matching

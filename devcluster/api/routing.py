@@ -1,0 +1,72 @@
+"""What a request is about, by its path and method."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from devcluster.api.exchange import ApiRequest
+
+__all__ = ["Target", "target_of"]
+
+_VERBS = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_OF_NAMESPACES = frozenset({"status", "finalize"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """What it is about; without a `plural` it is no resource but a part of the server."""
+
+    verb: str
+    path: str
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    plural: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: str = ""
+    """What follows the subresource in the path."""
+    forced_watch: bool = False
+    """By a path such as `/api/v1/watch/pods`."""
+
+
+def target_of(request: ApiRequest) -> Target:
+    """Take the path apart."""
+    path = request.path
+    parts = [part for part in path.split("/") if part]
+    group = ""
+    if len(parts) > 2 and parts[0] == "api":  # noqa: PLR2004 -- a version and a resource
+        version, below = parts[1], parts[2:]
+    elif len(parts) > 3 and parts[0] == "apis":  # noqa: PLR2004 -- the group too
+        group, version, below = parts[1], parts[2], parts[3:]
+    else:
+        return Target(request.method.lower(), path)
+    verb = _VERBS.get(request.method, "")
+    watched = below[0] == "watch" and len(below) > 1
+    if watched:
+        below = below[1:]
+    namespace = ""
+    if below[0] == "namespaces" and len(below) > 1:
+        namespace = below[1]
+        if len(below) > 2 and below[2] not in _OF_NAMESPACES:  # noqa: PLR2004 -- something in the namespace
+            below = below[2:]
+    plural, name, subresource = (*below[:3], "", "")[:3]
+    if not name and verb in {"get", "delete"}:
+        verb = "deletecollection" if verb == "delete" else _reading(request)
+    elif watched:
+        verb = "watch"
+    return Target(
+        verb, path, group, version, namespace, plural, name, subresource, "/".join(below[3:]), watched
+    )
+
+
+def _reading(request: ApiRequest) -> str:
+    values = request.query.get("watch")
+    return "watch" if values and values[0].lower() not in {"false", "0"} else "list"

@@ -1,0 +1,119 @@
+"""Which objects of a resource a request is about, by its selectors."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from devcluster.api.options import ListOptions
+from devcluster.errors import bad_request
+from devcluster.kinds.resource import Resource
+from devcluster.storage.records import Stored
+from devcluster.storage.selectors import FieldSelector, LabelSelector, SelectorError
+
+__all__ = ["Selection"]
+
+Object = dict[str, Any]
+
+_NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Selection:
+    """Label and field selectors, checked against what the kind supports."""
+
+    resource: Resource
+    labels: LabelSelector | None = None
+    fields: FieldSelector | None = None
+    decodes: bool = False
+    """Whether an object has to be read to tell."""
+
+    @classmethod
+    def of(cls, resource: Resource, options: ListOptions, *, name: str = "") -> Selection:
+        """Read the selectors of the options, and the `name` of a path that names one object.
+
+        Raises:
+            StatusError: 400, they make no sense, or name fields that cannot be selected by.
+        """
+        try:
+            labels = LabelSelector.parse(options.label_selector) if options.label_selector else None
+            fields = FieldSelector.parse(options.field_selector) if options.field_selector else None
+        except SelectorError as error:
+            raise bad_request(str(error)) from None
+        if name:
+            if fields is not None and not fields.empty and fields.value_of(_NAME) != name:
+                raise bad_request("fieldSelector metadata.name doesn't match requested name")
+            fields = FieldSelector([(_NAME, name, True)])
+        decodes = False
+        for field in fields.fields if fields is not None else ():
+            if field in {_NAME, _NAMESPACE}:
+                continue
+            if field not in selectable(resource):
+                raise bad_request(_unsupported(resource, field))
+            decodes = True
+        return cls(
+            resource,
+            None if labels is None or labels.empty else labels,
+            None if fields is None or fields.empty else fields,
+            decodes,
+        )
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is left out."""
+        return self.labels is None and self.fields is None
+
+    @property
+    def name(self) -> str | None:
+        """The name that is asked for, when there is just one."""
+        return None if self.fields is None else self.fields.value_of(_NAME)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that is asked for by the field selector."""
+        return (self.fields.value_of(_NAMESPACE) or "") if self.fields is not None else ""
+
+    def matches(self, stored: Stored) -> bool:
+        """Whether an object is meant."""
+        if self.labels is not None and not self.labels.matches(stored.labels):
+            return False
+        if self.fields is None:
+            return True
+        values = {_NAME: stored.key.name, _NAMESPACE: stored.key.namespace}
+        if self.decodes:
+            values |= fields_of(self.resource, stored.decode())
+        return self.fields.matches(values)
+
+
+def selectable(resource: Resource) -> frozenset[str]:
+    """The fields that field selectors may name, metadata.name and metadata.namespace aside."""
+    if resource.custom:
+        return frozenset(field.removeprefix(".") for field in resource.selectable_fields)
+    return frozenset(resource.strategy.fields({"metadata": {}, "spec": {}, "status": {}}))
+
+
+def fields_of(resource: Resource, obj: Object) -> dict[str, str]:
+    """Their values."""
+    if not resource.custom:
+        return dict(resource.strategy.fields(obj))
+    return {field: _shown(_at(obj, field)) for field in selectable(resource)}
+
+
+def _at(obj: Any, path: str) -> Any:
+    for step in path.split("."):
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(step)
+    return obj
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _unsupported(resource: Resource, field: str) -> str:
+    if resource.custom or selectable(resource):
+        return f"field label not supported: {field}"
+    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -1,0 +1,303 @@
+"""The API server itself: from a request to its answer."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import Any
+
+import orjson
+
+from devcluster.access.attributes import Attributes, refusal
+from devcluster.api import conversion, negotiation
+from devcluster.api.bodies import decode_object
+from devcluster.api.call import Call
+from devcluster.api.deleting import Deleted, Deleter
+from devcluster.api.delete_requests import decode_delete_options
+from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, User
+from devcluster.api.negotiation import Representation, encode, negotiate
+from devcluster.api.options import DeleteOptions, ListOptions, WriteOptions
+from devcluster.api.patching import change_of, is_apply
+from devcluster.api.plain_paths import PlainPaths
+from devcluster.api.ports import Admission, Authenticator, Authorizer, Logs, Reviews, Tokens
+from devcluster.api.reading import Reader
+from devcluster.api.routing import Target, target_of
+from devcluster.api.selection import Selection
+from devcluster.api.subresources import Subresources
+from devcluster.api.watching import Watcher
+from devcluster.api.writing import Writer, Written, check_name
+from devcluster.clock import Clock
+from devcluster.errors import StatusError, internal_error, method_not_allowed
+from devcluster.kinds.metadata import match_namespace
+from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Resource
+from devcluster.storage.store import Store
+
+__all__ = ["ApiServer"]
+
+Object = dict[str, Any]
+
+_log = logging.getLogger(__name__)
+
+MINIMUM_WATCH_TIMEOUT = 1800.0
+ANYBODY = User("system:anonymous", ("system:unauthenticated",))
+# The verbs of a collection and of an object, by the method of the request.
+_NAMED = frozenset({"get", "update", "patch", "delete"})
+_COLLECTION = frozenset({"list", "watch", "create", "deletecollection"})
+
+
+class ApiServer:
+    """Answers requests. Parts that are not given are not asked: without an authorizer everything is allowed."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        authenticator: Authenticator | None = None,
+        authorizer: Authorizer | None = None,
+        admission: Admission | None = None,
+        reviews: Reviews | None = None,
+        tokens: Tokens | None = None,
+        logs: Logs | None = None,
+        min_request_timeout: float = MINIMUM_WATCH_TIMEOUT,
+    ) -> None:
+        """`min_request_timeout`: a watch that sets no timeout lasts between one and two times as many seconds."""
+        self.store = store
+        self.registry = registry
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self.reviews = reviews
+        self.writer = Writer(store, clock=clock, rng=rng)
+        self.writer.admission = admission
+        self.deleter = Deleter(self.writer)
+        self.reader = Reader(store, clock=clock)
+        self.watcher = Watcher(store, self.reader, clock=clock, rng=rng, minimum_timeout=min_request_timeout)
+        self.subresources = Subresources(self.writer, self.deleter, self.reader, registry)
+        self.subresources.logs = logs
+        self.subresources.tokens = tokens
+        self.plain_paths = PlainPaths(registry)
+        self._clock = clock
+
+    async def handle(self, request: ApiRequest) -> ApiResponse:
+        """Answer one request; only a cut connection and cancellation are raised."""
+        try:
+            return await self._handle(request)
+        except StatusError as error:
+            return negotiation.failure(error, request.headers.get("accept", ""))
+        except ConnectionCut:
+            raise
+        except Exception:
+            _log.exception("request failed: %s %s", request.method, request.path)
+            return ApiResponse.failure(internal_error("devcluster failed at this request; its log says more"))
+
+    async def _handle(self, request: ApiRequest) -> ApiResponse:
+        user = request.user
+        if user is None:
+            user = ANYBODY if self.authenticator is None else self.authenticator.authenticate(request)
+            request.user = user
+        target = target_of(request)
+        self.authorize(user, target)
+        if not target.plural:
+            return self.plain_paths.answer(request)
+        resource = self.registry.find(target.group, target.version, target.plural)
+        if resource is None:
+            return self.plain_paths.unknown(target)
+        call = Call(
+            request=request,
+            resource=resource,
+            user=user,
+            namespace=target.namespace if resource.namespaced else "",
+            name=target.name,
+            subresource=target.subresource,
+        )
+        if resource.deprecation:
+            call.warn(resource.deprecation)
+        answer = await self._serve(call, target)
+        if call.warnings:
+            answer.warnings += call.warnings
+        return answer
+
+    def authorize(self, user: User, target: Target) -> None:
+        """Raises StatusError, 403, when the user may not do that."""
+        if self.authorizer is None:
+            return
+        if target.plural:
+            wanted = Attributes(
+                verb=target.verb,
+                group=target.group,
+                version=target.version,
+                resource=target.plural,
+                subresource=target.subresource,
+                namespace=target.namespace,
+                name=target.name,
+            )
+        else:
+            wanted = Attributes(verb=target.verb, path=target.path)
+        decision = self.authorizer.authorize(user, wanted)
+        if not decision.allowed:
+            raise refusal(user, wanted, decision)
+
+    async def _serve(self, call: Call, target: Target) -> ApiResponse:
+        resource, verb = call.resource, target.verb
+        if target.subresource:
+            if target.subresource not in resource.subresources:
+                return self.plain_paths.unknown(target)
+            return await self._subresource(call, target)
+        if not self._is_served(call, target):
+            raise _not_allowed(resource, target)
+        accept = call.request.headers.get("accept", "")
+        representation = negotiate(accept, custom=resource.custom, stream=verb == "watch")
+        match verb:
+            case "get":
+                return await self.reader.get(call, representation)
+            case "list":
+                return await self.reader.list_objects(call, ListOptions.of(call.request.query), representation)
+            case "watch":
+                options = ListOptions.of(call.request.query)
+                options.watch = True
+                return self.watcher.watch(call, options, representation)
+            case "create":
+                return await self._create(call, representation)
+            case "update":
+                return await self._update(call, representation)
+            case "patch":
+                return await self._patch(call, representation)
+            case "delete":
+                return await self._delete(call, representation)
+            case _:
+                return await self._delete_collection(call, representation)
+
+    @staticmethod
+    def _is_served(call: Call, target: Target) -> bool:
+        verb, resource = target.verb, call.resource
+        if verb not in resource.verbs:
+            return False
+        if target.name:
+            return verb in _NAMED or target.forced_watch
+        if verb not in _COLLECTION or call.request.method == "HEAD":
+            return False
+        # Above the namespaces a namespaced resource can only be read.
+        return not resource.namespaced or bool(target.namespace) or verb in {"list", "watch"}
+
+    async def _create(self, call: Call, representation: Representation) -> ApiResponse:
+        options = WriteOptions.of(call.request.query, "CreateOptions")
+        obj = decode_object(call, self.registry, options.field_validation)
+        if self.reviews is not None and call.resource.verbs == ("create",):
+            reviewed = await self.reviews.review(call.resource.kind, obj, call.user)
+            return encode(reviewed, representation, status=201)
+        return await self._written(call, await self.writer.create(call, obj, options), representation)
+
+    async def _update(self, call: Call, representation: Representation) -> ApiResponse:
+        options = WriteOptions.of(call.request.query, "UpdateOptions")
+        body = decode_object(call, self.registry, options.field_validation)
+        match_namespace(body["metadata"], call.namespace)
+        check_name(call, body)
+        given: Object | None = body
+
+        async def change(_: Object | None) -> Object:
+            nonlocal given
+            if given is None:  # a second attempt: the first has changed it
+                return decode_object(call, self.registry, "Ignore")
+            first, given = given, None
+            return first
+
+        return await self._written(call, await self.writer.update(call, change, options), representation)
+
+    async def _patch(self, call: Call, representation: Representation) -> ApiResponse:
+        applies = is_apply(call)
+        options = WriteOptions.of(call.request.query, "PatchOptions", apply=applies)
+        change = change_of(call, options, self._clock)
+        written = await self.writer.update(
+            call, change, options, may_create=applies and not call.subresource, managed=applies
+        )
+        return await self._written(call, written, representation)
+
+    async def _delete(self, call: Call, representation: Representation) -> ApiResponse:
+        options = decode_delete_options(call)
+        deleted = await self.deleter.delete(call, options)
+        await self.store.durable(deleted.version)
+        return self._deleted(call, options, deleted, representation)
+
+    def _deleted(
+        self, call: Call, options: DeleteOptions, deleted: Deleted, representation: Representation
+    ) -> ApiResponse:
+        resource = call.resource
+        if deleted.gone and not resource.strategy.returns_deleted:
+            details = {
+                "name": call.name,
+                "group": resource.group,
+                "kind": resource.plural,
+                "uid": deleted.uid,
+            }
+            if not resource.group:
+                del details["group"]
+            status = {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Success",
+                "details": details,
+            }
+            return encode(status, Representation(representation.media_type))
+        code = 202 if not deleted.gone and options.orphan is False else 200
+        return self.reader.one(call, orjson.dumps(deleted.obj), representation, status=code)
+
+    async def _delete_collection(self, call: Call, representation: Representation) -> ApiResponse:
+        listed = ListOptions.of(call.request.query)
+        options = decode_delete_options(call)
+        selection = Selection.of(call.resource, listed)
+        _, items, metadata = self.reader.select(call, listed, selection)
+        last = 0
+        for stored in items:
+            one = Call(
+                request=call.request,
+                resource=call.resource,
+                user=call.user,
+                namespace=stored.key.namespace,
+                name=stored.key.name,
+                warnings=call.warnings,
+            )
+            try:
+                last = max(last, (await self.deleter.delete(one, options)).version)
+            except StatusError as error:
+                if error.code != 404:  # noqa: PLR2004 -- gone meanwhile
+                    raise
+        await self.store.durable(last)
+        return await self.reader.listed(call, items, metadata, representation)
+
+    async def _subresource(self, call: Call, target: Target) -> ApiResponse:
+        if not target.name:
+            return self.plain_paths.unknown(target)
+        accept = call.request.headers.get("accept", "")
+        if call.subresource != "status":
+            return await self.subresources.serve(call, target)
+        representation = negotiate(accept, custom=call.resource.custom)
+        match target.verb:
+            case "get":
+                return await self.reader.get(call, representation)
+            case "update":
+                return await self._update(call, representation)
+            case "patch":
+                return await self._patch(call, representation)
+            case _:
+                raise _not_allowed(call.resource, target)
+
+    async def _written(self, call: Call, written: Written, representation: Representation) -> ApiResponse:
+        await self.store.durable(written.version)
+        data = written.data
+        if data is None:
+            data = orjson.dumps(await conversion.to_request(call.resource, written.obj))
+        return self.reader.one(call, data, representation, status=201 if written.created else 200)
+
+
+def _not_allowed(resource: Resource, target: Target) -> StatusError:
+    if resource.custom:
+        return method_not_allowed(resource.group, resource.plural, target.verb)
+    error = StatusError(
+        405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+    )
+    error.empty_details = True
+    return error

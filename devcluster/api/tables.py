@@ -1,0 +1,136 @@
+"""Objects as tables and as metadata alone: what `kubectl get` and metadata informers ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from devcluster.api.negotiation import Representation
+from devcluster.clock import Clock
+from devcluster.errors import StatusError, bad_request
+from devcluster.kinds.ages import age
+from devcluster.kinds.resource import Column, Resource
+
+__all__ = ["check_include", "column_definitions", "partial_metadata", "table", "table_row"]
+
+Object = dict[str, Any]
+
+_NAME = Column("Name", format="name", description="")
+_AGE = Column("Age", "date", json_path=".metadata.creationTimestamp")
+_INCLUDES = frozenset({"", "Metadata", "Object", "None"})
+
+
+class _Metadata(msgspec.Struct):
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_decoder = msgspec.json.Decoder(_Metadata)
+
+
+def partial_metadata(data: bytes, representation: Representation) -> bytes:
+    """The PartialObjectMetadata of an object, both as JSON."""
+    metadata = bytes(_decoder.decode(data).metadata)
+    head = f'{{"kind":"PartialObjectMetadata","apiVersion":"{representation.api_version}","metadata":'
+    return b"".join((head.encode(), metadata, b"}"))
+
+
+def check_include(include: str) -> None:
+    """Raises StatusError, 400, for an `includeObject` that there is not."""
+    if include not in _INCLUDES:
+        shown = msgspec.json.encode(include).decode()
+        raise bad_request(
+            f"Unable to convert to Table as requested: includeObject: Invalid value: {shown}: must be 'Metadata', "
+            "'Object', 'None', or empty"
+        )
+
+
+def column_definitions(resource: Resource) -> list[Object]:
+    """The head of a table."""
+    columns = resource.columns
+    if resource.custom:
+        columns = (_NAME, *(columns or (_AGE,)))
+    return [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        }
+        for column in columns or (_NAME, _AGE)
+    ]
+
+
+def table_row(
+    resource: Resource, obj: Object, include: str, representation: Representation, clock: Clock
+) -> Object:
+    """The row of one object; `obj` is in the version of `resource`."""
+    row: Object = {"cells": _cells(resource, obj, clock)}
+    if include == "Object":
+        row["object"] = obj
+    elif include == "None":
+        row["object"] = None
+    else:
+        row["object"] = {
+            "kind": "PartialObjectMetadata",
+            "apiVersion": representation.api_version,
+            "metadata": obj["metadata"],
+        }
+    return row
+
+
+def table(
+    columns: list[Object] | None, rows: Iterable[Object], metadata: Object, representation: Representation
+) -> Object:
+    """The Table; `columns` is None for those in a watch that follow the first."""
+    return {
+        "kind": "Table",
+        "apiVersion": representation.api_version,
+        "metadata": metadata,
+        "columnDefinitions": columns,
+        "rows": list(rows),
+    }
+
+
+def _cells(resource: Resource, obj: Object, clock: Clock) -> list[Any]:
+    if not resource.custom:
+        return resource.strategy.row(obj)
+    from devcluster.crd.json_path import cell  # noqa: PLC0415 -- only where there are custom kinds
+
+    name = obj["metadata"].get("name", "")
+    now = clock.now()
+    cells: list[Any] = [name]
+    for column in resource.columns or (_AGE,):
+        value = cell(obj, column)
+        if column.type == "date":
+            value = age(value, now) if value else value
+        cells.append(value)
+    return cells
+
+
+def not_a_list(resource: Resource) -> StatusError:
+    """The 406 for a list of metadata where there is one object."""
+    internal = "unstructured.Unstructured" if resource.custom else f"{_package(resource)}.{resource.kind}"
+    return _not_acceptable(
+        f"you requested PartialObjectMetadataList, but the requested object is not a list (*{internal})"
+    )
+
+
+def a_list(resource: Resource) -> StatusError:
+    """The 406 for the metadata of one object where there is a list."""
+    internal = (
+        "unstructured.UnstructuredList" if resource.custom else f"{_package(resource)}.{resource.list_kind}"
+    )
+    return _not_acceptable(
+        f"you requested PartialObjectMetadata, but the requested object is a list (*{internal})"
+    )
+
+
+def _package(resource: Resource) -> str:
+    return resource.group.partition(".")[0] or "core"
+
+
+def _not_acceptable(text: str) -> StatusError:
+    return StatusError(406, "NotAcceptable", text)

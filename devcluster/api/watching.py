@@ -1,0 +1,272 @@
+"""Watches: the changes of a resource as a stream of lines."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any, Final
+
+import orjson
+
+from devcluster.api import conversion, tables
+from devcluster.api.call import Call
+from devcluster.api.exchange import ApiResponse
+from devcluster.api.negotiation import Representation
+from devcluster.api.options import ListOptions
+from devcluster.api.reading import Reader, parse_version
+from devcluster.api.selection import Selection
+from devcluster.clock import Clock
+from devcluster.errors import expired
+from devcluster.storage.errors import Expired, Overflow
+from devcluster.storage.records import Change, Stored
+from devcluster.storage.store import Store
+from devcluster.storage.watch import Watch
+
+__all__ = ["Watcher"]
+
+Object = dict[str, Any]
+
+BOOKMARK_INTERVAL: Final = 60.0
+"""Seconds between bookmarks."""
+_LAST_BOOKMARK: Final = 2.0
+"""Seconds before the end of a watch at which it gets one more."""
+_CHUNK: Final = 256 << 10
+"""Bytes of initial events that are sent at once."""
+_INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
+_CACHED_LINES: Final = 4096
+
+
+class Watcher:
+    """Starts watches, which share the lines they send.
+
+    A watch without a timeout of its own lasts between one and two times `minimum_timeout` seconds.
+    """
+
+    def __init__(
+        self, store: Store, reader: Reader, *, clock: Clock, rng: random.Random, minimum_timeout: float
+    ) -> None:
+        self._store = store
+        self._reader = reader
+        self._clock = clock
+        self._rng = rng
+        self.minimum_timeout = minimum_timeout
+        self._lines: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+
+    def watch(self, call: Call, options: ListOptions, representation: Representation) -> ApiResponse:
+        """The answer to a watch.
+
+        Raises:
+            StatusError: as the real server has it, for what is wrong before the stream begins.
+        """
+        if representation.transform == "Table":
+            tables.check_include(call.request.option("includeObject"))
+        selection = Selection.of(call.resource, options, name=call.name)
+        version = parse_version(options.version, bare=True) if options.version else 0
+        timeout = float(options.timeout or 0) or self.minimum_timeout * (1 + self._rng.random())
+        stream = _Stream(self, call, options, representation, selection)
+        return ApiResponse(stream=stream.run(version, timeout))
+
+    async def line(
+        self,
+        call: Call,
+        event: str,
+        stored: Stored,
+        representation: Representation,
+        include: str,
+        *,
+        head: bool,
+    ) -> bytes:
+        """The line of an event; `head`: with the columns of a table."""
+        resource = call.resource
+        shared = not head
+        identity = (event, stored.version, stored.key, resource.version, representation, include)
+        if shared and (known := self._lines.get(identity)) is not None:
+            return known
+        data = conversion.rewritten(stored.data, resource)
+        if data is None:
+            data = orjson.dumps(await conversion.to_request(resource, stored.decode()))
+        if representation.transform == "Table":
+            obj = orjson.loads(data)
+            columns = tables.column_definitions(resource) if head else None
+            row = tables.table_row(resource, obj, include, representation, self._clock)
+            metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+            data = orjson.dumps(tables.table(columns, [row], metadata, representation))
+        elif representation.transform:
+            data = tables.partial_metadata(data, representation)
+        line = b'{"type":"%b","object":%b}\n' % (event.encode(), data)
+        if shared and representation.transform != "Table":  # ages go stale
+            self._lines[identity] = line
+            if len(self._lines) > _CACHED_LINES:
+                self._lines.popitem(last=False)
+        return line
+
+
+class _Stream:
+    """One watch."""
+
+    def __init__(
+        self,
+        watcher: Watcher,
+        call: Call,
+        options: ListOptions,
+        representation: Representation,
+        selection: Selection,
+    ) -> None:
+        self._watcher = watcher
+        self._store = watcher._store  # noqa: SLF001 -- a part of it
+        self._call = call
+        self._options = options
+        self._representation = representation
+        self._selection = selection
+        self._include = call.request.option("includeObject")
+        self._head = representation.transform == "Table"
+        self._not_before = 0
+        self._seen = 0
+
+    def run(self, version: int, timeout: float) -> AsyncIterator[bytes]:
+        """The lines; the watch begins now, not with the first of them."""
+        initial: Sequence[Stored] | None = None
+        try:
+            if self._options.initial_events or (version == 0 and self._options.initial_events is None):
+                initial = self._initial()
+                watch = self._open(None)
+                self._seen = self._store.version
+            elif version == 0 or version >= self._store.version:
+                watch = self._open(None)
+                self._seen = self._not_before = version or self._store.version
+            else:
+                watch = self._open(version)
+                self._seen = version
+        except Expired as error:
+            return _one(_error(f"too old resource version: {error.asked} ({error.oldest})"))
+        return _Lines(self._lines(watch, initial, timeout), watch)
+
+    async def _lines(
+        self, watch: Watch, initial: Sequence[Stored] | None, timeout: float
+    ) -> AsyncGenerator[bytes]:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout
+        try:
+            if initial is not None:
+                async for chunk in self._initial_lines(initial):
+                    yield chunk
+            bookmark = self._next_bookmark(loop.time(), end)
+            while (now := loop.time()) < end:
+                try:
+                    changes = await watch.next(min(bookmark, end) - now)
+                except Overflow:
+                    return
+                if changes:
+                    if chunk := b"".join([line for change in changes for line in await self._events(change)]):
+                        yield chunk
+                elif watch.closed:
+                    return
+                if loop.time() >= bookmark:
+                    bookmark = self._next_bookmark(loop.time(), end)
+                    if self._options.bookmarks:
+                        self._seen = max(self._seen, self._store.version if not changes else 0)
+                        yield self._bookmark({})
+        finally:
+            watch.close()
+
+    async def _initial_lines(self, initial: Sequence[Stored]) -> AsyncGenerator[bytes]:
+        size, lines = 0, []
+        for stored in initial:
+            line = await self._line("ADDED", stored)
+            lines.append(line)
+            size += len(line)
+            if size > _CHUNK:
+                yield b"".join(lines)
+                size, lines = 0, []
+        if self._options.initial_events and self._options.bookmarks:
+            lines.append(self._bookmark(_INITIAL_END))
+        if lines:
+            yield b"".join(lines)
+
+    async def _events(self, change: Change) -> list[bytes]:
+        """The lines of a change: as it looks to someone who sees selected objects only."""
+        if change.version <= self._not_before:
+            return []
+        self._seen = change.version
+        before = change.old is not None and self._selection.matches(change.old)
+        if change.new is None:
+            assert change.final is not None
+            return [await self._line("DELETED", change.final)] if before else []
+        after = self._selection.matches(change.new)
+        if after:
+            return [await self._line("MODIFIED" if before else "ADDED", change.new)]
+        if not before:
+            return []
+        assert change.old is not None
+        left = Stored.of(change.key, change.version, change.old.decode())
+        return [await self._line("DELETED", left)]
+
+    async def _line(self, event: str, stored: Stored) -> bytes:
+        head, self._head = self._head, False
+        return await self._watcher.line(
+            self._call, event, stored, self._representation, self._include, head=head
+        )
+
+    def _initial(self) -> Sequence[Stored]:
+        call, selection = self._call, self._selection
+        namespace = self._namespace
+        items = self._store.select(*call.resource.stored, namespace)
+        return items if selection.everything else [each for each in items if selection.matches(each)]
+
+    def _open(self, since: int | None) -> Watch:
+        return self._store.watch(*self._call.resource.stored, self._namespace, since=since)
+
+    @property
+    def _namespace(self) -> str:
+        if not self._call.resource.namespaced:
+            return ""
+        return self._call.namespace or self._selection.namespace
+
+    def _bookmark(self, annotations: dict[str, str]) -> bytes:
+        resource, representation = self._call.resource, self._representation
+        metadata: Object = {"resourceVersion": str(self._seen)}
+        if annotations:
+            metadata["annotations"] = annotations
+        obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        if representation.transform == "PartialObjectMetadata":
+            obj.update(kind="PartialObjectMetadata", apiVersion=representation.api_version)
+        elif representation.transform == "Table":
+            columns = tables.column_definitions(resource) if self._head else None
+            self._head = False
+            # The end of the initial events is seen in the metadata, so they are there even if not asked for.
+            include = self._include if self._include == "Object" or not annotations else "Metadata"
+            row = tables.table_row(resource, obj, include, representation, self._watcher._clock)  # noqa: SLF001
+            obj = tables.table(columns, [row], {"resourceVersion": str(self._seen)}, representation)
+        return b'{"type":"BOOKMARK","object":%b}\n' % orjson.dumps(obj)
+
+    @staticmethod
+    def _next_bookmark(now: float, end: float) -> float:
+        last = end - _LAST_BOOKMARK
+        following = now + BOOKMARK_INTERVAL
+        return last if now < last < following else following
+
+
+class _Lines(AsyncIterator[bytes]):
+    """The lines of a watch, which is closed with them even if none was read."""
+
+    def __init__(self, lines: AsyncGenerator[bytes], watch: Watch) -> None:
+        self._lines = lines
+        self._watch = watch
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._lines)
+
+    async def aclose(self) -> None:
+        """End the watch."""
+        self._watch.close()
+        await self._lines.aclose()
+
+
+async def _one(line: bytes) -> AsyncIterator[bytes]:
+    yield line
+
+
+def _error(message: str) -> bytes:
+    return b'{"type":"ERROR","object":%b}\n' % orjson.dumps(expired(message).to_status())

@@ -1,0 +1,459 @@
+"""Creating and changing objects: the steps between a decoded body and the store."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from devcluster.api import conversion
+from devcluster.api.call import Call
+from devcluster.api.options import WriteOptions, manager_of
+from devcluster.api.ports import Admission, AdmissionInfo
+from devcluster.clock import Clock
+from devcluster.errors import (
+    FieldError,
+    StatusError,
+    already_exists,
+    bad_request,
+    conflict,
+    field_invalid,
+    invalid,
+    not_found,
+)
+from devcluster.kinds.metadata import (
+    dedup_owner_references,
+    match_namespace,
+    validate_metadata,
+    validate_metadata_update,
+    wipe,
+)
+from devcluster.kinds.names import path_segment
+from devcluster.kinds.resource import Resource
+from devcluster.kinds.strategy import Context
+from devcluster.storage.errors import Missing, VersionConflict
+from devcluster.storage.records import Key, Stored
+from devcluster.storage.store import Store
+
+__all__ = ["Change", "Writer", "Written", "check_name", "reset_fields", "storage_path", "unique_id"]
+
+Object = dict[str, Any]
+Change = Callable[[Object | None], Awaitable[Object]]
+"""Makes the new object of the old one, which is the caller's to change; None when there is none."""
+
+ATTEMPTS = 5
+GENERATED_NAMES = 8
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_BASE_LENGTH = 63 - _SUFFIX_LENGTH
+
+
+class Written:
+    """What a write has led to: the object, and its JSON where that is at hand."""
+
+    __slots__ = ("created", "data", "obj", "version")
+
+    def __init__(
+        self, obj: Object, *, created: bool = False, data: bytes | None = None, version: int = 0
+    ) -> None:
+        self.obj = obj
+        self.created = created
+        self.data = data
+        self.version = version
+
+
+class Writer:
+    """Runs writes through strategies, admission, validation and field management, into the store."""
+
+    def __init__(self, store: Store, *, clock: Clock, rng: random.Random) -> None:
+        self.store = store
+        self.clock = clock
+        self.rng = rng
+        self.admission: Admission | None = None
+
+    async def create(
+        self, call: Call, obj: Object, options: WriteOptions, *, managed: bool = False
+    ) -> Written:
+        """Store a new object, which is the caller's to give away.
+
+        `managed`: its managedFields are right already, as those of an applied object are.
+
+        Raises:
+            StatusError: it is refused.
+        """
+        resource, strategy, metadata = call.resource, call.resource.strategy, obj["metadata"]
+        wipe(metadata)
+        match_namespace(metadata, call.namespace if resource.namespaced else "")
+        self._dedup(call, metadata, after=False)
+        context = self._context(call, options)
+        strategy.default(obj)
+        if not managed:
+            self._record(call, obj, None, options, context)
+        info = self._info(call, "CREATE", obj, None, options)
+        if info is not None:
+            obj = await self._mutate(call, info)
+            metadata = obj["metadata"]
+            self._record(call, obj, None, options, context)
+        metadata["uid"] = unique_id(self.rng)
+        metadata["creationTimestamp"] = context.now
+        generated = bool(metadata.get("generateName")) and not metadata.get("name")
+        if generated:
+            metadata["name"] = self._free_name(call, metadata["generateName"])
+        strategy.prepare_create(obj, context)
+        if info is not None:
+            strategy.default(obj)
+        errors = validate_metadata(metadata, namespaced=resource.namespaced, name_rule=strategy.validate_name)
+        errors += strategy.validate_create(obj, context)
+        self._raise(call, metadata.get("name", ""), errors)
+        for warning in strategy.warnings(obj, None):
+            call.warn(warning)
+        if info is not None:
+            await self._validate(info, obj)
+        key = call.key_of(metadata["name"])
+        if (existing := self.store.get(key)) is not None:
+            raise _exists(call, existing, generated=generated)
+        version = metadata.get("resourceVersion")
+        if version and not options.dry_run:
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+        kept = await conversion.to_storage(resource, obj)
+        if (existing := self.store.get(key)) is not None:  # conversion may have taken its time
+            raise _exists(call, existing, generated=generated)
+        strategy.commit(kept, None, context)
+        if kept is not obj:
+            obj = await conversion.to_request(resource, kept)
+        if options.dry_run:
+            return Written(obj, created=True)
+        stored = self.store.create(key, kept)
+        return self._written(obj, kept, stored, created=True)
+
+    async def update(
+        self,
+        call: Call,
+        change: Change,
+        options: WriteOptions,
+        *,
+        may_create: bool = False,
+        managed: bool = False,
+    ) -> Written:
+        """Replace the object that `call` names by what `change` makes of it, and again if it has changed meanwhile.
+
+        With `may_create`, an object that does not exist is created. `managed` as in `create`.
+
+        Raises:
+            StatusError: it is refused.
+        """
+        resource = call.resource
+        may_create = may_create or (resource.strategy.create_on_update and not call.subresource)
+        attempts = 0
+        while True:
+            stored = self.store.get(call.key)
+            if stored is None:
+                if not may_create:
+                    raise not_found(resource.group, resource.plural, call.name)
+                return await self._create_named(call, await change(None), options, managed=managed)
+            old = await conversion.to_request(resource, stored.decode())
+            live = await conversion.to_request(resource, stored.decode())
+            obj = await change(live)
+            try:
+                return await self._update(call, obj, old, stored, options, managed=managed)
+            except VersionConflict:
+                attempts += 1
+                if attempts >= ATTEMPTS:
+                    raise conflict(resource.group, resource.plural, call.name) from None
+            except Missing:
+                continue
+
+    async def _create_named(
+        self, call: Call, obj: Object, options: WriteOptions, *, managed: bool
+    ) -> Written:
+        if uid := obj["metadata"].get("uid"):
+            raise conflict(
+                call.resource.group,
+                call.resource.plural,
+                call.name,
+                f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
+            )
+        check_name(call, obj)
+        return await self.create(call, obj, options, managed=managed)
+
+    async def _update(
+        self,
+        call: Call,
+        obj: Object,
+        old: Object,
+        stored: Stored,
+        options: WriteOptions,
+        *,
+        managed: bool,
+    ) -> Written:
+        resource, strategy = call.resource, call.resource.strategy
+        metadata, before = obj["metadata"], old["metadata"]
+        match_namespace(metadata, call.namespace if resource.namespaced else "")
+        check_name(call, obj)
+        self._check_uid(call, metadata, stored)
+        self._check_version(call, metadata, stored)
+        self._dedup(call, metadata, after=False)
+        context = self._context(call, options)
+        strategy.default(obj)
+        if not managed:
+            self._record(call, obj, old, options, context)
+        info = self._info(call, "UPDATE", obj, old, options)
+        if info is not None:
+            obj = await self._mutate(call, info)
+            metadata = obj["metadata"]
+            self._record(call, obj, old, options, context)
+        self._prepare(call, obj, old, context)
+        if info is not None:
+            strategy.default(obj)
+        _restore(metadata, before)
+        self._raise(call, call.name, self._update_errors(call, obj, old, context))
+        if not call.subresource:
+            for warning in strategy.warnings(obj, old):
+                call.warn(warning)
+        if info is not None:
+            await self._validate(info, obj)
+        kept = await conversion.to_storage(resource, obj)
+        expected = stored.version
+        if _last_finalizer_gone(metadata, before):
+            return self._finish_deletion(call, obj, expected, options, context)
+        now = self.store.get(call.key)
+        if now is None:
+            raise Missing
+        if now.version != expected:
+            raise VersionConflict(now.version)
+        strategy.commit(kept, old if kept is obj else stored.decode(), context)
+        if options.dry_run:
+            return Written(obj)
+        written = self.store.update(call.key, kept, expected=expected)
+        return self._written(obj, kept, written)
+
+    def _finish_deletion(
+        self, call: Call, obj: Object, expected: int, options: WriteOptions, context: Context
+    ) -> Written:
+        """The last finalizer is gone from an object that is to go: nothing is left to wait for."""
+        version = expected
+        if not options.dry_run:
+            gone = self.store.delete(call.key, expected=expected)
+            version = gone.version
+            call.resource.strategy.released(gone.decode(), context)
+        return Written(obj, version=version)
+
+    def _update_errors(self, call: Call, obj: Object, old: Object, context: Context) -> list[FieldError]:
+        resource, metadata, before = call.resource, obj["metadata"], old["metadata"]
+        changed = validate_metadata_update(metadata, before)
+        # The real server checks the change in general, and each kind's strategy does again: causes come twice.
+        errors = validate_metadata(metadata, namespaced=resource.namespaced, name_rule=path_segment)
+        errors += changed + changed
+        if call.subresource == "status":
+            return errors + resource.strategy.validate_status_update(obj, old, context)
+        return errors + resource.strategy.validate_update(obj, old, context)
+
+    def _context(self, call: Call, options: WriteOptions) -> Context:
+        return Context(
+            store=self.store,
+            now=self.clock.timestamp(),
+            user=call.user,
+            subresource=call.subresource,
+            dry_run=options.dry_run,
+        )
+
+    def _record(
+        self, call: Call, obj: Object, old: Object | None, options: WriteOptions, context: Context
+    ) -> None:
+        from devcluster.patch import record_update  # noqa: PLC0415
+
+        record_update(
+            obj,
+            old,
+            schema=call.resource.schema,
+            manager=manager_of(options, call.user_agent),
+            subresource=call.subresource,
+            api_version=call.resource.api_version,
+            now=context.now,
+            reset=reset_fields(call.resource, call.subresource),
+        )
+
+    def _free_name(self, call: Call, base: str) -> str:
+        """A name made of `base`, one that is free if that is not hard to find."""
+        name = ""
+        for _ in range(GENERATED_NAMES):
+            name = base[:_BASE_LENGTH] + "".join(self.rng.choices(_SUFFIX, k=_SUFFIX_LENGTH))
+            if self.store.get(call.key_of(name)) is None:
+                break
+        return name
+
+    def _info(
+        self, call: Call, operation: str, obj: Object, old: Object | None, options: WriteOptions
+    ) -> AdmissionInfo | None:
+        """What admission is to see; None when nobody wants to look."""
+        if self.admission is None:
+            return None
+        resource = call.resource
+        info = AdmissionInfo(
+            operation=operation,
+            resource=resource,
+            subresource=call.subresource,
+            kind=(resource.group, resource.version, resource.kind),
+            namespace=call.namespace
+            or (obj["metadata"].get("name", "") if resource.name == "namespaces" else ""),
+            name=call.name or obj["metadata"].get("name", ""),
+            obj=obj,
+            old=old,
+            options=options.to_object("CreateOptions" if operation == "CREATE" else "UpdateOptions"),
+            dry_run=options.dry_run,
+            user=call.user,
+            warnings=call.warnings,
+        )
+        return info if self.admission.handles(info) else None
+
+    async def _mutate(self, call: Call, info: AdmissionInfo) -> Object:
+        assert self.admission is not None
+        obj = await self.admission.mutate(info)
+        assert obj is not None
+        self._dedup(call, obj["metadata"], after=True)
+        return obj
+
+    async def _validate(self, info: AdmissionInfo, obj: Object) -> None:
+        assert self.admission is not None
+        info.obj = obj
+        await self.admission.validate(info)
+
+    def _check_uid(self, call: Call, metadata: Object, stored: Stored) -> None:
+        uid = metadata.get("uid")
+        if uid and uid != stored.uid:
+            raise conflict(
+                call.resource.group,
+                call.resource.plural,
+                call.name,
+                f"StorageError: invalid object, Code: 4, Key: {storage_path(call.key)}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+                f"{stored.uid}",
+            )
+
+    def _check_version(self, call: Call, metadata: Object, stored: Stored) -> None:
+        resource, version = call.resource, metadata.get("resourceVersion", "")
+        if not version or version == "0":
+            if not resource.strategy.unconditional_update:
+                wrong = field_invalid("metadata.resourceVersion", 0, "must be specified for an update")
+                raise invalid(resource.group, resource.plural, call.name, [wrong])
+            metadata["resourceVersion"] = str(stored.version)
+        elif version != str(stored.version):
+            if not version.isdigit():
+                shown = version.replace('"', '\\"')
+                raise StatusError(
+                    500,
+                    "",
+                    f'resourceVersion: Invalid value: "{shown}": strconv.ParseUint: parsing "{shown}": invalid syntax',
+                )
+            raise conflict(resource.group, resource.plural, call.name)
+
+    @staticmethod
+    def _prepare(call: Call, obj: Object, old: Object, context: Context) -> None:
+        strategy = call.resource.strategy
+        if generation := old["metadata"].get("generation"):
+            obj["metadata"]["generation"] = generation
+        else:
+            obj["metadata"].pop("generation", None)
+        if context.subresource == "status":
+            strategy.prepare_status_update(obj, old, context)
+        else:
+            strategy.prepare_update(obj, old, context)
+
+    @staticmethod
+    def _dedup(call: Call, metadata: Object, *, after: bool) -> None:
+        if dropped := dedup_owner_references(metadata):
+            moment = " after mutating admission happens" if after else ""
+            call.warn(
+                ".metadata.ownerReferences contains duplicate entries"
+                f"{moment}; API server dedups owner references in 1.20+, and may reject such requests as early as "
+                f"1.24; please fix your requests; duplicate UID(s) observed: {', '.join(dropped)}"
+            )
+
+    @staticmethod
+    def _raise(call: Call, name: str, errors: list[FieldError]) -> None:
+        if errors:
+            raise invalid(call.resource.group, call.resource.kind, name, errors)
+
+    @staticmethod
+    def _written(obj: Object, kept: Object, stored: Stored, *, created: bool = False) -> Written:
+        if kept is obj:
+            return Written(obj, created=created, data=stored.data, version=stored.version)
+        obj["metadata"]["resourceVersion"] = str(stored.version)
+        return Written(obj, created=created, version=stored.version)
+
+
+def check_name(call: Call, obj: Object) -> None:
+    """Raises StatusError, 400, when the object is not the one that the path names."""
+    name = obj["metadata"].get("name", "")
+    if not name:
+        raise bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != call.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+
+
+def unique_id(rng: random.Random) -> str:
+    """A random UUID, of version 4."""
+    number = rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48
+    text = f"{number:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def storage_path(key: Key) -> str:
+    """The key under which the real server would have stored it, as it stands in some errors."""
+    names = {
+        ("", "services"): "services/specs",
+        ("", "endpoints"): "services/endpoints",
+        ("", "nodes"): "minions",
+        ("", "replicationcontrollers"): "controllers",
+        ("networking.k8s.io", "ingresses"): "ingress",
+        ("coordination.k8s.io", "leases"): "leases",
+    }
+    group, plural, namespace, name = key
+    known = names.get((group, plural), plural)
+    if "." in group and not group.endswith(".k8s.io"):
+        known = f"{group}/{plural}"
+    return "/".join(part for part in ("/registry", known, namespace, name) if part)
+
+
+def _restore(metadata: Object, before: Object) -> None:
+    """Keep what a writer may leave out, and cannot change."""
+    if not metadata.get("uid"):
+        metadata["uid"] = before.get("uid")
+    if created := before.get("creationTimestamp"):
+        metadata["creationTimestamp"] = created
+    if deleted := before.get("deletionTimestamp"):
+        metadata["deletionTimestamp"] = deleted
+    grace = "deletionGracePeriodSeconds"
+    if grace in before and metadata.get(grace) is None:
+        metadata[grace] = before[grace]
+
+
+def _last_finalizer_gone(metadata: Object, before: Object) -> bool:
+    return (
+        not metadata.get("finalizers")
+        and bool(before.get("deletionTimestamp"))
+        and not before.get("deletionGracePeriodSeconds")
+    )
+
+
+def _exists(call: Call, existing: Stored, *, generated: bool = False) -> StatusError:
+    error = already_exists(call.resource.group, call.resource.plural, existing.key.name)
+    if generated:
+        text = "the server was not able to generate a unique name for the object"
+        return StatusError(
+            409, "AlreadyExists", f"{error.message}, {text}", details=error.details, retry_after=1
+        )
+    if existing.decode()["metadata"].get("deletionTimestamp"):
+        error.message = f"object is being deleted: {error.message}"
+    return error
+
+
+def reset_fields(resource: Resource, subresource: str) -> Sequence[str | tuple[str, ...]]:
+    """The fields that this way of writing does not change, and so does not come to own."""
+    if not subresource:
+        return resource.strategy.status_fields
+    if subresource != "status":
+        return ()
+    return ("spec", "metadata") if resource.custom else ("spec", ("metadata", "labels"))

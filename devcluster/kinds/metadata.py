@@ -1,0 +1,230 @@
+"""What may stand in an object's metadata, and what only the server writes there."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from devcluster.errors import (
+    FieldError,
+    bad_request,
+    field_forbidden,
+    field_invalid,
+    field_required,
+    field_too_long,
+)
+from devcluster.kinds.names import dns_label, label_key, label_value
+
+__all__ = [
+    "dedup_owner_references",
+    "field_manager_errors",
+    "match_namespace",
+    "validate_metadata",
+    "validate_metadata_update",
+    "wipe",
+]
+
+Metadata = dict[str, Any]
+NameRule = Callable[..., list[str]]
+
+ANNOTATIONS_MAXIMUM = 256 << 10
+MANAGER_MAXIMUM = 128
+SUBRESOURCE_MAXIMUM = 256
+_SYSTEM_FIELDS = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+_IMMUTABLE = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_IMMUTABLE_TEXT = "field is immutable"
+
+
+def wipe(metadata: Metadata) -> None:
+    """Remove what a creator may not say."""
+    for field in _SYSTEM_FIELDS:
+        metadata.pop(field, None)
+
+
+def match_namespace(metadata: Metadata, namespace: str) -> None:
+    """Have the object in the namespace of the request, `` for a cluster-scoped one.
+
+    Raises:
+        StatusError: 400, the object says another one.
+    """
+    own = metadata.get("namespace", "")
+    if own == namespace:
+        return
+    if not namespace:
+        metadata.pop("namespace", None)
+    elif not own:
+        metadata["namespace"] = namespace
+    else:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def dedup_owner_references(metadata: Metadata) -> list[str]:
+    """Drop owner references that are there twice; the uids of those."""
+    references = metadata.get("ownerReferences")
+    if not references or len(references) == 1:
+        return []
+    kept: list[Any] = []
+    dropped = []
+    for reference in references:
+        if reference in kept:
+            dropped.append(reference.get("uid", ""))
+        else:
+            kept.append(reference)
+    if dropped:
+        metadata["ownerReferences"] = kept
+    return dropped
+
+
+def validate_metadata(metadata: Metadata, *, namespaced: bool, name_rule: NameRule) -> list[FieldError]:
+    """What is wrong with the metadata of any object."""
+    errors: list[FieldError] = []
+    if generate := metadata.get("generateName"):
+        errors += [
+            field_invalid("metadata.generateName", generate, text)
+            for text in name_rule(generate, prefix=True)
+        ]
+    if name := metadata.get("name"):
+        errors += [field_invalid("metadata.name", name, text) for text in name_rule(name, prefix=False)]
+    else:
+        errors.append(field_required("metadata.name", "name or generateName is required"))
+    namespace = metadata.get("namespace", "")
+    if namespaced and not namespace:
+        errors.append(field_required("metadata.namespace"))
+    elif namespaced:
+        errors += [field_invalid("metadata.namespace", namespace, text) for text in dns_label(namespace)]
+    elif namespace:
+        errors.append(field_forbidden("metadata.namespace", "not allowed on this type"))
+    if metadata.get("generation", 0) < 0:
+        errors.append(
+            field_invalid("metadata.generation", metadata["generation"], "must be greater than or equal to 0")
+        )
+    errors += _labels(metadata.get("labels"))
+    errors += _annotations(metadata.get("annotations"))
+    errors += _owner_references(metadata.get("ownerReferences"))
+    errors += _finalizers(metadata.get("finalizers"))
+    errors += _managed_fields(metadata.get("managedFields"))
+    return errors
+
+
+def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
+    """What is wrong with a change of metadata, whatever the kind."""
+    errors: list[FieldError] = []
+    if old.get("deletionTimestamp"):
+        added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+        if added:
+            listed = ", ".join(json.dumps(each) for each in added)
+            errors.append(
+                field_forbidden(
+                    "metadata.finalizers",
+                    "no new finalizers can be added if the object is being deleted, found new finalizers "
+                    f"[]string{{{listed}}}",
+                )
+            )
+    if not new.get("resourceVersion"):
+        errors.append(field_invalid("metadata.resourceVersion", "", "must be specified for an update"))
+    for field in _IMMUTABLE:
+        if new.get(field) != old.get(field):
+            missing = "" if field in {"name", "namespace", "uid"} else None
+            errors.append(field_invalid(f"metadata.{field}", new.get(field, missing), _IMMUTABLE_TEXT))
+    errors += _labels(new.get("labels"))
+    errors += _annotations(new.get("annotations"))
+    errors += _owner_references(new.get("ownerReferences"))
+    errors += _managed_fields(new.get("managedFields"))
+    return errors
+
+
+def field_manager_errors(field: str, manager: str) -> list[FieldError]:
+    """What is wrong with the name of a field manager."""
+    errors = []
+    if len(manager.encode()) > MANAGER_MAXIMUM:
+        errors.append(field_too_long(field, MANAGER_MAXIMUM))
+    position = 0
+    for character in manager:
+        if not _printable(character):
+            shown = f"U+{ord(character):04X}"
+            errors.append(
+                field_invalid(field, manager, f"invalid character {shown} (at position {position})")
+            )
+        position += len(character.encode())
+    return errors
+
+
+def _printable(character: str) -> bool:
+    return character == " " or unicodedata.category(character)[0] in "LMNPS"
+
+
+def _labels(labels: Mapping[str, str] | None) -> Iterable[FieldError]:
+    for key, value in (labels or {}).items():
+        yield from (field_invalid("metadata.labels", key, text) for text in label_key(key))
+        yield from (field_invalid("metadata.labels", value, text) for text in label_value(value))
+
+
+def _annotations(annotations: Mapping[str, str] | None) -> Iterable[FieldError]:
+    if not annotations:
+        return
+    size = 0
+    for key, value in annotations.items():
+        yield from (field_invalid("metadata.annotations", key, text) for text in label_key(key.lower()))
+        size += len(key.encode()) + len(value.encode())
+    if size > ANNOTATIONS_MAXIMUM:
+        yield field_too_long("metadata.annotations", ANNOTATIONS_MAXIMUM)
+
+
+def _owner_references(references: list[dict[str, Any]] | None) -> Iterable[FieldError]:
+    path = "metadata.ownerReferences"
+    first = ""
+    for reference in references or ():
+        version = reference.get("apiVersion", "").rpartition("/")[2]
+        kind = reference.get("kind", "")
+        if not version:
+            yield field_invalid(
+                f"{path}.apiVersion", reference.get("apiVersion", ""), "version must not be empty"
+            )
+        for field in ("kind", "name", "uid"):
+            if not reference.get(field):
+                yield field_invalid(f"{path}.{field}", reference.get(field, ""), "must not be empty")
+        if kind == "Event" and reference.get("apiVersion") == "v1":
+            yield field_invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner")
+        if reference.get("controller"):
+            shown = f"{kind}/{reference.get('name', '')}"
+            if first:
+                yield field_invalid(
+                    path,
+                    references,
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{first} and {shown}",
+                )
+            else:
+                first = shown
+
+
+def _finalizers(finalizers: list[str] | None) -> Iterable[FieldError]:
+    path = "metadata.finalizers"
+    for finalizer in finalizers or ():
+        yield from (field_invalid(path, finalizer, text) for text in label_key(finalizer))
+    if finalizers and {"orphan", "foregroundDeletion"} <= set(finalizers):
+        yield field_invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
+
+
+def _managed_fields(entries: list[dict[str, Any]] | None) -> Iterable[FieldError]:
+    for index, entry in enumerate(entries or ()):
+        path = f"metadata.managedFields[{index}]"
+        operation = entry.get("operation", "")
+        if operation not in {"Apply", "Update"}:
+            yield field_invalid(f"{path}.operation", operation, "must be `Apply` or `Update`")
+        if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
+            yield field_invalid(f"{path}.fieldsType", entry["fieldsType"], "must be `FieldsV1`")
+        yield from field_manager_errors(f"{path}.manager", entry.get("manager", ""))
+        if len(entry.get("subresource", "").encode()) > SUBRESOURCE_MAXIMUM:
+            yield field_too_long(f"{path}.subresource", SUBRESOURCE_MAXIMUM)
