@@ -266,7 +266,7 @@ def _repeated(pairs: Iterable[tuple[str, Any]]) -> Problems:
 
 def _never_empty(codec: Codec) -> bool:
     """Whether `omitempty` has no effect: a struct is never empty to Go, a pointer is when it is not set."""
-    return codec.zero() is not None and not codec.omits
+    return not codec.omits and not isinstance(codec, _Pointer)
 
 
 def _flattened(name: str) -> list[tuple[str, Codec, str]]:

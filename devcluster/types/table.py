@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -24,9 +24,7 @@ _OPTIONS = frozenset(
 @functools.cache
 def entries() -> dict[str, dict[str, Any]]:
     """Every type by its OpenAPI name, as the file has it; not to be changed."""
-    loaded: dict[str, dict[str, Any]] = orjson.loads(
-        resources.files(__package__).joinpath("builtin.json").read_bytes()
-    )
+    loaded: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_name("builtin.json").read_bytes())
     return loaded
 
 
