@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         "--kubeconfig",
         type=Path,
         metavar="FILE",
-        help="where to write the administrator's kubeconfig (default: a temporary file, or one in FILE.files)",
+        help="where to write the administrator's kubeconfig (default: a temporary file)",
     )
     up.add_argument(
         "--data",
@@ -88,6 +88,13 @@ def _parser() -> argparse.ArgumentParser:
         type=_count,
         metavar="N",
         help="how many changes watches and lists can go back (default 20000)",
+    )
+    up.add_argument(
+        "--min-request-timeout",
+        type=_duration,
+        default=1800.0,
+        metavar="DURATION",
+        help="a watch that asks for no end lasts between one and two times as long (default 30m)",
     )
     return parser
 
@@ -120,6 +127,7 @@ async def _up(options: argparse.Namespace) -> None:
         controllers=not options.no_controllers,
         pod_ready_delay=options.pod_ready_delay,
         history=options.history,
+        min_request_timeout=options.min_request_timeout,
     )
     async with cluster:
         _announce(cluster)

@@ -15,7 +15,7 @@ import orjson
 
 from devcluster.access.certificates import Authority, Identity
 
-__all__ = ["ForeignFile", "LocalFiles", "kubeconfig_of", "write_kubeconfig"]
+__all__ = ["ForeignFile", "LocalFiles", "kubeconfig_of", "signing_key_file", "write_kubeconfig"]
 
 _MARK = b"# Written by devcluster, which may overwrite it.\n"
 _SERVER_NAMES = (
@@ -47,7 +47,7 @@ class LocalFiles:
         if data is None:
             self.directory = Path(tempfile.mkdtemp(prefix="devcluster-"))
         else:
-            self.directory = data.with_name(data.name + ".files")
+            self.directory = _beside(data)
             self.directory.mkdir(mode=0o700, exist_ok=True)
         self.authority = self._authority()
 
@@ -76,11 +76,6 @@ class LocalFiles:
         """The authority's certificate."""
         return self.directory / "ca.crt"
 
-    @property
-    def signing_key_file(self) -> Path:
-        """The file with the key that signs ServiceAccount tokens; it need not be there yet."""
-        return self.directory / "service-accounts.key"
-
     def _authority(self) -> Authority:
         certificate, key = self.directory / "ca.crt", self.directory / "ca.key"
         if certificate.exists() and key.exists():
@@ -95,6 +90,11 @@ class LocalFiles:
         _write_private(certificate, identity[0])
         _write_private(key, identity[1])
         return certificate, key
+
+
+def signing_key_file(data: Path) -> Path:
+    """Where the key that signs ServiceAccount tokens is kept; it need not be there yet."""
+    return _beside(data) / "service-accounts.key"
 
 
 def kubeconfig_of(
@@ -127,6 +127,10 @@ def write_kubeconfig(path: Path, content: dict[str, Any]) -> None:
     if path.exists() and path.stat().st_size and not path.read_bytes().startswith(_MARK):
         raise ForeignFile(f"{path} was not written by devcluster, and is left alone")
     _write_private(path, _MARK + orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def _beside(data: Path) -> Path:
+    return data.with_name(data.name + ".files")
 
 
 def _write_private(path: Path, content: bytes) -> None:

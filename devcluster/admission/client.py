@@ -95,7 +95,7 @@ class WebhookClient:
             raise WebhookFailed(f"Post {quoted(shown)}: {_explained(error, address)}") from error
 
     def _where(self, client_config: Object) -> tuple[str, str, str]:
-        """The URL to show; of a service, `host:port` to connect to, and the name that the server must have."""
+        """The URL to show; of a service also the `host:port` to connect to, and the name it must have."""
         if client_config.get("url"):
             return client_config["url"], "", ""
         service = client_config.get("service") or {}
