@@ -5,16 +5,47 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from devcluster.builtin.base import BuiltinStrategy, PlainStrategy, StoredStrategy
+from devcluster.builtin.admission_kinds import (
+    AdmissionPolicyBindingStrategy,
+    AdmissionPolicyStrategy,
+    WebhooksStrategy,
+)
+from devcluster.builtin.base import BuiltinStrategy
+from devcluster.builtin.config import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
+from devcluster.builtin.daemon_sets import DaemonSetStrategy
+from devcluster.builtin.deployments import DeploymentStrategy
+from devcluster.builtin.endpoints import EndpointSliceStrategy, EndpointsStrategy
+from devcluster.builtin.events import CoreEventStrategy, NewEventStrategy, convert_events
+from devcluster.builtin.jobs import CronJobStrategy, JobStrategy
+from devcluster.builtin.namespaces import NamespaceStrategy
+from devcluster.builtin.networking import IngressClassStrategy, IngressStrategy, NetworkPolicyStrategy
+from devcluster.builtin.nodes import NodeStrategy
+from devcluster.builtin.pods import PodStrategy
+from devcluster.builtin.policies import (
+    AutoscalerStrategy,
+    DisruptionBudgetStrategy,
+    LeaseStrategy,
+    LimitRangeStrategy,
+    PriorityClassStrategy,
+    QuotaStrategy,
+)
+from devcluster.builtin.rbac import BindingStrategy, RoleStrategy
+from devcluster.builtin.replica_sets import ReplicaSetStrategy, ReplicationControllerStrategy
+from devcluster.builtin.revisions import ControllerRevisionStrategy, PodTemplateStrategy
+from devcluster.builtin.services import ServiceStrategy
+from devcluster.builtin.stateful_sets import StatefulSetStrategy
+from devcluster.builtin.volumes import ClaimStrategy, StorageClassStrategy, VolumeStrategy
 from devcluster.clock import Clock
-from devcluster.kinds.resource import ALL_VERBS, Resource
+from devcluster.kinds.resource import ALL_VERBS, Convert, Resource
 
 __all__ = ["resources"]
 
+ALL = ("all",)
+EXTENSIONS = ("api-extensions",)
 NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 REVIEW = ("create",)
-
 SCALED = ("scale", "status")
+STATUS = ("status",)
 POD = (
     "attach",
     "binding",
@@ -35,204 +66,159 @@ def resources(*, clock: Clock | None = None, rng: random.Random | None = None) -
     `clock` tells the ages in tables, `rng` draws addresses and ports; both are real ones by default.
     """
     clock = clock or Clock()
-    rng = rng or random.Random()
     return [
-        *_core(clock, rng),
+        *_core(clock, rng or random.Random()),
+        *_events(clock),
         *_workloads(clock),
+        *_policies(clock),
         *_reviews(clock),
         *_networking(clock),
-        *_policies(clock),
-        *_storage(clock),
+        *_access(clock),
+        *_admission(clock),
+        _of("storage.k8s.io", "StorageClass", StorageClassStrategy(clock), short="sc", namespaced=False),
     ]
 
 
 def _core(clock: Clock, rng: random.Random) -> Iterator[Resource]:
-    group = ("", "v1")
-    yield _of(*group, "ConfigMap", StoredStrategy(clock), short="cm")
-    yield _of(*group, "Endpoints", StoredStrategy(clock), plural="endpoints", short="ep")
-    yield _of(*group, "Event", StoredStrategy(clock), short="ev")
-    yield _of(*group, "LimitRange", PlainStrategy(clock), short="limits")
+    yield _of("", "ConfigMap", ConfigMapStrategy(clock), short="cm")
+    yield _of("", "Endpoints", EndpointsStrategy(clock), short="ep")
+    yield _of("", "LimitRange", LimitRangeStrategy(clock), short="limits")
     yield _of(
-        *group,
+        "",
         "Namespace",
-        BuiltinStrategy(clock),
+        NamespaceStrategy(clock),
         short="ns",
         namespaced=False,
         verbs=NO_COLLECTION,
         subresources=("finalize", "status"),
     )
+    yield _of("", "Node", NodeStrategy(clock), short="no", namespaced=False, subresources=("proxy", "status"))
+    yield _of("", "PersistentVolumeClaim", ClaimStrategy(clock), short="pvc", subresources=STATUS)
     yield _of(
-        *group, "Node", BuiltinStrategy(clock), short="no", namespaced=False, subresources=("proxy", "status")
+        "", "PersistentVolume", VolumeStrategy(clock), short="pv", namespaced=False, subresources=STATUS
     )
-    yield _of(*group, "PersistentVolumeClaim", BuiltinStrategy(clock), short="pvc", subresources=("status",))
+    yield _of("", "Pod", PodStrategy(clock), short="po", categories=ALL, subresources=POD)
+    yield _of("", "PodTemplate", PodTemplateStrategy(clock))
+    controller = ReplicationControllerStrategy(clock)
+    yield _of("", "ReplicationController", controller, short="rc", categories=ALL, subresources=SCALED)
+    yield _of("", "ResourceQuota", QuotaStrategy(clock), short="quota", subresources=STATUS)
+    yield _of("", "Secret", SecretStrategy(clock))
+    yield _of("", "ServiceAccount", ServiceAccountStrategy(clock), short="sa", subresources=("token",))
+    service = ServiceStrategy(clock, rng)
+    yield _of("", "Service", service, short="svc", categories=ALL, subresources=("proxy", "status"))
+
+
+def _events(clock: Clock) -> Iterator[Resource]:
+    yield _of("", "Event", CoreEventStrategy(clock), short="ev", convert=convert_events)
     yield _of(
-        *group,
-        "PersistentVolume",
-        BuiltinStrategy(clock),
-        short="pv",
-        namespaced=False,
-        subresources=("status",),
+        "events.k8s.io",
+        "Event",
+        NewEventStrategy(clock),
+        short="ev",
+        store_as=("", "events"),
+        convert=convert_events,
     )
-    yield _of(*group, "Pod", BuiltinStrategy(clock), short="po", categories=("all",), subresources=POD)
-    yield _of(*group, "PodTemplate", StoredStrategy(clock))
-    yield _of(
-        *group,
-        "ReplicationController",
-        BuiltinStrategy(clock),
-        short="rc",
-        categories=("all",),
-        subresources=SCALED,
-    )
-    yield _of(*group, "ResourceQuota", BuiltinStrategy(clock), short="quota", subresources=("status",))
-    yield _of(*group, "Secret", StoredStrategy(clock))
-    yield _of(*group, "ServiceAccount", StoredStrategy(clock), short="sa", subresources=("token",))
-    yield _of(
-        *group,
-        "Service",
-        BuiltinStrategy(clock),
-        short="svc",
-        categories=("all",),
-        subresources=("proxy", "status"),
-    )
-    group = ("events.k8s.io", "v1")
-    yield _of(*group, "Event", StoredStrategy(clock), short="ev", store_as=("", "events"))
 
 
 def _workloads(clock: Clock) -> Iterator[Resource]:
-    group = ("apps", "v1")
-    everything = ("all",)
-    yield _of(*group, "ControllerRevision", StoredStrategy(clock))
+    yield _of("apps", "ControllerRevision", ControllerRevisionStrategy(clock))
+    yield _of("apps", "DaemonSet", DaemonSetStrategy(clock), short="ds", categories=ALL, subresources=STATUS)
     yield _of(
-        *group,
-        "DaemonSet",
-        BuiltinStrategy(clock),
-        short="ds",
-        categories=everything,
-        subresources=("status",),
+        "apps", "Deployment", DeploymentStrategy(clock), short="deploy", categories=ALL, subresources=SCALED
     )
     yield _of(
-        *group,
-        "Deployment",
-        BuiltinStrategy(clock),
-        short="deploy",
-        categories=everything,
-        subresources=SCALED,
+        "apps", "ReplicaSet", ReplicaSetStrategy(clock), short="rs", categories=ALL, subresources=SCALED
     )
     yield _of(
-        *group, "ReplicaSet", BuiltinStrategy(clock), short="rs", categories=everything, subresources=SCALED
+        "apps", "StatefulSet", StatefulSetStrategy(clock), short="sts", categories=ALL, subresources=SCALED
     )
-    yield _of(
-        *group, "StatefulSet", BuiltinStrategy(clock), short="sts", categories=everything, subresources=SCALED
-    )
-    group = ("batch", "v1")
-    yield _of(
-        *group, "CronJob", BuiltinStrategy(clock), short="cj", categories=everything, subresources=("status",)
-    )
-    yield _of(*group, "Job", BuiltinStrategy(clock), categories=everything, subresources=("status",))
-    group = ("autoscaling", "v2")
-    yield _of(
-        *group,
-        "HorizontalPodAutoscaler",
-        BuiltinStrategy(clock),
-        short="hpa",
-        categories=everything,
-        subresources=("status",),
-    )
-    group = ("policy", "v1")
-    yield _of(*group, "PodDisruptionBudget", BuiltinStrategy(clock), short="pdb", subresources=("status",))
-    group = ("scheduling.k8s.io", "v1")
-    yield _of(
-        *group, "PriorityClass", StoredStrategy(clock), plural="priorityclasses", short="pc", namespaced=False
-    )
-    group = ("coordination.k8s.io", "v1")
-    yield _of(*group, "Lease", StoredStrategy(clock))
-
-
-def _reviews(clock: Clock) -> Iterator[Resource]:
-    group = ("authentication.k8s.io", "v1")
-    for kind in ("SelfSubjectReview", "TokenReview"):
-        yield _of(*group, kind, BuiltinStrategy(clock), namespaced=False, verbs=REVIEW)
-    group = ("authorization.k8s.io", "v1")
-    yield _of(*group, "LocalSubjectAccessReview", BuiltinStrategy(clock), verbs=REVIEW)
-    for kind in ("SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"):
-        yield _of(*group, kind, BuiltinStrategy(clock), namespaced=False, verbs=REVIEW)
-
-
-def _networking(clock: Clock) -> Iterator[Resource]:
-    group = ("networking.k8s.io", "v1")
-    yield _of(*group, "IngressClass", StoredStrategy(clock), plural="ingressclasses", namespaced=False)
-    yield _of(
-        *group, "Ingress", BuiltinStrategy(clock), plural="ingresses", short="ing", subresources=("status",)
-    )
-    yield _of(*group, "NetworkPolicy", StoredStrategy(clock), plural="networkpolicies", short="netpol")
-    group = ("discovery.k8s.io", "v1")
-    yield _of(*group, "EndpointSlice", StoredStrategy(clock))
+    yield _of("batch", "CronJob", CronJobStrategy(clock), short="cj", categories=ALL, subresources=STATUS)
+    yield _of("batch", "Job", JobStrategy(clock), categories=ALL, subresources=STATUS)
 
 
 def _policies(clock: Clock) -> Iterator[Resource]:
-    group = ("rbac.authorization.k8s.io", "v1")
-    yield _of(*group, "ClusterRoleBinding", StoredStrategy(clock), namespaced=False)
-    yield _of(*group, "ClusterRole", PlainStrategy(clock), namespaced=False)
-    yield _of(*group, "RoleBinding", StoredStrategy(clock))
-    yield _of(*group, "Role", PlainStrategy(clock))
-    group = ("admissionregistration.k8s.io", "v1")
-    extensions = ("api-extensions",)
     yield _of(
-        *group, "MutatingWebhookConfiguration", StoredStrategy(clock), namespaced=False, categories=extensions
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        AutoscalerStrategy(clock),
+        version="v2",
+        short="hpa",
+        categories=ALL,
+        subresources=STATUS,
     )
     yield _of(
-        *group,
-        "ValidatingAdmissionPolicy",
-        BuiltinStrategy(clock),
-        plural="validatingadmissionpolicies",
-        namespaced=False,
-        categories=extensions,
-        subresources=("status",),
+        "policy", "PodDisruptionBudget", DisruptionBudgetStrategy(clock), short="pdb", subresources=STATUS
     )
     yield _of(
-        *group,
-        "ValidatingAdmissionPolicyBinding",
-        StoredStrategy(clock),
-        namespaced=False,
-        categories=extensions,
+        "scheduling.k8s.io", "PriorityClass", PriorityClassStrategy(clock), short="pc", namespaced=False
     )
-    yield _of(
-        *group,
-        "ValidatingWebhookConfiguration",
-        StoredStrategy(clock),
-        namespaced=False,
-        categories=extensions,
-    )
+    yield _of("coordination.k8s.io", "Lease", LeaseStrategy(clock))
 
 
-def _storage(clock: Clock) -> Iterator[Resource]:
-    group = ("storage.k8s.io", "v1")
-    yield _of(
-        *group, "StorageClass", StoredStrategy(clock), plural="storageclasses", short="sc", namespaced=False
-    )
+def _reviews(clock: Clock) -> Iterator[Resource]:
+    for kind in ("SelfSubjectReview", "TokenReview"):
+        yield _of("authentication.k8s.io", kind, BuiltinStrategy(clock), namespaced=False, verbs=REVIEW)
+    yield _of("authorization.k8s.io", "LocalSubjectAccessReview", BuiltinStrategy(clock), verbs=REVIEW)
+    for kind in ("SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"):
+        yield _of("authorization.k8s.io", kind, BuiltinStrategy(clock), namespaced=False, verbs=REVIEW)
+
+
+def _networking(clock: Clock) -> Iterator[Resource]:
+    yield _of("networking.k8s.io", "IngressClass", IngressClassStrategy(clock), namespaced=False)
+    yield _of("networking.k8s.io", "Ingress", IngressStrategy(clock), short="ing", subresources=STATUS)
+    yield _of("networking.k8s.io", "NetworkPolicy", NetworkPolicyStrategy(clock), short="netpol")
+    yield _of("discovery.k8s.io", "EndpointSlice", EndpointSliceStrategy(clock))
+
+
+def _access(clock: Clock) -> Iterator[Resource]:
+    group = "rbac.authorization.k8s.io"
+    yield _of(group, "ClusterRoleBinding", BindingStrategy(clock, namespaced=False), namespaced=False)
+    yield _of(group, "ClusterRole", RoleStrategy(clock, namespaced=False), namespaced=False)
+    yield _of(group, "RoleBinding", BindingStrategy(clock, namespaced=True))
+    yield _of(group, "Role", RoleStrategy(clock, namespaced=True))
+
+
+def _admission(clock: Clock) -> Iterator[Resource]:
+    group = "admissionregistration.k8s.io"
+    for kind, strategy, subresources in (
+        ("MutatingWebhookConfiguration", WebhooksStrategy(clock, mutating=True), ()),
+        ("ValidatingAdmissionPolicy", AdmissionPolicyStrategy(clock), STATUS),
+        ("ValidatingAdmissionPolicyBinding", AdmissionPolicyBindingStrategy(clock), ()),
+        ("ValidatingWebhookConfiguration", WebhooksStrategy(clock, mutating=False), ()),
+    ):
+        yield _of(group, kind, strategy, namespaced=False, categories=EXTENSIONS, subresources=subresources)
+
+
+def _plural(kind: str) -> str:
+    name = kind.lower()
+    if name == "endpoints":
+        return name
+    if name.endswith("s"):
+        return f"{name}es"
+    return f"{name[:-1]}ies" if name.endswith("cy") else f"{name}s"
 
 
 def _of(
     group: str,
-    version: str,
     kind: str,
     strategy: BuiltinStrategy,
     *,
-    plural: str = "",
+    version: str = "v1",
     short: str = "",
     categories: tuple[str, ...] = (),
     namespaced: bool = True,
     verbs: tuple[str, ...] = ALL_VERBS,
     subresources: tuple[str, ...] = (),
     store_as: tuple[str, str] | None = None,
+    convert: Convert | None = None,
 ) -> Resource:
-    from devcluster.types import schema_for  # noqa: PLC0415 -- the tables are loaded when a cluster starts
+    from devcluster.types import schema_for
 
     return Resource(
         group=group,
         version=version,
         kind=kind,
-        plural=plural or f"{kind.lower()}s",
+        plural=_plural(kind),
         singular=kind.lower(),
         list_kind=f"{kind}List",
         short_names=(short,) if short else (),
@@ -245,4 +231,5 @@ def _of(
         subresources=subresources,
         storage_version=version,
         store_as=store_as,
+        convert=convert,
     )

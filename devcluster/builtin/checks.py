@@ -1,0 +1,155 @@
+"""Small checks that the validation of many kinds is made of. Each gives what is wrong at a field's path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from devcluster.errors import (
+    FieldError,
+    field_forbidden,
+    field_invalid,
+    field_required,
+    field_unsupported,
+)
+from devcluster.kinds.names import label_key, label_value, port_name, port_number
+
+__all__ = [
+    "immutable",
+    "int_or_percent",
+    "label_selector",
+    "labels",
+    "non_negative",
+    "one_of",
+    "percent_of",
+    "port",
+    "required_name",
+    "selector_matches",
+    "texts",
+]
+
+NEGATIVE = "must be greater than or equal to 0"
+MAXIMUM_PERCENT = 100
+
+
+def texts(wrong: Iterable[str], path: str, value: Any) -> list[FieldError]:
+    """An invalid value, for each text of a naming rule."""
+    return [field_invalid(path, value, text) for text in wrong]
+
+
+def required_name(value: str, path: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
+    """A name that must be there, by a naming rule."""
+    return texts(rule(value), path, value) if value else [field_required(path)]
+
+
+def one_of(value: Any, path: str, supported: Sequence[str], *, required: bool = True) -> list[FieldError]:
+    """A value of an enumeration."""
+    if not value:
+        return [field_required(path)] if required else []
+    return [] if value in supported else [field_unsupported(path, value, supported)]
+
+
+def non_negative(obj: Mapping[str, Any], path: str, *names: str) -> list[FieldError]:
+    """Numbers that, where they are, are not below zero."""
+    return [
+        field_invalid(f"{path}.{name}", obj[name], NEGATIVE)
+        for name in names
+        if isinstance(obj.get(name), int) and obj[name] < 0
+    ]
+
+
+def immutable(new: Any, old: Any, path: str) -> list[FieldError]:
+    """A value that stays what it was."""
+    return [] if new == old else [field_invalid(path, new, "field is immutable")]
+
+
+def port(value: Any, path: str) -> list[FieldError]:
+    """A port, by number or by name."""
+    if isinstance(value, str):
+        return texts(port_name(value), path, value)
+    number = value or 0
+    return texts(port_number(number), path, number)
+
+
+def labels(values: Mapping[str, str], path: str) -> list[FieldError]:
+    """Keys and values of labels, or of what is matched against labels."""
+    wrong = []
+    for key, value in values.items():
+        wrong += texts(label_key(key), path, key)
+        wrong += texts(label_value(value), path, value)
+    return wrong
+
+
+def label_selector(selector: Mapping[str, Any] | None, path: str) -> list[FieldError]:
+    """matchLabels and matchExpressions."""
+    if selector is None:
+        return []
+    wrong = labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
+    for index, requirement in enumerate(selector.get("matchExpressions") or ()):
+        wrong += _requirement(requirement, f"{path}.matchExpressions[{index}]")
+    return wrong
+
+
+def _requirement(requirement: Mapping[str, Any], path: str) -> list[FieldError]:
+    wrong = []
+    operator, values = requirement.get("operator", ""), requirement.get("values") or ()
+    if operator in {"In", "NotIn"}:
+        if not values:
+            text = "must be specified when `operator` is 'In' or 'NotIn'"
+            wrong.append(field_required(f"{path}.values", text))
+    elif operator in {"Exists", "DoesNotExist"}:
+        if values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            wrong.append(field_forbidden(f"{path}.values", text))
+    else:
+        wrong.append(field_invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    key = requirement.get("key", "")
+    wrong += texts(label_key(key), f"{path}.key", key)
+    for index, value in enumerate(values):
+        wrong += texts(label_value(value), f"{path}.values[{index}]", value)
+    return wrong
+
+
+def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> bool:
+    """Whether a (valid) label selector matches labels."""
+    if any(values.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_matches(each, values) for each in selector.get("matchExpressions") or ())
+
+
+def _matches(requirement: Mapping[str, Any], values: Mapping[str, str]) -> bool:
+    key, allowed = requirement.get("key", ""), requirement.get("values") or ()
+    operator = requirement.get("operator")
+    if operator == "In":
+        return key in values and values[key] in allowed
+    if operator == "NotIn":
+        return values.get(key) not in allowed
+    return (key in values) == (operator == "Exists")
+
+
+def percent_of(value: Any) -> int | None:
+    """The number of a percentage such as `25%`; None for what is none."""
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
+        return int(value[:-1])
+    return None
+
+
+def int_or_percent(value: Any, path: str) -> list[FieldError]:
+    """A number that is not negative, or a percentage."""
+    if isinstance(value, str):
+        if percent_of(value) is not None:
+            return []
+        text = (
+            "a valid percent string must be a numeric string followed by an ending '%' "
+            "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+        )
+        return [field_invalid(path, value, text)]
+    return [field_invalid(path, value, NEGATIVE)] if isinstance(value, int) and value < 0 else []
+
+
+def at_most_100_percent(value: Any, path: str) -> list[FieldError]:
+    """A percentage that is not more than everything."""
+    percent = percent_of(value)
+    if percent is None or percent <= MAXIMUM_PERCENT:
+        return []
+    return [field_invalid(path, value, "must not be greater than 100%")]

@@ -1,0 +1,142 @@
+"""ConfigMaps, Secrets and ServiceAccounts."""
+
+# ruff: noqa: ARG002 -- the signatures are those of every strategy
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING, Any
+
+from devcluster.builtin.base import Object, StoredStrategy, columns
+from devcluster.builtin.checks import immutable, texts
+from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_too_long
+from devcluster.kinds.names import config_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devcluster.kinds.strategy import Context
+
+__all__ = ["ConfigMapStrategy", "SecretStrategy", "ServiceAccountStrategy"]
+
+MAXIMUM_SIZE = 1024 * 1024
+REQUIRED_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+REDACTED = "<secret contents redacted>"
+ENDED = "unexpected end of JSON input"
+ACCOUNT = "kubernetes.io/service-account.name"
+
+
+class ConfigMapStrategy(StoredStrategy):
+    """The rules of config maps."""
+
+    columns = columns("Name | Data | Age")
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Keys that can be file names, and not too much of it."""
+        data, binary = new.get("data") or {}, new.get("binaryData") or {}
+        wrong: list[FieldError] = []
+        for key in data:
+            wrong += texts(config_key(key), f"data[{key}]", key)
+            if key in binary:
+                wrong.append(field_invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+        for key in binary:
+            wrong += texts(config_key(key), f"binaryData[{key}]", key)
+        size = sum(len(value.encode()) for value in data.values()) + sum(map(_decoded_size, binary.values()))
+        return [*wrong, field_too_long("[]", MAXIMUM_SIZE)] if size > MAXIMUM_SIZE else wrong
+
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        """What is declared immutable stays."""
+        return _kept(new, old, "data", "binaryData") + self.validate_create(new, context)
+
+    def row(self, obj: Object) -> list[Any]:
+        """With the number of keys."""
+        size = len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
+        return [obj["metadata"].get("name", ""), size, self.created(obj)]
+
+
+class SecretStrategy(StoredStrategy):
+    """The rules of secrets."""
+
+    columns = columns("Name | Type | Data | Age")
+
+    def default(self, obj: Object) -> None:
+        """Opaque; and text that is to be written becomes data."""
+        text = obj.pop("stringData", None)
+        if text:
+            data = obj.setdefault("data", {})
+            for key, value in text.items():
+                data[key] = base64.b64encode(value.encode()).decode()
+        if not obj.get("type"):
+            obj["type"] = "Opaque"
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Keys that can be file names, and those that the type asks for."""
+        data, kind = new.get("data") or {}, new["type"]
+        wrong: list[FieldError] = []
+        for key in data:
+            wrong += texts(config_key(key), f"data[{key}]", key)
+        if sum(map(_decoded_size, data.values())) > MAXIMUM_SIZE:
+            wrong.append(field_too_long("data", MAXIMUM_SIZE))
+        annotations = new["metadata"].get("annotations") or {}
+        if kind == "kubernetes.io/service-account-token" and not annotations.get(ACCOUNT):
+            wrong.append(field_required(f"metadata.annotations[{ACCOUNT}]"))
+        if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+            wrong += [field_required("data[username]"), field_required("data[password]")]
+        for key in REQUIRED_KEYS.get(kind, ()):
+            if key not in data or (kind == "kubernetes.io/ssh-auth" and not data[key]):
+                wrong.append(field_required(f"data[{key}]"))
+            elif key.startswith(".docker"):
+                wrong += _docker(data[key], f"data[{key}]")
+        return wrong
+
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        """The type stays, and what is declared immutable."""
+        wrong = immutable(new["type"], old.get("type"), "type")
+        return wrong + _kept(new, old, "data") + self.validate_create(new, context)
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Its type."""
+        return {"type": obj.get("type", "")}
+
+    def row(self, obj: Object) -> list[Any]:
+        """With the type and the number of keys."""
+        size = len(obj.get("data") or ())
+        return [obj["metadata"].get("name", ""), obj.get("type", ""), size, self.created(obj)]
+
+
+class ServiceAccountStrategy(StoredStrategy):
+    """The rules of service accounts: there are none."""
+
+
+def _kept(new: Object, old: Object, *fields: str) -> list[FieldError]:
+    if not old.get("immutable"):
+        return []
+    text = "field is immutable when `immutable` is set"
+    wrong = [] if new.get("immutable") else [field_forbidden("immutable", text)]
+    changed = [name for name in fields if (new.get(name) or {}) != (old.get(name) or {})]
+    return wrong + [field_forbidden(name, text) for name in changed]
+
+
+def _decoded_size(value: str) -> int:
+    return len(value) * 3 // 4 - value[-2:].count("=")
+
+
+def _docker(value: str, path: str) -> list[FieldError]:
+    try:
+        text = base64.b64decode(value).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        return [field_invalid(path, REDACTED, str(error))]
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        left = text[error.pos :].strip()
+        why = f"invalid character {left[0]!r} looking for beginning of value" if left else ENDED
+        return [field_invalid(path, REDACTED, why if text.strip() != "{" else ENDED)]
+    return []

@@ -1,0 +1,171 @@
+"""Events, which two groups show in two forms of one object."""
+
+# ruff: noqa: ARG002 -- the signatures are those of every strategy
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from devcluster.builtin.base import Object, StoredStrategy, columns
+from devcluster.builtin.checks import texts
+from devcluster.errors import FieldError, field_invalid, field_required
+from devcluster.kinds.names import label_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devcluster.kinds.strategy import Context
+
+__all__ = ["CoreEventStrategy", "NewEventStrategy", "convert_events"]
+
+CORE, NEW = "v1", "events.k8s.io/v1"
+NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+"""Fields of the core group's form, and what the newer one calls them."""
+
+
+async def convert_events(events: list[Object], api_version: str) -> list[Object]:
+    """Each in the form of `api_version`."""
+    return [convert_event(each, api_version) for each in events]
+
+
+def convert_event(event: Object, api_version: str) -> Object:
+    """One event in the form of `api_version`."""
+    if event.get("apiVersion") == api_version:
+        return event
+    names = NAMES if api_version == NEW else {new: old for old, new in NAMES.items()}
+    converted = {names.get(key, key): value for key, value in event.items()}
+    converted["apiVersion"] = api_version
+    if api_version == NEW:
+        for name in ("reportingController", "reportingInstance"):
+            if not converted.get(name):
+                converted.pop(name, None)
+    else:
+        _default_core(converted)
+    return converted
+
+
+def _default_core(event: Object) -> None:
+    event.setdefault("involvedObject", {})
+    event.setdefault("source", {})
+    for name in ("firstTimestamp", "lastTimestamp", "eventTime"):
+        event.setdefault(name, None)
+    for name in ("reportingComponent", "reportingInstance"):
+        event.setdefault(name, "")
+
+
+class CoreEventStrategy(StoredStrategy):
+    """Events as the core group shows them, and as they are stored."""
+
+    columns = columns(
+        "Last Seen | Type | Reason | Object | Subobject* | Source* | Message | First Seen* | Count* | Name*"
+    )
+
+    def default(self, obj: Object) -> None:
+        """Fields that are always there."""
+        _default_core(obj)
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """The namespace is that of the object it is about."""
+        return _namespaces(new, "involvedObject")
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """What it is about and what it says."""
+        about = obj.get("involvedObject") or {}
+        source = obj.get("source") or {}
+        names = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        return {
+            **{f"involvedObject.{name}": about.get(name, "") for name in names},
+            "reason": obj.get("reason", ""),
+            "reportingComponent": obj.get("reportingComponent", ""),
+            "source": source.get("component") or obj.get("reportingComponent", ""),
+            "type": obj.get("type", ""),
+        }
+
+    def row(self, obj: Object) -> list[Any]:
+        """As `kubectl get events -o wide` shows it."""
+        about, source = obj.get("involvedObject") or {}, obj.get("source") or {}
+        series = obj.get("series")
+        first = self.since(obj.get("firstTimestamp") or obj.get("eventTime"))
+        last = self.since(obj["lastTimestamp"]) if obj.get("lastTimestamp") else first
+        count = obj.get("count") or 1
+        if series:
+            last, count = self.since(series.get("lastObservedTime")), series.get("count", 0)
+        target = about.get("kind", "").lower()
+        component = source.get("component") or obj.get("reportingComponent") or ""
+        instance = source.get("host") or obj.get("reportingInstance") or ""
+        return [
+            last,
+            obj.get("type", ""),
+            obj.get("reason", ""),
+            f"{target}/{about['name']}" if about.get("name") else target,
+            about.get("fieldPath", ""),
+            f"{component}, {instance}" if instance else component,
+            (obj.get("message") or "").strip(),
+            first,
+            count,
+            obj["metadata"].get("name", ""),
+        ]
+
+
+class NewEventStrategy(CoreEventStrategy):
+    """Events as events.k8s.io shows them."""
+
+    def default(self, obj: Object) -> None:
+        """Fields that are always there."""
+        obj.setdefault("eventTime", None)
+        obj.setdefault("regarding", {})
+        obj.setdefault("deprecatedSource", {})
+        obj.setdefault("deprecatedFirstTimestamp", None)
+        obj.setdefault("deprecatedLastTimestamp", None)
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """More is asked of these: who says it, what was done, and when."""
+        wrong = _namespaces(new, "regarding")
+        if not new.get("eventTime"):
+            wrong.append(field_required("eventTime"))
+        kind = new.get("type", "")
+        if kind not in {"Normal", "Warning"}:
+            wrong.append(field_invalid("type", kind, f"has invalid value: {kind}"))
+        if not new.get("eventTime"):
+            return wrong
+        controller = new.get("reportingController", "")
+        if not controller:
+            wrong.append(field_required("reportingController"))
+        wrong += texts(label_key(controller), "reportingController", controller)
+        return wrong + [
+            field_required(name) for name in ("reportingInstance", "action", "reason") if not new.get(name)
+        ]
+
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        """Old ones may lack what is asked of new ones."""
+        return _namespaces(new, "regarding")
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """The same, by the newer names."""
+        core = super().fields(convert_event(obj, CORE))
+        renamed = {"involvedObject": "regarding", "reportingComponent": "reportingController"}
+        return {
+            f"{renamed.get(first, first)}{dot}{rest}": value
+            for key, value in core.items()
+            for first, dot, rest in [key.partition(".")]
+        }
+
+    def row(self, obj: Object) -> list[Any]:
+        """The same."""
+        return super().row(convert_event(obj, CORE))
+
+
+def _namespaces(event: Object, about: str) -> list[FieldError]:
+    own = event["metadata"].get("namespace", "")
+    other = (event.get(about) or {}).get("namespace", "")
+    if own == other or (not other and own == "default"):
+        return []
+    return [field_invalid("involvedObject.namespace", other, "does not match event.namespace")]

@@ -1,0 +1,270 @@
+"""Jobs, and the CronJobs that would make them."""
+
+# ruff: noqa: ARG002 -- the signatures are those of every strategy
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from devcluster.builtin.base import Object, columns
+from devcluster.builtin.checks import immutable, label_selector, non_negative, one_of
+from devcluster.builtin.pod_checks import pod_template
+from devcluster.builtin.templates import WorkloadStrategy, default_template, mismatch
+from devcluster.builtin.wide import container_cells, selector_cell
+from devcluster.errors import FieldError, field_invalid, field_required, field_too_long, field_unsupported
+from devcluster.kinds.ages import human_duration, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devcluster.kinds.strategy import Context
+
+__all__ = ["CronJobStrategy", "JobStrategy"]
+
+MODES = ("NonIndexed", "Indexed")
+POLICIES = ("Allow", "Forbid", "Replace")
+CRON_NAME_MAXIMUM = 52
+NUMBERS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+STATES = (
+    ("Complete", "Complete"),
+    ("Failed", "Failed"),
+    ("", "Terminating"),
+    ("Suspended", "Suspended"),
+    ("FailureTarget", "FailureTarget"),
+    ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+)
+"""Condition and what it makes a job be called, in the order of weight; deletion stands in the middle."""
+
+
+class JobStrategy(WorkloadStrategy):
+    """The rules of jobs."""
+
+    columns = columns("Name | Status | Completions | Duration | Age | Containers* | Images* | Selector*")
+
+    def prepare_create(self, new: Object, context: Context) -> None:
+        """Labels that make its pods its own, and the selector for them; needs the uid."""
+        super().prepare_create(new, context)
+        spec = new.setdefault("spec", {})
+        default_job(new)
+        if not spec.get("manualSelector"):
+            _generate_selector(new)
+
+    def default(self, obj: Object) -> None:
+        """One pod, tried again six times."""
+        super().default(obj)
+        default_job(obj)
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """The numbers, the template, and the labels that were given it."""
+        spec = new["spec"]
+        wrong = _generated(new)
+        wrong += job_spec(spec, "spec")
+        if spec.get("selector") is None:
+            wrong.append(field_required("spec.selector"))
+        else:
+            wrong += label_selector(spec["selector"], "spec.selector")
+            wrong += mismatch(spec["selector"], spec["template"])
+        return wrong
+
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        """Parallelism and the deadlines may change."""
+        spec, before = new["spec"], old["spec"]
+        wrong = job_spec(spec, "spec")
+        fixed = ("completions", "selector", "template", "completionMode", "podFailurePolicy")
+        for name in (*fixed, "backoffLimitPerIndex", "managedBy", "successPolicy"):
+            if name == "completions" and spec.get("completionMode") == "Indexed":
+                if spec.get(name) != before.get(name) and spec.get(name) != spec.get("parallelism"):
+                    text = "can only be modified in tandem with spec.parallelism"
+                    wrong.append(field_invalid("spec.completions", spec.get(name), text))
+                continue
+            if name == "template" and before.get("suspend"):
+                continue
+            wrong += immutable(spec.get(name), before.get(name), f"spec.{name}")
+        return wrong
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """How many have succeeded."""
+        return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
+
+    def row(self, obj: Object) -> list[Any]:
+        """As `kubectl get jobs -o wide` shows it."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        return [
+            obj["metadata"].get("name", ""),
+            _state(obj),
+            _completions(spec, status),
+            self._duration(status),
+            self.created(obj),
+            *container_cells(spec.get("template")),
+            selector_cell(spec.get("selector")),
+        ]
+
+    def _duration(self, status: Object) -> str:
+        started = parse_time(status["startTime"]) if status.get("startTime") else None
+        if started is None:
+            return ""
+        ended = parse_time(status["completionTime"]) if status.get("completionTime") else None
+        return human_duration(((ended or self._clock.now()) - started).total_seconds())
+
+
+class CronJobStrategy(WorkloadStrategy):
+    """Stored: nothing acts on them."""
+
+    columns = columns(
+        "Name | Schedule | Timezone | Suspend? | Active# | Last Schedule | Age "
+        "| Containers* | Images* | Selector*"
+    )
+
+    def validate_name(self, name: str, *, prefix: bool) -> list[str]:
+        """A DNS subdomain; its length is a matter of `validate_create`."""
+        return self.name_rule(name, prefix=prefix)
+
+    def default(self, obj: Object) -> None:
+        """Concurrent runs, and a few of them remembered."""
+        spec = obj.setdefault("spec", {})
+        default_template(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
+        spec["jobTemplate"].setdefault("metadata", {})
+        if not spec.get("concurrencyPolicy"):
+            spec["concurrencyPolicy"] = "Allow"
+        spec.setdefault("suspend", False)
+        spec.setdefault("successfulJobsHistoryLimit", 3)
+        spec.setdefault("failedJobsHistoryLimit", 1)
+        obj.setdefault("status", {})
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """A schedule and a template."""
+        spec, wrong = new["spec"], []
+        if not spec.get("schedule"):
+            wrong.append(field_required("spec.schedule"))
+        wrong += non_negative(spec, "spec", "startingDeadlineSeconds")
+        wrong += one_of(spec["concurrencyPolicy"], "spec.concurrencyPolicy", POLICIES)
+        wrong += job_spec(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
+        wrong += non_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+        if len(new["metadata"].get("name", "")) > CRON_NAME_MAXIMUM:
+            text = f"must be no more than {CRON_NAME_MAXIMUM} characters"
+            wrong.append(field_invalid("metadata.name", new["metadata"]["name"], text))
+        return wrong
+
+    def row(self, obj: Object) -> list[Any]:
+        """As `kubectl get cronjobs -o wide` shows it."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        job = (spec.get("jobTemplate") or {}).get("spec") or {}
+        last = status.get("lastScheduleTime")
+        return [
+            obj["metadata"].get("name", ""),
+            spec.get("schedule", ""),
+            spec.get("timeZone") or "<none>",
+            "True" if spec.get("suspend") else "False",
+            len(status.get("active") or ()),
+            self.since(last) if last else "<none>",
+            self.created(obj),
+            *container_cells(job.get("template")),
+            selector_cell(job.get("selector")),
+        ]
+
+
+def default_job(obj: Object) -> None:
+    """What a job's specification is filled in with, its template aside."""
+    spec = obj["spec"]
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    if spec.get("parallelism") is None:
+        spec["parallelism"] = 1
+    if spec.get("backoffLimit") is None:
+        spec["backoffLimit"] = 2**31 - 1 if spec.get("backoffLimitPerIndex") is not None else 6
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    replaced = "Failed" if spec.get("podFailurePolicy") is not None else "TerminatingOrFailed"
+    spec.setdefault("podReplacementPolicy", replaced)
+    spec.setdefault("manualSelector", False)
+
+
+def job_spec(spec: Object, path: str) -> list[FieldError]:
+    """The numbers and the template, in jobs and in templates of jobs."""
+    wrong = non_negative(spec, path, *NUMBERS)
+    mode = spec.get("completionMode", "NonIndexed")
+    if mode not in MODES:
+        wrong.append(field_unsupported(f"{path}.completionMode", mode, MODES))
+    if mode == "Indexed" and spec.get("completions") is None:
+        wrong.append(field_required(f"{path}.completions", "when completion mode is Indexed"))
+    if mode == "NonIndexed":
+        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if spec.get(name) is not None:
+                wrong.append(field_invalid(f"{path}.{name}", spec[name], "requires indexed completion mode"))
+    if len(spec.get("managedBy") or "") > MANAGED_BY_MAXIMUM:
+        wrong.append(field_too_long(f"{path}.managedBy", MANAGED_BY_MAXIMUM))
+    wrong += pod_template(spec["template"], f"{path}.template")
+    here, policy = f"{path}.template.spec.restartPolicy", spec["template"]["spec"].get("restartPolicy")
+    if policy == "Always":
+        wrong.append(field_required(here, 'valid values: "OnFailure", "Never"'))
+    elif policy not in {"OnFailure", "Never"}:
+        wrong.append(field_unsupported(here, policy, ("OnFailure", "Never")))
+    return wrong
+
+
+MANAGED_BY_MAXIMUM = 63
+
+
+def _generate_selector(job: Object) -> None:
+    name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
+    template = job["spec"].setdefault("template", {})
+    labels = template.setdefault("metadata", {}).setdefault("labels", {})
+    for key, value in (
+        ("job-name", name),
+        ("batch.kubernetes.io/job-name", name),
+        ("controller-uid", uid),
+        ("batch.kubernetes.io/controller-uid", uid),
+    ):
+        labels.setdefault(key, value)
+    selector = job["spec"].setdefault("selector", {})
+    selector.setdefault("matchLabels", {}).setdefault("batch.kubernetes.io/controller-uid", uid)
+
+
+def _generated(job: Object) -> list[FieldError]:
+    if job["spec"].get("manualSelector"):
+        return []
+    wrong: list[FieldError] = []
+    name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
+    labels = (job["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    path = "spec.template.metadata.labels"
+    for key, expected in (
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+    ):
+        if labels.get(key) != expected:
+            text = f"must be '{expected}'"
+            wrong.append(field_invalid(f"{path}[{key}]", labels.get(key, ""), text))
+    chosen = (job["spec"].get("selector") or {}).get("matchLabels") or {}
+    if chosen.get("batch.kubernetes.io/controller-uid") != uid:
+        wrong.append(
+            field_invalid("spec.selector", job["spec"].get("selector"), "`selector` not auto-generated")
+        )
+    return wrong
+
+
+def _state(job: Object) -> str:
+    status = job.get("status") or {}
+    true = {each.get("type") for each in status.get("conditions") or () if each.get("status") == "True"}
+    for condition, state in STATES:
+        if condition in true or (not condition and job["metadata"].get("deletionTimestamp")):
+            return state
+    return "Running"
+
+
+def _completions(spec: Object, status: Object) -> str:
+    succeeded = status.get("succeeded", 0)
+    if spec.get("completions") is not None:
+        return f"{succeeded}/{spec['completions']}"
+    parallelism = spec.get("parallelism", 0)
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"

@@ -1,0 +1,65 @@
+"""Namespaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from devcluster.builtin.base import BuiltinStrategy, Object, columns
+from devcluster.kinds.names import dns_label
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devcluster.kinds.strategy import Context
+
+__all__ = ["NamespaceStrategy"]
+
+FINALIZER = "kubernetes"
+LABEL = "kubernetes.io/metadata.name"
+
+
+class NamespaceStrategy(BuiltinStrategy):
+    """The rules of namespaces: finalizers in the specification hold one until it is empty."""
+
+    columns = columns("Name | Status | Age")
+    name_rule = staticmethod(dns_label)
+
+    def prepare_create(self, new: Object, context: Context) -> None:
+        """Active, and held."""
+        super().prepare_create(new, context)
+        new["status"] = {"phase": "Active"}
+        finalizers = new.setdefault("spec", {}).setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            new["spec"]["finalizers"] = [*finalizers, FINALIZER]
+
+    def prepare_update(self, new: Object, old: Object, context: Context) -> None:
+        """The finalizers change through their subresource, and nothing else does there."""
+        if context.subresource == "finalize":
+            finalizers = (new.get("spec") or {}).get("finalizers")
+            metadata = new["metadata"]
+            new.clear()
+            new.update(old)
+            new["metadata"] = metadata
+            new["spec"] = {"finalizers": finalizers} if finalizers else {}
+            return
+        super().prepare_update(new, old, context)
+        new["spec"] = old.get("spec", {})
+
+    def default(self, obj: Object) -> None:
+        """The label that selectors find it by."""
+        name = obj["metadata"].get("name")
+        if name:
+            obj["metadata"].setdefault("labels", {})[LABEL] = name
+        obj.setdefault("spec", {})
+        status = obj.setdefault("status", {})
+        if not status.get("phase"):
+            status["phase"] = "Active"
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Its phase."""
+        return {"status.phase": (obj.get("status") or {}).get("phase", "")}
+
+    def row(self, obj: Object) -> list[Any]:
+        """With the phase."""
+        phase = (obj.get("status") or {}).get("phase", "")
+        return [obj["metadata"].get("name", ""), phase, self.created(obj)]

@@ -1,0 +1,269 @@
+"""Ingresses, their classes, and NetworkPolicies."""
+
+# ruff: noqa: ARG002 -- the signatures are those of every strategy
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any
+
+from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns
+from devcluster.builtin.checks import label_selector, one_of, port, texts
+from devcluster.builtin.services import load_balancer_addresses
+from devcluster.builtin.wide import selector_cell
+from devcluster.errors import (
+    FieldError,
+    field_forbidden,
+    field_invalid,
+    field_required,
+    field_unsupported,
+)
+from devcluster.kinds.names import dns_label, dns_subdomain, port_name, port_number, wildcard_subdomain
+
+if TYPE_CHECKING:
+    from devcluster.kinds.strategy import Context
+
+__all__ = ["IngressClassStrategy", "IngressStrategy", "NetworkPolicyStrategy"]
+
+PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+PROTOCOLS = ("TCP", "UDP", "SCTP")
+DIRECTIONS = ("Ingress", "Egress")
+SHOWN = 3
+CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+
+
+class IngressStrategy(BuiltinStrategy):
+    """The rules of ingresses."""
+
+    columns = columns("Name | Class | Hosts | Address | Ports | Age")
+    has_generation = True
+
+    def default(self, obj: Object) -> None:
+        """A status that has no address yet."""
+        obj.setdefault("spec", {})
+        obj.setdefault("status", {}).setdefault("loadBalancer", {})
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Hosts, paths and what is behind them."""
+        spec = new["spec"]
+        wrong: list[FieldError] = []
+        if not spec.get("rules") and spec.get("defaultBackend") is None:
+            text = "either `defaultBackend` or `rules` must be specified"
+            wrong.append(field_invalid("spec", None, text))
+        if spec.get("defaultBackend") is not None:
+            wrong += _backend(spec["defaultBackend"], "spec.defaultBackend")
+        for index, rule in enumerate(spec.get("rules") or ()):
+            wrong += _rule(rule, f"spec.rules[{index}]")
+        name = spec.get("ingressClassName")
+        if name is not None:
+            wrong += texts(dns_subdomain(name), "spec.ingressClassName", name)
+        return wrong
+
+    def row(self, obj: Object) -> list[Any]:
+        """As `kubectl get ingresses` shows it."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        return [
+            obj["metadata"].get("name", ""),
+            spec.get("ingressClassName") or "<none>",
+            _hosts_cell([each.get("host", "") for each in spec.get("rules") or ()]),
+            ",".join(load_balancer_addresses(status)),
+            "80, 443" if spec.get("tls") else "80",
+            self.created(obj),
+        ]
+
+
+class IngressClassStrategy(StoredStrategy):
+    """The rules of ingress classes."""
+
+    columns = columns("Name | Controller | Parameters | Age")
+    has_generation = True
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """A controller."""
+        spec = new.get("spec") or {}
+        return [] if spec.get("controller") else [field_required("spec.controller")]
+
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        """The controller stays."""
+        one, other = ((each.get("spec") or {}).get("controller") for each in (new, old))
+        return [] if one == other else [field_invalid("spec.controller", one, "field is immutable")]
+
+    def row(self, obj: Object) -> list[Any]:
+        """With the controller and its parameters."""
+        spec = obj.get("spec") or {}
+        parameters, shown = spec.get("parameters"), "<none>"
+        if parameters:
+            group = parameters.get("apiGroup")
+            kind = f"{parameters.get('kind', '')}.{group}" if group else parameters.get("kind", "")
+            shown = f"{kind}/{parameters.get('name', '')}"
+        return [obj["metadata"].get("name", ""), spec.get("controller", ""), shown, self.created(obj)]
+
+
+class NetworkPolicyStrategy(StoredStrategy):
+    """The rules of network policies."""
+
+    columns = columns("Name | Pod-Selector | Age")
+    has_generation = True
+
+    def default(self, obj: Object) -> None:
+        """For what comes in, and for what goes out where that is spoken of."""
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("podSelector", {})
+        if not spec.get("policyTypes"):
+            spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+        for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
+            for each in rule.get("ports") or ():
+                if not each.get("protocol"):
+                    each["protocol"] = "TCP"
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Selectors, ports and peers."""
+        spec = new["spec"]
+        wrong = label_selector(spec["podSelector"], "spec.podSelector")
+        for field, peers in (("ingress", "from"), ("egress", "to")):
+            for index, rule in enumerate(spec.get(field) or ()):
+                here = f"spec.{field}[{index}]"
+                for number, each in enumerate(rule.get("ports") or ()):
+                    wrong += _policy_port(each, f"{here}.ports[{number}]")
+                for number, each in enumerate(rule.get(peers) or ()):
+                    wrong += _peer(each, f"{here}.{peers}[{number}]")
+        for index, each in enumerate(spec["policyTypes"]):
+            if each not in DIRECTIONS:
+                wrong.append(field_unsupported(f"spec.policyTypes[{index}]", each, DIRECTIONS))
+        return wrong
+
+    def row(self, obj: Object) -> list[Any]:
+        """With the selector."""
+        selector = selector_cell((obj.get("spec") or {}).get("podSelector"))
+        return [obj["metadata"].get("name", ""), selector, self.created(obj)]
+
+
+def _rule(rule: Object, path: str) -> list[FieldError]:
+    wrong: list[FieldError] = []
+    host = rule.get("host", "")
+    if host:
+        if _is_address(host):
+            wrong.append(field_invalid(f"{path}.host", host, "must be a DNS name, not an IP address"))
+        else:
+            named = wildcard_subdomain if "*" in host else dns_subdomain
+            wrong += texts(named(host), f"{path}.host", host)
+    http = rule.get("http")
+    if http is None:
+        return wrong
+    if not http.get("paths"):
+        return [*wrong, field_required(f"{path}.http.paths")]
+    for index, each in enumerate(http["paths"]):
+        wrong += _path(each, f"{path}.http.paths[{index}]")
+    return wrong
+
+
+def _path(each: Object, path: str) -> list[FieldError]:
+    kind, value = each.get("pathType"), each.get("path", "")
+    if kind is None:
+        return [field_required(f"{path}.pathType", "pathType must be specified")]
+    wrong: list[FieldError] = []
+    if kind not in PATH_TYPES:
+        wrong.append(field_unsupported(f"{path}.pathType", kind, PATH_TYPES))
+    elif (kind != "ImplementationSpecific" or value) and not value.startswith("/"):
+        wrong.append(field_invalid(f"{path}.path", value, "must be an absolute path"))
+    elif kind != "ImplementationSpecific":
+        for part in ("//", "/./", "/../", "%2f", "%2F"):
+            if part in value:
+                wrong.append(field_invalid(f"{path}.path", value, f"must not contain '{part}'"))
+    return wrong + _backend(each.get("backend") or {}, f"{path}.backend")
+
+
+def _backend(backend: Object, path: str) -> list[FieldError]:
+    service, resource = backend.get("service"), backend.get("resource")
+    if service is not None and resource is not None:
+        return [field_invalid(path, None, "cannot set both resource and service backends")]
+    if resource is not None:
+        return [
+            field_required(f"{path}.resource.{name}") for name in ("kind", "name") if not resource.get(name)
+        ]
+    if service is None:
+        return [field_required(path, "resource or service backend is required")]
+    wrong: list[FieldError] = []
+    name, target = service.get("name", ""), service.get("port") or {}
+    if not name:
+        wrong.append(field_required(f"{path}.service.name"))
+    else:
+        wrong += texts(dns_label(name), f"{path}.service.name", name)
+    number, named = target.get("number", 0), target.get("name", "")
+    if named and number:
+        wrong.append(field_invalid(path, None, "cannot set both port name & port number"))
+    elif named:
+        wrong += texts(port_name(named), f"{path}.service.port.name", named)
+    elif number:
+        wrong += texts(port_number(number), f"{path}.service.port.number", number)
+    else:
+        wrong.append(field_required(path, "port name or number is required"))
+    return wrong
+
+
+def _policy_port(each: Object, path: str) -> list[FieldError]:
+    wrong = one_of(each["protocol"], f"{path}.protocol", PROTOCOLS)
+    if each.get("port") is not None:
+        wrong += port(each["port"], f"{path}.port")
+        end = each.get("endPort")
+        if end is not None and isinstance(each["port"], int) and end < each["port"]:
+            wrong.append(
+                field_invalid(f"{path}.endPort", each["port"], "must be greater than or equal to `port`")
+            )
+    elif each.get("endPort") is not None:
+        text = "may not be specified when `port` is not specified"
+        wrong.append(field_invalid(f"{path}.endPort", each["endPort"], text))
+    return wrong
+
+
+def _peer(peer: Object, path: str) -> list[FieldError]:
+    wrong: list[FieldError] = []
+    given = 0
+    for name in ("podSelector", "namespaceSelector"):
+        if peer.get(name) is not None:
+            given += 1
+            wrong += label_selector(peer[name], f"{path}.{name}")
+    block = peer.get("ipBlock")
+    if block is not None:
+        given += 1
+        wrong += _block(block, f"{path}.ipBlock")
+    if not given:
+        wrong.append(field_required(path, "must specify a peer"))
+    elif given > 1 and block is not None:
+        wrong.append(field_forbidden(path, "may not specify both ipBlock and another peer"))
+    return wrong
+
+
+def _block(block: Object, path: str) -> list[FieldError]:
+    cidr = block.get("cidr", "")
+    if not cidr:
+        return [field_required(f"{path}.cidr")]
+    wrong = [] if _is_network(cidr) else [field_invalid(f"{path}.cidr", cidr, CIDR_TEXT)]
+    for index, each in enumerate(block.get("except") or ()):
+        if not _is_network(each):
+            wrong.append(field_invalid(f"{path}.except[{index}]", each, CIDR_TEXT))
+    return wrong
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return "/" in text
+
+
+def _hosts_cell(hosts: list[str]) -> str:
+    named = [each for each in hosts if each][:SHOWN]
+    if not named:
+        return "*"
+    more = f" + {len(hosts) - SHOWN} more..." if len(hosts) > SHOWN and len(named) == SHOWN else ""
+    return ",".join(named) + more

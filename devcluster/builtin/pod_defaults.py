@@ -1,0 +1,146 @@
+"""What a pod's specification is filled in with, in pods and in templates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["default_pod", "default_pod_spec"]
+
+Object = dict[str, Any]
+
+FILE_MODE = 0o644
+TOKEN_SECONDS = 3600
+PROBE = (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3))
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def default_pod(obj: Object) -> None:
+    """What pods alone have, beside `default_pod_spec`: requests that follow limits, and the host's ports."""
+    spec = obj["spec"]
+    default_pod_spec(spec)
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        resources = container["resources"]
+        if resources.get("limits"):
+            requests = resources.setdefault("requests", {})
+            for name, limit in resources["limits"].items():
+                requests.setdefault(name, limit)
+        if spec.get("hostNetwork"):
+            for port in container.get("ports", ()):
+                port.setdefault("hostPort", port.get("containerPort", 0))
+    spec.setdefault("enableServiceLinks", True)
+
+
+def default_pod_spec(spec: Object) -> None:
+    """What every specification of a pod has."""
+    _volumes(spec.get("volumes") or ())
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        for container in spec.get(field) or ():
+            _container(container)
+    if not spec.get("restartPolicy"):
+        spec["restartPolicy"] = "Always"
+    if spec.get("terminationGracePeriodSeconds") is None:
+        spec["terminationGracePeriodSeconds"] = 30
+    if not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = "ClusterFirst"
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        # The older of the two names is kept in step for the clients that know only it.
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    if spec.get("securityContext") is None:
+        spec["securityContext"] = {}
+    if not spec.get("schedulerName"):
+        spec["schedulerName"] = "default-scheduler"
+
+
+def _container(container: Object) -> None:
+    for port in container.get("ports") or ():
+        if not port.get("protocol"):
+            port["protocol"] = "TCP"
+    for variable in container.get("env") or ():
+        source = variable.get("valueFrom")
+        if source and source.get("fieldRef"):
+            _api_version(source["fieldRef"])
+        if source and source.get("resourceFieldRef") is not None:
+            source["resourceFieldRef"].setdefault("divisor", "0")
+    if container.get("resources") is None:
+        container["resources"] = {}
+    for name in PROBES:
+        if container.get(name) is not None:
+            _probe(container[name])
+    for hook in (container.get("lifecycle") or {}).values():
+        if isinstance(hook, dict):
+            _http(hook)
+    if not container.get("terminationMessagePath"):
+        container["terminationMessagePath"] = "/dev/termination-log"
+    if not container.get("terminationMessagePolicy"):
+        container["terminationMessagePolicy"] = "File"
+    if not container.get("imagePullPolicy"):
+        container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
+    security = container.get("securityContext")
+    if security and (security.get("capabilities") is None):
+        security.pop("capabilities", None)
+
+
+def _pull_policy(image: str) -> str:
+    if "@" in image:
+        return "IfNotPresent"
+    _, colon, tag = image.rpartition("/")[2].partition(":")
+    return "IfNotPresent" if colon and tag != "latest" else "Always"
+
+
+def _probe(probe: Object) -> None:
+    for name, value in PROBE:
+        if not probe.get(name):
+            probe[name] = value
+    _http(probe)
+    if probe.get("grpc") is not None:
+        probe["grpc"].setdefault("service", "")
+
+
+def _http(handler: Object) -> None:
+    action = handler.get("httpGet")
+    if action is not None:
+        if not action.get("path"):
+            action["path"] = "/"
+        if not action.get("scheme"):
+            action["scheme"] = "HTTP"
+
+
+def _api_version(reference: Object) -> None:
+    if not reference.get("apiVersion"):
+        reference["apiVersion"] = "v1"
+
+
+def _volumes(volumes: Any) -> None:
+    for volume in volumes:
+        sources = [each for each in volume.values() if isinstance(each, dict)]
+        if not sources:
+            volume["emptyDir"] = {}
+        for name in ("secret", "configMap", "downwardAPI", "projected"):
+            if volume.get(name) is not None and volume[name].get("defaultMode") is None:
+                volume[name]["defaultMode"] = FILE_MODE
+        _projections(volume)
+        if volume.get("hostPath") is not None and volume["hostPath"].get("type") is None:
+            volume["hostPath"]["type"] = ""
+        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+        if template and not template.setdefault("spec", {}).get("volumeMode"):
+            template["spec"]["volumeMode"] = "Filesystem"
+        if template:
+            template.setdefault("metadata", {})
+        image = volume.get("image")
+        if image is not None and not image.get("pullPolicy"):
+            image["pullPolicy"] = _pull_policy(image.get("reference", ""))
+
+
+def _projections(volume: Object) -> None:
+    items = (volume.get("downwardAPI") or {}).get("items") or []
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        items = [*items, *((source.get("downwardAPI") or {}).get("items") or ())]
+        token = source.get("serviceAccountToken")
+        if token is not None and token.get("expirationSeconds") is None:
+            token["expirationSeconds"] = TOKEN_SECONDS
+    for item in items:
+        if item.get("fieldRef"):
+            _api_version(item["fieldRef"])
+        if item.get("resourceFieldRef") is not None:
+            item["resourceFieldRef"].setdefault("divisor", "0")

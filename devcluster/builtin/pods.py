@@ -1,0 +1,220 @@
+"""Pods."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from devcluster.builtin.base import BuiltinStrategy, Object, columns
+from devcluster.builtin.differences import unified
+from devcluster.builtin.pod_checks import pod_spec
+from devcluster.builtin.pod_defaults import default_pod
+from devcluster.builtin.pod_rows import pod_cells, wide_cells
+from devcluster.builtin.quality_of_service import quality_of_service
+from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, forbidden
+
+if TYPE_CHECKING:
+    from devcluster.kinds.strategy import Context
+
+__all__ = ["PodStrategy"]
+
+UPDATABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+EVICTION_SECONDS = 300
+PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+class PodStrategy(BuiltinStrategy):
+    """The rules of pods: what may change is little, and deletion is graceful."""
+
+    columns = columns(
+        "Name | Ready | Status | Restarts | Age | IP* | Node* | Nominated Node* | Readiness Gates*"
+    )
+    has_generation = True
+
+    def prepare_create(self, new: Object, context: Context) -> None:
+        """Pending, with the tolerations and the priority that admission gives every pod."""
+        super().prepare_create(new, context)
+        new["status"] = {"phase": "Pending"}
+        spec = new.setdefault("spec", {})
+        _tolerate_lost_nodes(spec)
+        _prioritize(new, context)
+
+    def default(self, obj: Object) -> None:
+        """The specification, and the class that follows from it."""
+        obj.setdefault("spec", {})
+        default_pod(obj)
+        obj.setdefault("status", {})["qosClass"] = quality_of_service(obj["spec"])
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """The specification."""
+        spec = new["spec"]
+        wrong = pod_spec(spec, "spec")
+        for field in ("containers", "initContainers"):
+            for index, container in enumerate(spec.get(field) or ()):
+                image = container.get("image", "")
+                if image != image.strip():
+                    text = "must not have leading or trailing whitespace"
+                    wrong.append(field_invalid(f"spec.{field}[{index}].image", image, text))
+        if not context.subresource and spec.get("ephemeralContainers"):
+            wrong.append(field_forbidden("spec.ephemeralContainers", "cannot be set on create"))
+        if spec.get("nodeName") and spec.get("schedulingGates"):
+            text = "cannot be set until all schedulingGates have been cleared"
+            wrong.append(field_forbidden("spec.nodeName", text))
+        return wrong
+
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        """Images, deadlines and tolerations may change; containers with their subresource."""
+        if context.subresource in {"ephemeralcontainers", "resize"}:
+            return pod_spec(new["spec"], "spec")
+        spec, before = new["spec"], old["spec"]
+        wrong = pod_spec(spec, "spec")
+        for field in ("containers", "initContainers"):
+            if len(spec.get(field) or ()) != len(before.get(field) or ()):
+                text = "pod updates may not add or remove containers"
+                return [*wrong, field_forbidden(f"spec.{field}", text)]
+            for index, container in enumerate(spec.get(field) or ()):
+                if not container.get("image"):
+                    wrong.append(field_required(f"spec.{field}[{index}].image"))
+        return [*wrong, *_deadline(spec, before), *_kept_tolerations(spec, before), *_unchanged(spec, before)]
+
+    def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
+        """Owners and deletion are not a kubelet's to change."""
+        super().prepare_status_update(new, old, context)
+        for field in ("ownerReferences", "deletionTimestamp"):
+            if field in old["metadata"]:
+                new["metadata"][field] = old["metadata"][field]
+            else:
+                new["metadata"].pop(field, None)
+
+    def grace_period(self, obj: Object, asked: int | None) -> int | None:
+        """What was asked for or what the pod says; nothing for one that has not started or has ended."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        if not spec.get("nodeName") or status.get("phase") in {"Failed", "Succeeded"}:
+            return 0
+        seconds = asked if asked is not None else spec.get("terminationGracePeriodSeconds") or 0
+        return seconds if seconds >= 0 else 1
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """Where it runs and how it is."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        addresses = status.get("podIPs") or ()
+        return {
+            "spec.nodeName": spec.get("nodeName", ""),
+            "spec.restartPolicy": spec.get("restartPolicy", ""),
+            "spec.schedulerName": spec.get("schedulerName", ""),
+            "spec.serviceAccountName": spec.get("serviceAccountName", ""),
+            "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
+            "status.phase": status.get("phase", ""),
+            "status.podIP": addresses[0].get("ip", "") if addresses else "",
+            "status.nominatedNodeName": status.get("nominatedNodeName", ""),
+        }
+
+    def row(self, obj: Object) -> list[Any]:
+        """As `kubectl get pods -o wide` shows it."""
+        return [
+            obj["metadata"].get("name", ""),
+            *pod_cells(obj, self.since),
+            self.created(obj),
+            *wide_cells(obj),
+        ]
+
+    def row_conditions(self, obj: Object) -> list[dict[str, str]]:
+        """That of a pod which has come to its end."""
+        phase = (obj.get("status") or {}).get("phase")
+        messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+        if phase not in messages:
+            return []
+        return [{"type": "Completed", "status": "True", "reason": phase, "message": messages[phase]}]
+
+
+def _tolerate_lost_nodes(spec: Object) -> None:
+    listed = spec.get("tolerations") or []
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if any(
+            each.get("key", "") in {key, ""} and each.get("effect", "") in {"NoExecute", ""}
+            for each in listed
+        ):
+            continue
+        listed = [
+            *listed,
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": EVICTION_SECONDS},
+        ]
+    spec["tolerations"] = listed
+
+
+def _prioritize(pod: Object, context: Context) -> None:
+    spec = pod["spec"]
+    found: Object | None = None
+    for stored in context.store.select("scheduling.k8s.io", "priorityclasses"):
+        each = stored.decode()
+        if each["metadata"]["name"] == spec.get("priorityClassName"):
+            found = each
+            break
+        if not spec.get("priorityClassName") and each.get("globalDefault"):
+            found = each
+    name = spec.get("priorityClassName")
+    if found is not None:
+        spec["priorityClassName"] = found["metadata"]["name"]
+    elif name and name not in PRIORITIES:
+        about = pod["metadata"].get("name") or pod["metadata"].get("generateName", "")
+        raise forbidden("", "pods", about, f"no PriorityClass with name {name} was found")
+    spec["priority"] = found.get("value", 0) if found else PRIORITIES.get(name or "", 0)
+    policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
+    spec.setdefault("preemptionPolicy", policy)
+
+
+def _deadline(spec: Object, before: Object) -> list[FieldError]:
+    new, old = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    path = "spec.activeDeadlineSeconds"
+    if new is None:
+        if old is None:
+            return []
+        return [field_invalid(path, None, "must not update from a positive integer to nil value")]
+    if old is not None and old < new:
+        return [field_invalid(path, new, "must be less than or equal to previous value")]
+    return []
+
+
+def _kept_tolerations(spec: Object, before: Object) -> list[FieldError]:
+    def essence(toleration: Object) -> Object:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    there = [essence(each) for each in spec.get("tolerations") or ()]
+    if all(essence(each) in there for each in before.get("tolerations") or ()):
+        return []
+    text = "existing toleration can not be modified except its tolerationSeconds"
+    return [field_forbidden("spec.tolerations", text)]
+
+
+def _unchanged(spec: Object, before: Object) -> list[FieldError]:
+    masked = json.loads(json.dumps(spec))
+    for field in ("containers", "initContainers"):
+        for container, old in zip(masked.get(field) or (), before.get(field) or (), strict=True):
+            container["image"] = old.get("image", "")
+    for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
+        masked.pop(field, None)
+        if field in before:
+            masked[field] = before[field]
+    if (before.get("terminationGracePeriodSeconds") or 0) < 0 and masked.get(
+        "terminationGracePeriodSeconds"
+    ) == 1:
+        masked["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
+    if before.get("schedulingGates"):
+        masked["nodeSelector"] = before.get("nodeSelector")
+    if _without_nothing(masked) == _without_nothing(before):
+        return []
+    text = f"pod updates may not change fields other than {UPDATABLE}\n{unified(_sorted(before), _sorted(masked))}"
+    return [field_forbidden("spec", text)]
+
+
+def _without_nothing(spec: Object) -> Object:
+    return {key: value for key, value in spec.items() if value not in (None, {}, [])}
+
+
+def _sorted(spec: Object) -> Object:
+    return {key: spec[key] for key in sorted(spec)}

@@ -1,0 +1,259 @@
+"""What keeps watch over workloads: disruption budgets, autoscalers, priorities, quotas, limits, leases."""
+
+# ruff: noqa: ARG002 -- the signatures are those of every strategy
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from devcluster.builtin.base import BuiltinStrategy, Object, PlainStrategy, StoredStrategy, columns
+from devcluster.builtin.checks import (
+    at_most_100_percent,
+    int_or_percent,
+    label_selector,
+    non_negative,
+    texts,
+)
+from devcluster.errors import (
+    FieldError,
+    field_forbidden,
+    field_invalid,
+    field_required,
+    field_unsupported,
+)
+from devcluster.kinds.names import path_segment
+
+if TYPE_CHECKING:
+    from devcluster.kinds.strategy import Context
+
+__all__ = [
+    "AutoscalerStrategy",
+    "DisruptionBudgetStrategy",
+    "LeaseStrategy",
+    "LimitRangeStrategy",
+    "PriorityClassStrategy",
+    "QuotaStrategy",
+]
+
+EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
+HIGHEST_PRIORITY = 1_000_000_000
+BUDGET_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+class DisruptionBudgetStrategy(BuiltinStrategy):
+    """The rules of disruption budgets."""
+
+    columns = columns("Name | Min Available | Max Unavailable | Allowed Disruptions# | Age")
+    has_generation = True
+
+    def default(self, obj: Object) -> None:
+        """Counts are always there."""
+        obj.setdefault("spec", {})
+        status = obj.setdefault("status", {})
+        for name in BUDGET_COUNTS:
+            status.setdefault(name, 0)
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """One of the two bounds."""
+        spec = new["spec"]
+        wrong: list[FieldError] = []
+        least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+        if least is not None and most is not None:
+            shown = {
+                "MinAvailable": least,
+                "Selector": spec.get("selector"),
+                "MaxUnavailable": most,
+                "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+            }
+            wrong.append(field_invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
+        for name, value in (("minAvailable", least), ("maxUnavailable", most)):
+            if value is not None:
+                wrong += int_or_percent(value, f"spec.{name}") + at_most_100_percent(value, f"spec.{name}")
+        wrong += label_selector(spec.get("selector"), "spec.selector")
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        if policy is not None and policy not in EVICTION_POLICIES:
+            wrong.append(field_unsupported("spec.unhealthyPodEvictionPolicy", policy, EVICTION_POLICIES))
+        return wrong
+
+    def row(self, obj: Object) -> list[Any]:
+        """With the bounds."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        bounds = [str(spec.get(name, "N/A")) for name in ("minAvailable", "maxUnavailable")]
+        allowed = status.get("disruptionsAllowed", 0)
+        return [obj["metadata"].get("name", ""), *bounds, allowed, self.created(obj)]
+
+
+class AutoscalerStrategy(BuiltinStrategy):
+    """Stored: nothing acts on them."""
+
+    columns = columns("Name | Reference | Targets | MinPods | MaxPods | Replicas | Age")
+
+    def default(self, obj: Object) -> None:
+        """At least one pod, by the use of the processor."""
+        spec = obj.setdefault("spec", {})
+        if spec.get("minReplicas") is None:
+            spec["minReplicas"] = 1
+        if not spec.get("metrics"):
+            target = {"type": "Utilization", "averageUtilization": 80}
+            spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+        status = obj.setdefault("status", {})
+        status.setdefault("currentMetrics", None)
+        status.setdefault("desiredReplicas", 0)
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Bounds, and what is scaled."""
+        spec = new["spec"]
+        least, most = spec["minReplicas"], spec.get("maxReplicas", 0)
+        wrong: list[FieldError] = []
+        if least < 1:
+            wrong.append(field_invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
+        if most < 1:
+            wrong.append(field_required("spec.maxReplicas", "must be set and greater than 0"))
+        if most < least:
+            text = "must be greater than or equal to `minReplicas`"
+            wrong.append(field_invalid("spec.maxReplicas", most, text))
+        target = spec.get("scaleTargetRef") or {}
+        for name in ("kind", "name"):
+            value = target.get(name, "")
+            path = f"spec.scaleTargetRef.{name}"
+            wrong += texts(path_segment(value), path, value) if value else [field_required(path)]
+        version = target.get("apiVersion", "")
+        if not version:
+            text = "apiVersion must specify API group"
+            wrong.append(field_invalid("spec.scaleTargetRef.apiVersion", version, text))
+        return wrong
+
+    def row(self, obj: Object) -> list[Any]:
+        """With the bounds and the measure."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        target = spec.get("scaleTargetRef") or {}
+        metrics = [_metric_cell(each) for each in spec.get("metrics") or ()]
+        more = f" + {len(metrics) - 2} more..." if len(metrics) > 2 else ""
+        return [
+            obj["metadata"].get("name", ""),
+            f"{target.get('kind', '')}/{target.get('name', '')}",
+            (", ".join(metrics[:2]) or "<none>") + more,
+            str(spec["minReplicas"]) if spec.get("minReplicas") is not None else "<unset>",
+            spec.get("maxReplicas", 0),
+            status.get("currentReplicas", 0),
+            self.created(obj),
+        ]
+
+
+def _metric_cell(metric: Object) -> str:
+    source = next((value for value in metric.values() if isinstance(value, dict)), {})
+    target = source.get("target") or {}
+    shown = target.get("averageValue") or target.get("value")
+    if shown is None:
+        utilization = target.get("averageUtilization")
+        shown = f"{utilization}%" if utilization is not None else "<auto>"
+    if metric.get("type") in {"Resource", "ContainerResource"}:
+        return f"{source.get('name', '')}: <unknown>/{shown}"
+    average = " (avg)" if target.get("averageValue") and metric.get("type") != "Pods" else ""
+    return f"<unknown>/{shown}{average}"
+
+
+class PriorityClassStrategy(StoredStrategy):
+    """The rules of priority classes."""
+
+    columns = columns("Name | Value# | Global-Default? | Age | PreemptionPolicy*")
+    has_generation = True
+
+    def default(self, obj: Object) -> None:
+        """Lower ones make room."""
+        if not obj.get("preemptionPolicy"):
+            obj["preemptionPolicy"] = "PreemptLowerPriority"
+        obj.setdefault("value", 0)
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """The system's names and numbers are its own."""
+        name, value = new["metadata"].get("name", ""), new["value"]
+        wrong: list[FieldError] = []
+        if name.startswith("system-"):
+            if name not in SYSTEM_PRIORITIES:
+                text = (
+                    "priority class names with 'system-' prefix are reserved for system use only. error: "
+                    f"{name} is not a known system priority class"
+                )
+                wrong.append(field_forbidden("metadata.name", text))
+        elif value > HIGHEST_PRIORITY:
+            text = f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}"
+            wrong.append(field_forbidden("value", text))
+        policies = ("PreemptLowerPriority", "Never")
+        if new["preemptionPolicy"] not in policies:
+            wrong.append(field_unsupported("preemptionPolicy", new["preemptionPolicy"], policies))
+        return wrong
+
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        """Value and policy stay."""
+        wrong: list[FieldError] = []
+        if new["value"] != old.get("value"):
+            wrong.append(field_forbidden("value", "may not be changed in an update."))
+        if new["preemptionPolicy"] != old.get("preemptionPolicy"):
+            wrong.append(field_invalid("preemptionPolicy", new["preemptionPolicy"], "field is immutable"))
+        return wrong
+
+    def row(self, obj: Object) -> list[Any]:
+        """With the value."""
+        default, policy = bool(obj.get("globalDefault")), obj.get("preemptionPolicy", "")
+        return [obj["metadata"].get("name", ""), obj.get("value", 0), default, self.created(obj), policy]
+
+
+class LeaseStrategy(StoredStrategy):
+    """The rules of leases."""
+
+    columns = columns("Name | Holder | Age")
+
+    def default(self, obj: Object) -> None:
+        """A specification, if empty."""
+        obj.setdefault("spec", {})
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Lengths and counts."""
+        spec = new["spec"]
+        length = spec.get("leaseDurationSeconds")
+        wrong: list[FieldError] = []
+        if length is not None and length <= 0:
+            wrong.append(field_invalid("spec.leaseDurationSeconds", length, "must be greater than 0"))
+        return wrong + non_negative(spec, "spec", "leaseTransitions")
+
+    def row(self, obj: Object) -> list[Any]:
+        """With the holder."""
+        holder = (obj.get("spec") or {}).get("holderIdentity") or ""
+        return [obj["metadata"].get("name", ""), holder, self.created(obj)]
+
+
+class QuotaStrategy(BuiltinStrategy):
+    """Stored: nothing counts."""
+
+    columns = columns("Name | Request | Limit | Age")
+
+    def default(self, obj: Object) -> None:
+        """A status, if empty."""
+        obj.setdefault("spec", {})
+        obj.setdefault("status", {})
+
+    def row(self, obj: Object) -> list[Any]:
+        """With what is used of what."""
+        status = obj.get("status") or {}
+        used = status.get("used") or {}
+        cells: tuple[list[str], list[str]] = ([], [])
+        for name, hard in sorted((status.get("hard") or {}).items()):
+            cells[name.startswith("limits.")].append(f"{name}: {used.get(name, '0')}/{hard}")
+        return [obj["metadata"].get("name", ""), *map(", ".join, cells), self.created(obj)]
+
+
+class LimitRangeStrategy(PlainStrategy):
+    """Stored: nothing is limited."""
+
+    def default(self, obj: Object) -> None:
+        """Of containers, limits and requests follow from the bounds."""
+        for item in obj.setdefault("spec", {}).get("limits") or ():
+            if item.get("type") != "Container":
+                continue
+            limits = {**(item.get("max") or {}), **(item.get("default") or {})}
+            requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
+            for name, values in (("default", limits), ("defaultRequest", requests)):
+                if values:
+                    item[name] = values

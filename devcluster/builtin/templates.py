@@ -1,0 +1,91 @@
+"""What the workloads have in common: a template, a selector that finds its pods, numbers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from devcluster.builtin.base import BuiltinStrategy, Object
+from devcluster.builtin.checks import label_selector, non_negative, selector_matches
+from devcluster.builtin.pod_checks import pod_template
+from devcluster.builtin.pod_defaults import default_pod_spec
+from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
+
+__all__ = ["WorkloadStrategy", "default_template", "restarts_always", "selected", "status_counts"]
+
+
+class WorkloadStrategy(BuiltinStrategy):
+    """A kind that makes pods of `spec.template`."""
+
+    has_generation = True
+
+    def default(self, obj: Object) -> None:
+        """The template."""
+        default_template(obj.setdefault("spec", {}))
+        obj.setdefault("status", {})
+
+
+def default_template(spec: Object) -> None:
+    """The template of a workload's specification."""
+    template = spec.setdefault("template", {})
+    template.setdefault("metadata", {})
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def selected(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:
+    """The selector, which must be there and match the template, and the template itself."""
+    selector, template = spec.get("selector"), spec["template"]
+    wrong: list[FieldError] = []
+    if selector is None:
+        wrong.append(field_required(f"{path}.selector"))
+    else:
+        bad = label_selector(selector, f"{path}.selector")
+        wrong += bad
+        if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+            wrong.append(field_invalid(f"{path}.selector", selector, f"empty selector is invalid for {kind}"))
+        elif any(error.field.endswith((".operator", ".values")) for error in bad):
+            return [*wrong, field_invalid(f"{path}.selector", selector, "invalid label selector")]
+        else:
+            wrong += mismatch(selector, template, path)
+    return wrong + pod_template(template, f"{path}.template")
+
+
+def mismatch(selector: Object, template: Mapping[str, Any], path: str = "spec") -> list[FieldError]:
+    """A selector that does not find the pods that the template makes."""
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if selector_matches(selector, labels):
+        return []
+    shown = dict(sorted(labels.items())) or None
+    text = "`selector` does not match template `labels`"
+    return [field_invalid(f"{path}.template.metadata.labels", shown, text)]
+
+
+def restarts_always(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:
+    """Pods that are replaced, not finished."""
+    wrong: list[FieldError] = []
+    pod = spec["template"]["spec"]
+    policy = pod.get("restartPolicy", "")
+    if policy != "Always":
+        wrong.append(field_unsupported(f"{path}.template.spec.restartPolicy", policy, ["Always"]))
+    if pod.get("activeDeadlineSeconds") is not None:
+        text = f"activeDeadlineSeconds in {kind} is not Supported"
+        wrong.append(field_forbidden(f"{path}.template.spec.activeDeadlineSeconds", text))
+    return wrong
+
+
+def status_counts(status: Object, *limited: str, ready_limit: str = "readyReplicas") -> list[FieldError]:
+    """Numbers in a status: not negative, and those named not above `replicas`."""
+    numbers = [
+        name for name, value in status.items() if isinstance(value, int) and not isinstance(value, bool)
+    ]
+    wrong = non_negative(status, "status", *numbers)
+    replicas = status.get("replicas", 0)
+    for name in limited:
+        if status.get(name, 0) > replicas:
+            wrong.append(
+                field_invalid(f"status.{name}", status[name], "cannot be greater than status.replicas")
+            )
+    if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
+        text = f"cannot be greater than {ready_limit}"
+        wrong.append(field_invalid("status.availableReplicas", status["availableReplicas"], text))
+    return wrong
