@@ -64,7 +64,10 @@ class FakeClient:
             spec.setdefault("strategy", {"type": "RollingUpdate", "rollingUpdate": rolling})
         if resource == "jobs.batch":
             uid = metadata["uid"]
-            labels = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": metadata["name"]}
+            labels = {
+                "batch.kubernetes.io/controller-uid": uid,
+                "batch.kubernetes.io/job-name": metadata["name"],
+            }
             obj["spec"]["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
             template = obj["spec"]["template"]
             template.setdefault("metadata", {}).setdefault("labels", {}).update(labels)

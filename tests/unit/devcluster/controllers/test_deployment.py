@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+pytestmark = pytest.mark.looptime
+
+WEB = ("deployments.apps", "web")
+
+
+def image(name: str) -> dict:
+    return {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": name}]}}}}
+
+
+def condition(obj: dict, kind: str) -> tuple[str, str, str]:
+    found = next(each for each in obj["status"]["conditions"] if each["type"] == kind)
+    return found["status"], found["reason"], found["message"]
+
+
+def steps(cluster) -> list[tuple]:
+    """The statuses of the Deployment as a watcher sees them."""
+    found = []
+    for plural, _, obj in cluster.seen:
+        if plural == "deployments" and obj is not None:
+            status = obj.get("status", {})
+            reasons = {each["type"]: each["reason"] for each in status.get("conditions", ())}
+            found.append(
+                (
+                    status.get("observedGeneration", 0),
+                    status.get("replicas", 0),
+                    status.get("updatedReplicas", 0),
+                    status.get("availableReplicas", 0),
+                    status.get("unavailableReplicas", 0),
+                    reasons.get("Available", ""),
+                    reasons.get("Progressing", ""),
+                )
+            )
+    return found
+
+
+async def test_watcher_sees_the_steps_of_the_real_controller(slow_cluster, deployment):
+    cluster = slow_cluster
+    await cluster.apply("deployments.apps", deployment())
+    await cluster.settle()
+    bad, good = "MinimumReplicasUnavailable", "MinimumReplicasAvailable"
+    # As recorded from a real control plane.
+    assert steps(cluster) == [
+        (0, 0, 0, 0, 0, "", ""),
+        (0, 0, 0, 0, 0, "", "NewReplicaSetCreated"),
+        (1, 0, 0, 0, 3, bad, "NewReplicaSetCreated"),
+        (1, 3, 3, 0, 3, bad, "ReplicaSetUpdated"),
+        (1, 3, 3, 3, 0, good, "NewReplicaSetAvailable"),
+    ]
+    web = cluster.get(*WEB)
+    (replica_set,) = cluster.list("replicasets.apps")
+    name = replica_set["metadata"]["name"]
+    assert web["status"]["terminatingReplicas"] == 0
+    assert web["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "1"}
+    assert condition(web, "Available") == ("True", good, "Deployment has minimum availability.")
+    assert condition(web, "Progressing")[2] == f'ReplicaSet "{name}" has successfully progressed.'
+    assert replica_set["metadata"]["annotations"] == {
+        "deployment.kubernetes.io/desired-replicas": "3",
+        "deployment.kubernetes.io/max-replicas": "4",
+        "deployment.kubernetes.io/revision": "1",
+    }
+    digest = replica_set["metadata"]["labels"]["pod-template-hash"]
+    assert name == f"web-{digest}"
+    assert replica_set["spec"]["selector"]["matchLabels"] == {"app": "web", "pod-template-hash": digest}
+    assert {pod["metadata"]["labels"]["pod-template-hash"] for pod in cluster.list("pods")} == {digest}
+    assert cluster.events("Deployment") == [
+        ("ScalingReplicaSet", f"Scaled up replica set {name} from 0 to 3")
+    ]
+
+
+async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster, deployment):
+    cluster = slow_cluster
+    await cluster.apply("deployments.apps", deployment())
+    await cluster.settle()
+    cluster.seen.clear()
+    await cluster.client.patch(WEB[0], "x", "web", image("nginx:2"))
+    await cluster.settle(20)
+    seen = steps(cluster)
+    assert all(replicas <= 4 and available >= 3 for _, replicas, _, available, *_ in seen)
+    assert seen[-1][1:4] == (3, 3, 3)
+    web = cluster.get(*WEB)
+    assert web["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "2"}
+    old, new = sorted(cluster.list("replicasets.apps"), key=lambda each: each["spec"]["replicas"])
+    old_name, new_name = old["metadata"]["name"], new["metadata"]["name"]
+    assert [message for _, message in cluster.events("Deployment")[1:]] == [
+        f"Scaled up replica set {new_name} from 0 to 1",
+        f"Scaled down replica set {old_name} from 3 to 2",
+        f"Scaled up replica set {new_name} from 1 to 2",
+        f"Scaled down replica set {old_name} from 2 to 1",
+        f"Scaled up replica set {new_name} from 2 to 3",
+        f"Scaled down replica set {old_name} from 1 to 0",
+    ]
+    assert {pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")} == {"nginx:2"}
+
+
+async def test_steady_state_writes_nothing(cluster, deployment):
+    await cluster.apply("deployments.apps", deployment())
+    await cluster.settle()
+    before = cluster.store.version
+    await asyncio.sleep(100_000)
+    assert cluster.store.version == before
+
+
+async def test_undo_takes_the_old_replica_set_and_numbers_it_anew(cluster, deployment):
+    await cluster.apply("deployments.apps", deployment())
+    await cluster.settle()
+    for name in ("nginx:2", "nginx:1"):
+        await cluster.client.patch(WEB[0], "x", "web", image(name))
+        await cluster.settle()
+    assert cluster.get(*WEB)["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+    revisions = {
+        each["spec"]["template"]["spec"]["containers"][0]["image"]: each["metadata"]["annotations"]
+        for each in cluster.list("replicasets.apps")
+    }
+    assert revisions["nginx:1"]["deployment.kubernetes.io/revision"] == "3"
+    assert revisions["nginx:1"]["deployment.kubernetes.io/revision-history"] == "1"
+    assert revisions["nginx:2"]["deployment.kubernetes.io/revision"] == "2"
+
+
+async def test_history_is_kept_to_its_limit(cluster, deployment):
+    await cluster.apply("deployments.apps", deployment(revisionHistoryLimit=1))
+    for number in range(2, 6):
+        await cluster.client.patch(WEB[0], "x", "web", image(f"nginx:{number}"))
+        await cluster.settle()
+    assert len(cluster.list("replicasets.apps")) == 2
+
+
+async def test_scaling_scales_the_newest(cluster, deployment):
+    await cluster.apply("deployments.apps", deployment())
+    await cluster.settle()
+    await cluster.client.patch(WEB[0], "x", "web", {"spec": {"replicas": 5}})
+    await cluster.settle()
+    (replica_set,) = cluster.list("replicasets.apps")
+    assert cluster.events("Deployment")[-1][1].endswith("from 3 to 5")
+    assert replica_set["metadata"]["annotations"]["deployment.kubernetes.io/max-replicas"] == "7"
+    await cluster.client.patch(WEB[0], "x", "web", {"spec": {"replicas": 0}})
+    await cluster.settle()
+    assert cluster.list("pods") == []
+    assert cluster.get(*WEB)["status"].get("replicas", 0) == 0
+
+
+async def test_recreate_waits_until_the_old_pods_are_gone(slow_cluster, deployment):
+    cluster = slow_cluster
+    await cluster.apply("deployments.apps", deployment(strategy={"type": "Recreate"}))
+    await cluster.settle()
+    cluster.seen.clear()
+    await cluster.client.patch(WEB[0], "x", "web", image("nginx:2"))
+    await cluster.settle()
+    order = [
+        ("gone" if obj is None else "new")
+        for plural, name, obj in cluster.seen
+        if plural == "pods" and (obj is None or obj["status"] == {"phase": "Pending"})
+    ]
+    assert order == ["gone"] * 3 + ["new"] * 3
+    assert cluster.get(*WEB)["status"]["updatedReplicas"] == 3
+
+
+async def test_rollout_that_stands_still_exceeds_its_deadline(cluster, deployment):
+    await cluster.apply("deployments.apps", deployment(progressDeadlineSeconds=60))
+    await cluster.settle()
+    await cluster.client.patch(WEB[0], "x", "web", image("nginx:never-ready"))
+    await cluster.settle(50)
+    assert condition(cluster.get(*WEB), "Progressing")[1] == "ReplicaSetUpdated"
+    await cluster.settle(20)
+    web = cluster.get(*WEB)
+    new = next(each for each in cluster.list("replicasets.apps") if each["spec"]["replicas"] == 1)
+    assert condition(web, "Progressing") == (
+        "False",
+        "ProgressDeadlineExceeded",
+        f'ReplicaSet "{new["metadata"]["name"]}" has timed out progressing.',
+    )
+    assert condition(web, "Available")[0] == "True"
+    assert web["status"]["unavailableReplicas"] == 1
+
+
+async def test_paused_deployment_scales_but_does_not_roll(cluster, deployment):
+    await cluster.apply("deployments.apps", deployment())
+    await cluster.settle()
+    await cluster.client.patch(WEB[0], "x", "web", {"spec": {"paused": True}})
+    await cluster.client.patch(WEB[0], "x", "web", {**image("nginx:2")})
+    await cluster.client.patch(WEB[0], "x", "web", {"spec": {"replicas": 4}})
+    await cluster.settle()
+    web = cluster.get(*WEB)
+    assert condition(web, "Progressing") == ("Unknown", "DeploymentPaused", "Deployment is paused")
+    assert len(cluster.list("replicasets.apps")) == 1
+    assert len(cluster.list("pods")) == 4
+    await cluster.client.patch(WEB[0], "x", "web", {"spec": {"paused": None}})
+    await cluster.settle()
+    assert condition(cluster.get(*WEB), "Progressing")[1] == "NewReplicaSetAvailable"
+    assert len(cluster.list("replicasets.apps")) == 2
+
+
+async def test_deletion_takes_everything_along(cluster, deployment):
+    await cluster.apply("deployments.apps", deployment())
+    await cluster.settle()
+    await cluster.client.delete(WEB[0], "x", "web")
+    await cluster.settle()
+    assert cluster.list("replicasets.apps") == cluster.list("pods") == []
+
+
+async def test_deployment_that_comes_back_adopts_what_was_orphaned(cluster, deployment):
+    await cluster.apply("deployments.apps", deployment())
+    await cluster.settle()
+    pods = {pod["metadata"]["uid"] for pod in cluster.list("pods")}
+    await cluster.client.delete(WEB[0], "x", "web", propagation="Orphan")
+    await cluster.settle()
+    (orphan,) = cluster.list("replicasets.apps")
+    assert "ownerReferences" not in orphan["metadata"]
+    await cluster.apply("deployments.apps", deployment())
+    await cluster.settle()
+    assert {pod["metadata"]["uid"] for pod in cluster.list("pods")} == pods
+    (adopted,) = cluster.list("replicasets.apps")
+    assert adopted["metadata"]["ownerReferences"][0]["uid"] == cluster.get(*WEB)["metadata"]["uid"]
