@@ -7,12 +7,13 @@ from devcluster.patch.merge_patch import merge_patch
 from devcluster.patch.ownership import apply, check_applied, record_update
 from devcluster.patch.scale import parent_entries, scale_entries
 from devcluster.patch.strategic import strategic_merge_patch
-from devcluster.patch.write import Convert
+from devcluster.patch.write import Convert, in_versions
 
 __all__ = [
     "Convert",
     "apply",
     "check_applied",
+    "in_versions",
     "json_patch",
     "merge_patch",
     "parent_entries",

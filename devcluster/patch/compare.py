@@ -236,7 +236,10 @@ def _without_nulls(new: Object, empty: Object) -> Object:
         if value is None:
             continue
         below = empty.get(name)
-        kept[name] = _without_nulls(value, below) if isinstance(value, dict) and below else value
+        if isinstance(value, dict) and isinstance(below, dict):
+            kept[name] = _without_nulls(value, below)
+        else:
+            kept[name] = value
     return kept
 
 

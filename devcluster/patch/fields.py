@@ -201,8 +201,10 @@ def decode(raw: Any) -> Fields:
             raise ValueError(f"missing colon: {key}")
         if key[0] not in "fkvi":
             continue
-        if key[0] in "kv":
-            orjson.loads(key[2:])
+        if key[0] in "kv" and not isinstance(orjson.loads(key[2:]), dict) and key[0] == "k":
+            raise ValueError(f"expect {{ or n, but found {key[2:3]}")
+        if key[0] == "i":
+            int(key[2:])
         fields[key] = _tidy(decode(value))
     return fields
 
@@ -244,7 +246,7 @@ def _rank(key: str) -> tuple[int, Any]:
         return (2, [(name, _value_rank(value)) for name, value in sorted(orjson.loads(rest).items())])
     if kind == "v":
         return (3, _value_rank(orjson.loads(rest)))
-    return (4, int(rest) if rest.lstrip("-").isdigit() else 0)
+    return (4, int(rest))
 
 
 def _value_rank(value: Any) -> tuple[int, Any]:

@@ -120,7 +120,7 @@ def apply(
             value, 500 for a `config` without the shape of its kind.
     """
     write = Write(schema, api_version, now, _reset_fields(tuple(reset)) if reset else EMPTY, convert)
-    if config.get("metadata") is not None and (config["metadata"].get("managedFields") is not None):
+    if isinstance(_metadata(config).get("managedFields"), list):
         raise bad_request("metadata.managedFields must be nil")
     if errors := shape_errors(config, root_shape(schema)):
         raise _failed(f"failed to create typed patch object ({_about(config, api_version)}): {errors}")
@@ -280,8 +280,13 @@ def _blank(obj: Object) -> Object:
     return {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), "metadata": {}}
 
 
+def _metadata(obj: Object) -> dict[str, Any]:
+    metadata = obj.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
 def _about(obj: Object, api_version: str) -> str:
-    metadata = obj.get("metadata") or {}
+    metadata = _metadata(obj)
     namespace, name = (metadata.get(field) for field in ("namespace", "name"))
     whose = f"{namespace if isinstance(namespace, str) else ''}/{name if isinstance(name, str) else ''}"
     group_version = api_version if "/" in api_version else f"/{api_version}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from devcluster.patch.fields import Fields
 from devcluster.schema.node import Schema
 
-__all__ = ["Convert", "Write"]
+__all__ = ["Convert", "Write", "in_versions"]
 
 Object = dict[str, Any]
 
@@ -33,3 +33,13 @@ class Write:
         if api_version == self.api_version:
             return obj, self.schema
         return self.convert(obj, api_version) if self.convert is not None else None
+
+
+def in_versions(schemas: Mapping[str, Schema]) -> Convert:
+    """The conversion between versions that differ in name (`apiVersion`) and schema only."""
+
+    def convert(obj: Object, api_version: str) -> tuple[Object, Schema] | None:
+        schema = schemas.get(api_version)
+        return None if schema is None else ({**obj, "apiVersion": api_version}, schema)
+
+    return convert

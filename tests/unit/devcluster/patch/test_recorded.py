@@ -28,16 +28,17 @@ def schema_of(api_version: str, kind: str) -> Schema:
     return schema_for(group, version, kind)
 
 
-def convert(obj: dict[str, Any], api_version: str) -> tuple[dict[str, Any], Schema] | None:
+def versions_of(kind: str) -> patch.Convert | None:
     """As the kinds here have it: Thing in two versions that differ in nothing."""
-    if obj["kind"] != "Thing":
+    if kind != "Thing":
         return None
-    return {**obj, "apiVersion": api_version}, schema_of(api_version, "Thing")
+    versions = [f"patchlab.example.com/{version}" for version in ("v1", "v2")]
+    return patch.in_versions({version: schema_of(version, kind) for version in versions})
 
 
 def steps() -> list[Any]:
     found = []
-    for name in ("config_map", "kubectl", "thing", "builtin"):
+    for name in ("config_map", "kubectl", "thing", "odd", "builtin"):
         before: Any = None
         for index, step in enumerate(json.loads((RECORDED / f"{name}.json").read_text())):
             before = step.get("old", before)
@@ -87,7 +88,7 @@ def run(step: dict[str, Any]) -> tuple[Any, Any]:
         "now": time_of(step),
         "subresource": step.get("subresource", ""),
         "reset": [tuple(path) if isinstance(path, list) else path for path in step.get("reset", ())],
-        "convert": convert,
+        "convert": versions_of(kind),
     }
     if step["type"] == "application/apply-patch+yaml":
         patch.check_applied(body, *api_version.rpartition("/")[::2], kind)

@@ -1,0 +1,229 @@
+"""Who manages which fields, where one recorded write after another does not show it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from devcluster.errors import StatusError
+from devcluster.patch import apply, record_update
+from devcluster.schema.node import Schema
+from devcluster.schema.structural import parse
+from devcluster.types import schema_for
+
+NOW = "2026-01-31T12:00:00Z"
+LATER = "2026-01-31T12:00:05Z"
+API = "example.com/v1"
+TEXT = {"type": "string"}
+
+
+def schema(*, granular: bool) -> Schema:
+    """Of a kind whose lists and maps merge, or do not."""
+    item = {"type": "object", "properties": {"name": TEXT, "v": TEXT}}
+    keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    fields = {
+        "list": {"type": "array", "items": item, **(keyed if granular else {})},
+        "map": {
+            "type": "object",
+            "additionalProperties": TEXT,
+            "x-kubernetes-map-type": "granular" if granular else "atomic",
+        },
+        "size": {"type": "integer"},
+    }
+    return parse({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}})
+
+
+def thing(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": API, "kind": "Thing", "metadata": {"name": "t", **metadata}, "spec": spec}
+
+
+def owned(obj: dict[str, Any]) -> dict[str, Any]:
+    return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", [])}
+
+
+def applied(
+    live: dict[str, Any] | None, spec: dict[str, Any], manager: str = "applier", **more: Any
+) -> dict[str, Any]:
+    common: dict[str, Any] = {"schema": schema(granular=True), "force": False, "api_version": API, "now": NOW}
+    return apply(live, thing(spec), manager=manager, **{**common, **more})
+
+
+def test_a_new_object_of_a_built_in_kind_is_owned_without_the_structs_that_go_always_writes():
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "labels": {"a": "b"}, "creationTimestamp": None},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "strategy": {},
+            "template": {
+                "metadata": {"labels": {"a": "b"}, "creationTimestamp": None},
+                "spec": {"containers": [{"name": "c", "resources": {}}], "volumes": []},
+            },
+        },
+        "status": {},
+    }
+
+    record_update(
+        deployment,
+        None,
+        schema=schema_for("apps", "v1", "Deployment"),
+        manager="m",
+        api_version="apps/v1",
+        now=NOW,
+        reset=("status",),
+    )
+
+    (entry,) = deployment["metadata"]["managedFields"]
+    assert entry["fieldsV1"] == {
+        "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+        "f:spec": {
+            "f:selector": {},
+            "f:template": {
+                "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+                "f:spec": {
+                    "f:containers": {'k:{"name":"c"}': {".": {}, "f:name": {}, "f:resources": {}}},
+                    "f:volumes": {},
+                },
+            },
+        },
+    }
+
+
+def test_a_change_through_a_subresource_leaves_the_other_fields_to_their_managers():
+    old = thing({"size": 1})
+    record_update(old, None, schema=schema(granular=True), manager="a", api_version=API, now=NOW)
+    new = copy.deepcopy(old)
+    new["spec"]["size"] = 2
+    new["status"] = {"phase": "Ready"}
+
+    record_update(
+        new,
+        old,
+        schema=schema(granular=True),
+        manager="a",
+        api_version=API,
+        now=LATER,
+        subresource="status",
+        reset=("metadata", "spec"),
+    )
+
+    assert [(e.get("subresource"), e["fieldsV1"]) for e in new["metadata"]["managedFields"]] == [
+        (None, {"f:spec": {".": {}, "f:size": {}}}),
+        ("status", {"f:status": {".": {}, "f:phase": {}}}),
+    ]
+
+
+def test_a_write_that_changes_nothing_leaves_the_entries_with_their_times():
+    old = thing({"size": 1})
+    record_update(old, None, schema=schema(granular=True), manager="a", api_version=API, now=NOW)
+    new = copy.deepcopy(old)
+
+    record_update(new, old, schema=schema(granular=True), manager="b", api_version=API, now=LATER)
+
+    assert new == old
+
+
+def test_what_has_become_atomic_is_owned_as_a_whole():
+    live = applied(None, {"list": [{"name": "a", "v": "1"}], "map": {"k": "v"}})
+    new = copy.deepcopy(live)
+    new["spec"]["size"] = 1
+
+    record_update(new, live, schema=schema(granular=False), manager="other", api_version=API, now=LATER)
+
+    assert owned(new) == {
+        "applier": {"f:spec": {"f:list": {}, "f:map": {}}},
+        "other": {"f:spec": {"f:size": {}}},
+    }
+
+
+def test_an_applier_that_asks_for_no_force_gets_the_fields_that_stand_in_its_way():
+    live = applied(None, {"list": [{"name": "a", "v": "1"}], "size": 1})
+
+    with pytest.raises(StatusError) as refused:
+        applied(live, {"list": [{"name": "a", "v": "2"}], "size": 2}, manager="late")
+
+    assert refused.value.to_status()["message"] == (
+        'Apply failed with 2 conflicts: conflicts with "applier":\n- .spec.size\n- .spec.list[name="a"].v'
+    )
+    assert refused.value.details["causes"][0] == {
+        "reason": "FieldManagerConflict",
+        "message": 'conflict with "applier"',
+        "field": ".spec.size",
+    }
+
+
+def test_neither_the_object_nor_the_configuration_is_changed():
+    live = applied(None, {"list": [{"name": "a"}], "map": {"a": "b"}})
+    config = thing({"list": [{"name": "b"}]})
+    before = copy.deepcopy((live, config))
+
+    apply(
+        live, config, schema=schema(granular=True), manager="applier", force=True, api_version=API, now=LATER
+    )
+
+    assert (live, config) == before
+
+
+def renamed(obj: dict[str, Any], api_version: str) -> tuple[dict[str, Any], Schema] | None:
+    """Version v2 calls the size `count`."""
+    if api_version not in {API, "example.com/v2"}:
+        return None
+    preserve = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    kind = parse({"type": "object", "properties": {"spec": preserve}})
+    converted = {**obj, "apiVersion": api_version}
+    if obj.get("spec"):
+        names = {"size": "count"} if api_version == "example.com/v2" else {"count": "size"}
+        converted["spec"] = {names.get(name, name): value for name, value in obj["spec"].items()}
+    return converted, kind
+
+
+@pytest.mark.parametrize(("spec", "left"), [({"size": 2}, {"size": 2}), ({}, {"map": {"x": "y"}})])
+def test_fields_are_compared_in_the_version_in_which_they_were_applied(
+    spec: dict[str, Any], left: dict[str, Any]
+):
+    first = {**thing({"count": 1}), "apiVersion": "example.com/v2"}
+    kind = renamed(first, "example.com/v2")
+    assert kind is not None
+    second = apply(
+        None, first, schema=kind[1], manager="applier", force=False, api_version="example.com/v2", now=NOW
+    )
+    second = {**second, "apiVersion": API, "spec": {"size": 1, **({"map": {"x": "y"}} if not spec else {})}}
+
+    result = apply(
+        second,
+        thing(spec),
+        schema=schema(granular=True),
+        manager="applier",
+        force=False,
+        api_version=API,
+        now=LATER,
+        convert=renamed,
+    )
+
+    assert result["spec"] == left
+    (entry,) = result["metadata"]["managedFields"]
+    assert (entry["apiVersion"], entry["fieldsV1"]) == (API, {"f:spec": {"f:size": {}} if spec else {}})
+
+
+def test_entries_of_a_version_that_is_not_served_any_more_go():
+    live = applied(None, {"size": 1})
+    live["metadata"]["managedFields"][0]["apiVersion"] = "example.com/v0"
+    new = copy.deepcopy(live)
+    new["spec"]["size"] = 2
+
+    record_update(
+        new, live, schema=schema(granular=True), manager="m", api_version=API, now=LATER, convert=renamed
+    )
+
+    assert owned(new) == {"m": {"f:spec": {"f:size": {}}}}
+
+
+def test_an_object_whose_lists_make_no_sense_loses_its_entries():
+    new = thing({"list": [{"v": "no name"}]})
+
+    record_update(new, None, schema=schema(granular=True), manager="m", api_version=API, now=NOW)
+
+    assert "managedFields" not in new["metadata"]
