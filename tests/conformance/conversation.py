@@ -4,6 +4,7 @@ A file holds one conversation for each YAML document:
 
     name: what it is about, in a few words
     needs: [WORKLOADS]            # features of tests.support.control_plane, if any
+    without_controllers: true     # leave out what controllers write to workloads meanwhile
     steps:
     - request: POST /api/v1/namespaces/{ns}/configmaps?dryRun=All
       body: {...}                 # JSON; or `text:` for a body as it is
@@ -67,6 +68,7 @@ class Conversation:
     steps: tuple[Step, ...]
     needs: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()
+    without_controllers: bool = False
 
     @property
     def id(self) -> str:
@@ -89,6 +91,7 @@ def _load(path: Path) -> list[Conversation]:
             steps=steps,
             needs=tuple(document.get("needs", ())),
             cleanup=tuple(document.get("finally", ())),
+            without_controllers=document.get("without_controllers", False),
         )
         found.append(conversation)
     names = [each.name for each in found]

@@ -8,21 +8,40 @@ from typing import Any
 __all__ = ["Mask"]
 
 UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-MICRO_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-CLUSTER_IP = re.compile(r"\b10\.96\.\d+\.\d+\b")
-POD_IP = re.compile(r"\b10\.(?!96\b)\d+\.\d+\.\d+\b")
 NODE_PORT = range(30000, 32768)
+# The alphabet in which names are made up, and hashes written.
+MADE_UP = "[bcdfghjklmnpqrstvwxz2456789]"
+TEXTS = [
+    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"), "<microtime>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<time>"),
+    (re.compile(r"\b10\.96\.\d+\.\d+\b"), "<cluster ip>"),
+    (re.compile(r"\b10\.(?!96\b)\d+\.\d+\.\d+\b"), "<pod ip>"),
+    (re.compile(r"\b127\.0\.0\.1:\d+"), "<address>"),
+    (re.compile(r":3[0-2]\d{3}(?=/TCP|/UDP)"), ":<node port>"),
+    (re.compile(rf"-{MADE_UP}{{8,10}}\b"), "-<hash>"),
+    (re.compile(rf"-{MADE_UP}{{5}}\b"), "-<random>"),
+    (re.compile(r"(resourceVersion[\\\"]*: ?[\\\"]*)\d+"), r"\1<version>"),
+    (re.compile(r"in record \(\d+\)"), "in record (<version>)"),
+    (re.compile(r"X509SHA256=[0-9a-f]{64}"), "X509SHA256=<digest>"),
+    (re.compile(r"-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----\n?", re.DOTALL), "<certificate>"),
+]
+AGE = re.compile(r"\d+m?s")
+CONTROLLERS = "kube-controller-manager"
+REVISION = "deployment.kubernetes.io/revision"
 
 
 class Mask:
     """One conversation's: what was the same stays the same, numbered in the order of appearance."""
 
-    def __init__(self, names: dict[str, str]) -> None:
-        """`names` are texts to replace, with what to put in their place."""
+    def __init__(self, names: dict[str, str], *, without_controllers: bool = False) -> None:
+        """`names` are texts to replace, with what to put in their place.
+
+        `without_controllers` leaves out what controllers write to workloads, whenever they do.
+        """
         self._names = dict(names)
         self._uids: dict[str, str] = {}
         self._versions: dict[str, dict[str, str]] = {}
+        self._without_controllers = without_controllers
 
     def value(self, value: Any) -> Any:
         """A JSON value, masked."""
@@ -39,23 +58,31 @@ class Mask:
         for name, shown in self._names.items():
             text = text.replace(name, shown)
         text = UID.sub(lambda found: self._uid(found[0]), text)
-        text = TIME.sub("<time>", MICRO_TIME.sub("<microtime>", text))
-        return POD_IP.sub("<pod ip>", CLUSTER_IP.sub("<cluster ip>", text))
+        for pattern, shown in TEXTS:
+            text = pattern.sub(shown, text)
+        return text
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
+        if self._without_controllers:
+            value = _without_controllers(value)
+        if fields := value.get("managedFields"):
+            # Entries are in the order of their times, of which those of one second are the same.
+            value = {**value, "managedFields": sorted(fields, key=_place)}
         masked = {self.text(key): self.value(each) for key, each in value.items()}
         version = value.get("resourceVersion")
         if isinstance(version, str) and version.isdecimal() and version != "0":
-            uid = value.get("uid")
+            uid = None if self._without_controllers else value.get("uid")
             masked["resourceVersion"] = self._version(uid, version) if uid else "<version>"
         if isinstance(port := value.get("nodePort"), int) and port in NODE_PORT:
             masked["nodePort"] = "<node port>"
-        prefix = value.get("generateName")
-        if isinstance(prefix, str) and isinstance(name := value.get("name"), str) and name != prefix:
-            masked["name"] = self.text(prefix) + "<random>"
-            self._names.setdefault(name, masked["name"])
         if isinstance(value.get("continue"), str) and value["continue"]:
             masked["continue"] = "<continue>"
+        if "storageVersionHash" in value:
+            masked["storageVersionHash"] = "<hash>"
+        if isinstance(cells := value.get("cells"), list):
+            masked["cells"] = [_cell(cell) for cell in self.value(cells)]
+        if value.get("kind") == "Status" and value.get("reason") == "Invalid":
+            _sort_causes(masked)
         return masked
 
     def _uid(self, uid: str) -> str:
@@ -64,3 +91,32 @@ class Mask:
     def _version(self, uid: str, version: str) -> str:
         seen = self._versions.setdefault(uid, {})
         return seen.setdefault(version, f"<version {len(seen) + 1}>")
+
+
+def _place(entry: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(entry.get(name, "")) for name in ("operation", "manager", "subresource", "apiVersion"))
+
+
+def _cell(cell: Any) -> Any:
+    return "<age>" if isinstance(cell, str) and AGE.fullmatch(cell) else cell
+
+
+def _sort_causes(status: dict[str, Any]) -> None:
+    """The real server goes through maps in any order."""
+    causes = (status.get("details") or {}).get("causes") or []
+    if len(causes) > 1:
+        causes.sort(key=lambda cause: (cause.get("field", ""), cause.get("message", "")))
+        status["message"] = re.sub(r"(?s)is invalid: \[.*\]$", "is invalid: [<causes>]", status["message"])
+
+
+def _without_controllers(value: dict[str, Any]) -> dict[str, Any]:
+    kept = dict(value)
+    if "spec" in value and "metadata" in value:
+        kept.pop("status", None)
+    if fields := value.get("managedFields"):
+        kept["managedFields"] = [each for each in fields if each.get("manager") != CONTROLLERS]
+    if REVISION in (value.get("annotations") or {}):
+        kept["annotations"] = {key: each for key, each in value["annotations"].items() if key != REVISION}
+        if not kept["annotations"]:
+            del kept["annotations"]
+    return kept

@@ -39,7 +39,7 @@ class _Player:
         self._plane = plane
         name = f"conf-{secrets.token_hex(4)}"
         self._names = {"ns": name, "id": name}
-        self._mask = Mask({name: "{id}"})
+        self._mask = Mask({name: "{id}"}, without_controllers=conversation.without_controllers)
         self._watches: dict[str, tuple[http.client.HTTPSConnection, http.client.HTTPResponse]] = {}
         self._contexts: dict[str, ssl.SSLContext] = {}
 
