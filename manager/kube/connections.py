@@ -88,7 +88,7 @@ class Connections:
 
 
 permit: ContextVar[Callable[[], None] | None] = ContextVar("permit", default=None)
-"""The `WireRequest.permit` of the request that the current task is sending."""
+"""The `WireRequest.permit` of the request that the current task is sending; `Body` asks it once more."""
 
 
 class _Connector(aiohttp.TCPConnector):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import ssl
 from http import HTTPStatus
@@ -12,6 +11,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from manager.kube.body import Body
 from manager.kube.connections import CONNECT_TIMEOUT, Connections, permit
 from manager.kube.errors import ConnectionLost, Unreachable
 
@@ -26,8 +26,6 @@ CONNECTIONS = 128
 
 _HEADER_SETS = 64
 """Sets of headers remembered."""
-
-_LARGE_BODY = 2**20
 
 _RESET = "connections were aborted"
 
@@ -104,12 +102,13 @@ class HttpWire:
         if connections.is_reset:
             raise ConnectionLost(_RESET)
         permit.set(request.permit)
+        body = None if request.body is None else Body(request.body, request.permit)
         try:
             return await connections.session.request(
                 request.method,
                 URL(self._base + request.path, encoded=True),
                 headers=self._prepared(request.headers, authorization),
-                data=_payload(request.body),
+                data=body,
                 ssl=True if context is None else context,
                 server_hostname=self._config.tls_server_name,
                 proxy=self._config.proxy,
@@ -122,6 +121,8 @@ class HttpWire:
         except aiohttp.ClientHttpProxyError as error:
             raise Unreachable(f"the proxy answered {error.status} {error.message}") from error
         except aiohttp.ClientError as error:
+            if body is not None and body.refused is not None:
+                raise body.refused from None
             raise _lost(error) from error
 
     def _prepared(self, headers: Mapping[str, str], authorization: str | None) -> CIMultiDict[str]:
@@ -203,11 +204,6 @@ class _Response:
                 yield chunk
         except aiohttp.ClientError as error:
             raise _lost(error) from error
-
-
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """A body as aiohttp wants it: one that is large it would rather read from a file."""
-    return body if body is None or len(body) <= _LARGE_BODY else io.BytesIO(body)
 
 
 def _lost(error: aiohttp.ClientError) -> ConnectionLost:

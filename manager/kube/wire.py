@@ -25,7 +25,8 @@ class WireRequest:
         body: the bytes to send, or None.
         stream: the answer may go on for long; it takes up none of the connections for other requests.
         permit: to be called when the request is about to leave, after every wait for credentials or a
-            connection; what it raises is raised to the caller, and nothing is sent. None permits it.
+            connection, and as late as can be; more than once if there is more than one such moment. What it
+            raises is raised to the caller, and nothing is sent that a server would act on. None permits it.
     """
 
     method: str

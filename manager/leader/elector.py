@@ -31,9 +31,13 @@ class LeaderElector:
     lets the leader's work end while `run` goes on renewing, and calls `release` then.
 
     The promise is that two replicas never write as leaders at the same time, as long as their clocks run at
-    rates that differ by less than `lease_duration / renew_deadline`. What it cannot cover: a person who edits
-    or deletes the Lease under a running leader, and a write that waits inside the API server for longer than
-    the difference of the two.
+    rates that differ by less than `lease_duration / renew_deadline`. What it cannot cover:
+
+    - a person who edits or deletes the Lease under a running leader;
+    - a write that waits inside the API server for longer than the difference of the two;
+    - a process that is frozen just between asking for the time, which is the last thing it does before it
+      hands a write to the socket, and the system call: it sends that one write when it goes on. So it is with
+      bytes that the event loop or the kernel holds already, until `fence` resets their connections.
     """
 
     def __init__(

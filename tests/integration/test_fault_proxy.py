@@ -153,6 +153,22 @@ def test_refused_connections_work_again_afterwards(proxy: FaultProxy, client: Ap
     client.get(path)
 
 
+def test_a_connection_that_came_up_before_is_refused_too(
+    proxy: FaultProxy, path: str, tmp_path: Path
+) -> None:
+    credentials = Credentials.read(proxy.kubeconfig)
+    connection = http.client.HTTPSConnection(
+        urlsplit(credentials.server).netloc, context=credentials.ssl_context(tmp_path), timeout=10.0
+    )
+    connection.connect()
+    proxy.refuse()
+    connection.request("GET", path)
+    with pytest.raises(OSError, match=BROKEN):
+        connection.getresponse()
+    connection.close()
+    assert proxy.count() == 0
+
+
 def test_a_black_hole_swallows_until_healed(proxy: FaultProxy, client: ApiAccess, path: str) -> None:
     client.get(path)
     proxy.black_hole()
@@ -160,6 +176,19 @@ def test_a_black_hole_swallows_until_healed(proxy: FaultProxy, client: ApiAccess
         client.get(path)
     proxy.heal()
     client.get(path)
+
+
+def test_a_request_is_over_when_it_is_answered_or_given_up(
+    proxy: FaultProxy, client: ApiAccess, path: str
+) -> None:
+    client.get(path)
+    proxy.black_hole()
+    with pytest.raises(TimeoutError):
+        client.get(path)
+    answered, given_up = proxy.exchanges()
+    assert answered.over is not None
+    eventually(lambda: given_up.over is not None)
+    assert (answered.status, given_up.status) == (200, None)
 
 
 def test_a_server_that_is_away_shows_as_a_broken_connection(

@@ -253,6 +253,8 @@ def test_watches_that_are_told_that_their_history_is_gone(scene: Scene) -> None:
 
 def test_a_watch_that_breaks_off_in_the_middle_of_a_line(scene: Scene) -> None:
     prepare(scene)
+    # Ready is who has seen what there is; the watch of what comes may not have been opened yet.
+    eventually(lambda: len(scene.proxy.open_watches()) == 4)
     assert scene.proxy.tear_watches() == 4
     change(scene)
     settle(scene)

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Exchange:
-    """One request; `status` is None until it is answered."""
+    """One request; `status` is None until it is answered.
+
+    `over` is when the proxy was done with it, answered or not; None while it is under way.
+    """
 
     method: str
     path: str
@@ -21,6 +24,7 @@ class Exchange:
     user_agent: str
     at: float = dataclasses.field(default_factory=time.monotonic)
     status: int | None = None
+    over: float | None = None
 
     @classmethod
     def of(cls, request: web.Request) -> Self:

@@ -11,6 +11,7 @@ import ipaddress
 import json
 import ssl
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import aiohttp
@@ -61,6 +62,7 @@ class FaultProxy:
         self._faults: list[Fault] = []
         self._watches: set[ProxiedWatch] = set()
         self._connections: set[asyncio.Transport] = set()
+        self._refusing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="fault-proxy")
         self._started = threading.Event()
@@ -202,10 +204,20 @@ class FaultProxy:
         await asyncio.sleep(GOODBYE)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if self._refusing:
+            # Its connection was coming up when that began, and carried nothing yet that told of it.
+            reset(request)
+            raise ConnectionResetError("refused")
         exchange = Exchange.of(request)
         self._exchanges.append(exchange)
         assert request.transport is not None
         self._connections.add(request.transport)
+        try:
+            return await self._respond(request, exchange)
+        finally:
+            exchange.over = time.monotonic()
+
+    async def _respond(self, request: web.Request, exchange: Exchange) -> web.StreamResponse:
         await self._flow.wait()
         fault = self._take_fault(exchange)
         if fault is not None:
@@ -277,10 +289,12 @@ class FaultProxy:
         return len(open_now)
 
     async def _refuse(self) -> None:
+        self._refusing = True
         await self._site.stop()
         await self._cut()
 
     async def _accept(self) -> None:
+        self._refusing = False
         self._site = web.TCPSite(
             self._runner, "127.0.0.1", self._ports[0], ssl_context=self._server_context(), reuse_address=True
         )

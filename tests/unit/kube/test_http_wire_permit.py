@@ -1,0 +1,139 @@
+"""A write leaves only while it is permitted, up to the moment at which its bytes are handed to the socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import trustme
+from yarl import URL
+
+from manager.kube.config import ClusterConfig
+from manager.kube.credentials import FixedCredentials
+from manager.kube.http_wire import HttpWire
+from manager.kube.pem import Pem
+from manager.kube.tls import Tls, TlsFiles
+from manager.kube.wire import WireRequest
+from tests.support.local_server import Answer, LocalServer
+
+BODIES = {"none": None, "empty": b"", "small": b"body", "large": b"x" * 3_000_000}
+
+
+class NotPermittedError(Exception):
+    pass
+
+
+def permit(times: int) -> Callable[[], None]:
+    """Permits that often, and then no more: as if the process had been frozen in between."""
+    left = iter(range(times))
+
+    def ask() -> None:
+        if next(left, None) is None:
+            raise NotPermittedError
+
+    return ask
+
+
+def wire_to(url: str, authority: trustme.CA | None) -> HttpWire:
+    tls = None
+    if authority is not None:
+        tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))
+    config = ClusterConfig(server=URL(url), source="test", credentials=FixedCredentials(None), tls=tls)
+    return HttpWire(config, connections=1)
+
+
+@pytest.fixture
+async def wire(server: LocalServer, authority: trustme.CA) -> AsyncIterator[HttpWire]:
+    wire = wire_to(server.url, authority)
+    yield wire
+    await wire.aclose()
+
+
+async def put(wire: HttpWire, body: bytes | None = b"body", permit: Callable[[], None] | None = None) -> int:
+    async with wire.exchange(WireRequest("PUT", "/api", {}, body, permit=permit)) as response:
+        await response.read()
+        return response.status
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+async def test_a_write_that_is_permitted_arrives_as_it_is(
+    wire: HttpWire, server: LocalServer, body: bytes | None
+):
+    assert await put(wire, body, permit(100)) == 200
+    (request,) = server.requests
+    assert request.body == (body or b"")
+    assert request.headers["Content-Length"] == str(len(body or b""))
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+async def test_a_write_that_is_no_longer_permitted_once_it_has_a_connection_is_not_sent(
+    wire: HttpWire, server: LocalServer, body: bytes | None
+):
+    for _ in range(3):
+        with pytest.raises(NotPermittedError):
+            await put(wire, body, permit(0))
+    assert server.requests == []
+    assert await put(wire) == 200
+    assert server.connections == 1
+
+
+async def test_whether_a_write_is_permitted_is_asked_after_the_wait_for_a_connection(
+    wire: HttpWire, server: LocalServer
+):
+    blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    server.answer = lambda _: blocked
+    asked: list[int] = []
+    first = asyncio.create_task(put(wire))
+    await server.until(lambda: server.requests)
+    second = asyncio.create_task(put(wire, permit=lambda: asked.append(len(server.requests))))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert asked == []
+    blocked.set_result(Answer())
+    await first
+    await second
+    # With a connection, and with the bytes: nothing of the second was sent at either time.
+    assert asked == [1, 1]
+
+
+@pytest.mark.parametrize("body", [b"", b"body", b"x" * 3_000_000], ids=["empty", "small", "large"])
+async def test_a_write_that_is_no_longer_permitted_when_its_bytes_are_to_leave_is_not_sent(
+    wire: HttpWire, server: LocalServer, body: bytes
+):
+    assert await put(wire) == 200
+    for _ in range(3):
+        with pytest.raises(NotPermittedError):
+            await put(wire, body, permit(1))
+    assert len(server.requests) == 1
+    # A connection on which a request was begun and not sent is not used for another.
+    assert await put(wire) == 200
+    assert [request.connection for request in server.requests] == [1, server.connections]
+    assert server.connections == 4
+
+
+@pytest.mark.parametrize("body", [b"", b"body", b"x" * 3_000_000], ids=["empty", "small", "large"])
+async def test_not_even_the_head_of_a_write_that_is_not_permitted_is_sent(body: bytes):
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        wire = wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}", None)
+        with pytest.raises(NotPermittedError):
+            async with asyncio.timeout(10):  # nobody answers what is sent after all
+                await put(wire, body, permit(1))
+        accepted, _ = await loop.sock_accept(listener)
+        with accepted, contextlib.suppress(ConnectionResetError):
+            assert await loop.sock_recv(accepted, 1) == b""
+        await wire.aclose()
+
+
+async def test_a_large_write_that_is_no_longer_permitted_half_way_is_never_complete(
+    wire: HttpWire, server: LocalServer
+):
+    with pytest.raises(NotPermittedError):
+        await put(wire, b"x" * 3_000_000, permit(3))
+    assert await put(wire) == 200
+    assert [request.body for request in server.requests] == [b"body"]
+    assert server.connections == 2
