@@ -90,6 +90,9 @@ def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tup
     obj.pop("apiVersion", None)
     # In this order lists can cut the first two off without reading the object.
     head: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata or {}}
+    given = document.get("metadata")
+    if isinstance(given, dict) and given.get("managedFields") == []:
+        head["metadata"]["managedFields"] = []  # asks for them to be forgotten, where an empty list says nothing else
     head.update(obj)
     return head, problems
 
