@@ -24,15 +24,16 @@ def is_established(obj: Object) -> bool:
 def set_condition(obj: Object, kind: str, status: str, reason: str, message: str, now: str) -> None:
     """Set a condition; the time of transition moves when the status does."""
     condition = {
-        "lastTransitionTime": now,
-        "message": message,
-        "reason": reason,
-        "status": status,
         "type": kind,
+        "status": status,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
     }
     found = find_condition(obj, kind)
     if found is None:
-        obj.setdefault("status", {}).setdefault("conditions", []).append(condition)
+        state = obj.setdefault("status", {})
+        state["conditions"] = [*(state.get("conditions") or ()), condition]
         return
     if found.get("status") == status:
         condition["lastTransitionTime"] = found.get("lastTransitionTime", now)

@@ -96,7 +96,9 @@ def _storage_version(obj: Object) -> str | None:
 
 def _fresh_status(obj: Object) -> Object:
     stored = _storage_version(obj)
-    return {"storedVersions": [stored]} if stored is not None else {}
+    versions = [stored] if stored is not None else None
+    # With what Go writes of an empty status.
+    return {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": versions}
 
 
 def _check_name(obj: Object) -> Iterator[FieldError]:

@@ -17,16 +17,17 @@ _SCALARS = (str, int, float, bool)
 
 def default(obj: Any, schema: Schema) -> None:
     """Drop stray nulls from `obj` and fill in the defaults, in place."""
-    drop_nulls(obj, schema)
+    drop_nulls(obj, schema, root=True)
     fill = compile_defaults(schema)
     if fill is not None:
         fill(obj)
 
 
-def drop_nulls(value: Any, schema: Schema | None) -> None:
+def drop_nulls(value: Any, schema: Schema | None, *, root: bool = False) -> None:
     """Remove the nulls of fields that are not nullable and have no default, in place.
 
-    A whole number becomes an integer on the way: in Go's JSON there is no `5.0`.
+    A whole number becomes an integer on the way: in Go's JSON there is no `5.0`. With `root`, `value` is a whole
+    object, of which the metadata is left alone.
     """
     if type(value) is dict:
         properties = schema.properties if schema is not None else {}
@@ -38,7 +39,8 @@ def drop_nulls(value: Any, schema: Schema | None) -> None:
                 if child is not None and not child.nullable and child.default is UNSET:
                     stray = [*(stray or ()), name]
             elif type(each) is dict or type(each) is list:
-                drop_nulls(each, properties.get(name, additional))
+                if not root or name != "metadata":
+                    drop_nulls(each, properties.get(name, additional))
             elif type(each) is float and each.is_integer() and abs(each) < _PLAIN_LIMIT:
                 value[name] = int(each)
         for name in stray or ():

@@ -1,0 +1,209 @@
+"""Keeps the registry in step with the definitions in the store, and does what controllers do for them.
+
+What is served follows each write at once. The status is written a moment later, as the store's subscribers must not
+write: names accepted, then established; of a definition that is deleted, its objects are removed and then itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from devcluster.clock import Clock
+from devcluster.crd.accepted_names import accept_names
+from devcluster.crd.conditions import is_established, set_condition
+from devcluster.crd.conversion import CallWebhook
+from devcluster.crd.definition import CLEANUP_FINALIZER
+from devcluster.crd.resources import resources_of
+from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Resource
+from devcluster.patch.ownership import record_update
+from devcluster.schema.node import Schema
+from devcluster.storage.records import Change, Key, Object
+from devcluster.storage.store import Store
+
+__all__ = ["Establisher"]
+
+GROUP, VERSION, PLURAL = "apiextensions.k8s.io", "v1", "customresourcedefinitions"
+_MANAGER = "kube-apiserver"
+
+
+class Establisher:
+    """Serves what the definitions define, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        *,
+        metadata: Schema | None = None,
+        call_webhook: CallWebhook | None = None,
+    ) -> None:
+        """`metadata` is the schema of ObjectMeta; `call_webhook` posts to conversion webhooks."""
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._metadata = metadata
+        self._call_webhook = call_webhook
+        self._served: dict[str, tuple[tuple[str, str], Any]] = {}
+        """By definition: the (group, plural) served for it, and what that was made of."""
+        self._closing: dict[tuple[str, str], str] = {}
+        self._due: dict[str, None] = {}
+        self._scheduled: asyncio.Handle | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        """Serve what there is, and follow the store."""
+        self._unsubscribe = self._store.subscribe(self._changed)
+        for stored in self._store.select(GROUP, PLURAL):
+            self._follow(stored.key.name, stored.decode())
+        self.settle()
+
+    def stop(self) -> None:
+        """Follow no longer; what is served stays."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+            self._scheduled = None
+
+    def settle(self) -> None:
+        """Do all that is due now: write statuses, remove objects and definitions."""
+        self._scheduled = None
+        while self._due:
+            name = next(iter(self._due))
+            del self._due[name]
+            stored = self._store.get(_key(name))
+            if stored is not None:
+                self._settle(name, stored.decode())
+
+    def _changed(self, change: Change) -> None:
+        key = change.key
+        if (key.group, key.plural) != (GROUP, PLURAL):
+            closing = self._closing.get((key.group, key.plural))
+            if closing is not None and change.new is None:
+                self._later(closing)
+            return
+        if change.new is not None:
+            self._follow(key.name, change.new.decode())
+            return
+        served = self._served.pop(key.name, None)
+        if served is not None:
+            self._registry.replace(*served[0], ())
+            self._closing.pop(served[0], None)
+        # It has freed its names: others may have waited for them.
+        for stored in self._store.select(GROUP, PLURAL):
+            self._later(stored.key.name)
+
+    def _follow(self, name: str, obj: Object) -> None:
+        if is_established(obj):
+            self._serve(name, obj)
+        self._later(name)
+
+    def _serve(self, name: str, obj: Object) -> None:
+        spec = obj["spec"]
+        made_of = (spec, (obj.get("status") or {}).get("acceptedNames"), "deletionTimestamp" in obj["metadata"])
+        served = self._served.get(name)
+        if served is not None and served[1] == made_of:
+            return
+        resources = resources_of(obj, metadata=self._metadata, call_webhook=self._call_webhook)
+        names = (spec["group"], spec["names"]["plural"])
+        self._served[name] = (names, made_of)
+        self._registry.replace(*names, resources)
+
+    def _later(self, name: str) -> None:
+        self._due[name] = None
+        if self._scheduled is None:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                return  # whoever runs without a loop calls settle
+            self._scheduled = loop.call_soon(self.settle)
+
+    def _settle(self, name: str, obj: Object) -> None:
+        if "deletionTimestamp" in obj["metadata"]:
+            if CLEANUP_FINALIZER in (obj["metadata"].get("finalizers") or ()):
+                self._clean_up(name, obj)
+            return
+        others = [each.decode() for each in self._store.select(GROUP, PLURAL) if each.key.name != name]
+        before = copy.deepcopy(obj)
+        if accept_names(obj, others, self._clock.timestamp()):
+            obj = self._write(name, obj, before)
+            self._reconsider(others, obj)
+        if _is_accepted(obj) and not is_established(obj):
+            before = copy.deepcopy(obj)
+            message = "the initial names have been accepted"
+            set_condition(obj, "Established", "True", "InitialNamesAccepted", message, self._clock.timestamp())
+            self._write(name, obj, before)
+
+    def _reconsider(self, others: list[Object], obj: Object) -> None:
+        # A name given up by one may be what another waits for.
+        for each in others:
+            if each["spec"].get("group") == obj["spec"].get("group") and not is_established(each):
+                self._due[each["metadata"]["name"]] = None
+
+    def _clean_up(self, name: str, obj: Object) -> None:
+        names = (obj["spec"]["group"], obj["spec"]["names"]["plural"])
+        now = self._clock.timestamp()
+        if is_established(obj):
+            self._closing[names] = name
+            before = copy.deepcopy(obj)
+            message = "CustomResource deletion is in progress"
+            set_condition(obj, "Terminating", "True", "InstanceDeletionInProgress", message, now)
+            obj = self._write(name, obj, before)
+            self._remove_objects(names)
+            if self._store.count(*names):
+                return
+            reason, message = "InstanceDeletionCompleted", "removed all instances"
+        else:
+            reason, message = "NeverEstablished", "resource was never established"
+        before = copy.deepcopy(obj)
+        set_condition(obj, "Terminating", "False", reason, message, now)
+        finalizers = [each for each in obj["metadata"]["finalizers"] if each != CLEANUP_FINALIZER]
+        if finalizers:
+            obj["metadata"]["finalizers"] = finalizers
+        else:
+            del obj["metadata"]["finalizers"]
+        self._write(name, obj, before)
+        if not finalizers:
+            self._store.delete(_key(name))
+
+    def _remove_objects(self, names: tuple[str, str]) -> None:
+        for stored in list(self._store.select(*names)):
+            obj = stored.decode()
+            metadata = obj["metadata"]
+            if not metadata.get("finalizers"):
+                self._store.delete(stored.key)
+            elif "deletionTimestamp" not in metadata:
+                metadata["generation"] = metadata.get("generation", 0) + 1
+                metadata["deletionTimestamp"] = self._clock.timestamp()
+                metadata["deletionGracePeriodSeconds"] = 0
+                self._store.update(stored.key, obj)
+
+    def _write(self, name: str, obj: Object, before: Object) -> Object:
+        resource: Resource | None = self._registry.find(GROUP, VERSION, PLURAL)
+        if resource is not None:
+            record_update(
+                obj,
+                before,
+                schema=resource.schema,
+                manager=_MANAGER,
+                api_version=f"{GROUP}/{VERSION}",
+                now=self._clock.timestamp(),
+                subresource="status",
+                reset=("spec",),
+            )
+        return self._store.update(_key(name), obj).decode()
+
+
+def _key(name: str) -> Key:
+    return Key(GROUP, PLURAL, "", name)
+
+
+def _is_accepted(obj: Object) -> bool:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "NamesAccepted" and each.get("status") == "True" for each in conditions)

@@ -1,0 +1,97 @@
+"""From a definition to the resources that it defines, one for each served version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from devcluster.crd.conversion import CallWebhook, webhook_conversion
+from devcluster.crd.strategy import CustomStrategy
+from devcluster.kinds.resource import Column, Resource, ScalePaths
+from devcluster.schema.node import Schema
+from devcluster.schema.structural import parse
+
+__all__ = ["resources_of"]
+
+Object = dict[str, Any]
+
+
+def resources_of(
+    definition: Object, *, metadata: Schema | None = None, call_webhook: CallWebhook | None = None
+) -> list[Resource]:
+    """The resources of an established definition.
+
+    Args:
+        definition: The CustomResourceDefinition, its names accepted.
+        metadata: The schema of ObjectMeta.
+        call_webhook: How conversion webhooks are called; without it, versions differ in their name only.
+    """
+    spec = definition["spec"]
+    names = (definition.get("status") or {}).get("acceptedNames") or spec["names"]
+    closing = (spec["group"], names["plural"]) if "deletionTimestamp" in definition["metadata"] else None
+    stored = next(each["name"] for each in spec["versions"] if each.get("storage"))
+    conversion = spec.get("conversion") or {}
+    convert = None
+    if conversion.get("strategy") == "Webhook" and call_webhook is not None:
+        convert = webhook_conversion(conversion, call_webhook)
+    return [
+        Resource(
+            group=spec["group"],
+            version=version["name"],
+            kind=names["kind"],
+            plural=names["plural"],
+            singular=names.get("singular") or names["kind"].lower(),
+            list_kind=names.get("listKind") or f"{names['kind']}List",
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            namespaced=spec["scope"] == "Namespaced",
+            storage_version=stored,
+            convert=convert,
+            custom=True,
+            deprecation=_deprecation(version, spec["group"], names["kind"]),
+            selectable_fields=tuple(each["jsonPath"] for each in version.get("selectableFields") or ()),
+            **_parts(version, metadata, closing),
+        )
+        for version in spec["versions"]
+        if version.get("served")
+    ]
+
+
+def _parts(version: Object, metadata: Schema | None, closing: tuple[str, str] | None) -> dict[str, Any]:
+    source = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    subresources = version.get("subresources") or {}
+    status, scale = subresources.get("status") is not None, _scale(subresources.get("scale"))
+    return {
+        "schema": parse(source, metadata=metadata),
+        "strategy": CustomStrategy(parse(source), status=status, scale=scale, closing=closing),
+        "subresources": tuple(
+            name for name, there in (("status", status), ("scale", scale is not None)) if there
+        ),
+        "scale": scale,
+        "columns": tuple(_column(each) for each in version.get("additionalPrinterColumns") or ()),
+    }
+
+
+def _scale(scale: Object | None) -> ScalePaths | None:
+    if scale is None:
+        return None
+    return ScalePaths(
+        scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath") or ""
+    )
+
+
+def _column(column: Object) -> Column:
+    path = column["jsonPath"]
+    return Column(
+        column["name"],
+        column["type"],
+        column.get("format") or "",
+        column.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
+        column.get("priority") or 0,
+        path,
+    )
+
+
+def _deprecation(version: Object, group: str, kind: str) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
