@@ -92,7 +92,7 @@ def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tup
     head: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata or {}}
     given = document.get("metadata")
     if isinstance(given, dict) and given.get("managedFields") == []:
-        head["metadata"]["managedFields"] = []  # asks for them to be forgotten, where an empty list says nothing else
+        head["metadata"]["managedFields"] = []  # it asks for them to be forgotten
     head.update(obj)
     return head, problems
 
