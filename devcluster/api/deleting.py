@@ -80,12 +80,18 @@ class Deleter:
         if pending:
             return obj, stored.version, False
         _set_finalizers(metadata, options)
-        if not graceful and metadata.get("finalizers"):
+        strategy = call.resource.strategy
+        if strategy.holds(obj):
+            if "deletionTimestamp" not in metadata:
+                metadata["deletionTimestamp"] = self._writer.clock.timestamp()
+                strategy.mark_deleted(obj)
+            graceful = True
+        elif not graceful and metadata.get("finalizers"):
             self._mark(metadata)
             graceful = True
         if not graceful:
             return self._remove(call, options, stored)
-        if not metadata.get("finalizers") and not metadata.get(_GRACE):
+        if not metadata.get("finalizers") and not metadata.get(_GRACE) and not strategy.holds(obj):
             return self._remove(call, options, stored)
         return self._keep(call, options, stored, obj)
 

@@ -214,7 +214,7 @@ class Writer:
             await self._validate(info, obj)
         kept = await conversion.to_storage(resource, obj)
         expected = stored.version
-        if _last_finalizer_gone(metadata, before):
+        if _last_finalizer_gone(metadata, before) and not strategy.holds(obj):
             return self._finish_deletion(call, obj, expected, options, context)
         now = self.store.get(call.key)
         if now is None:

@@ -1,5 +1,7 @@
 """Namespaces."""
 
+# ruff: noqa: ARG002 -- the signatures are those of every strategy
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -23,10 +25,10 @@ class NamespaceStrategy(BuiltinStrategy):
 
     columns = columns("Name | Status | Age")
     name_rule = staticmethod(dns_label)
+    returns_deleted = True
 
-    def prepare_create(self, new: Object, context: Context) -> None:
+    def begin(self, new: Object, context: Context) -> None:
         """Active, and held."""
-        super().prepare_create(new, context)
         new["status"] = {"phase": "Active"}
         finalizers = new.setdefault("spec", {}).setdefault("finalizers", [])
         if FINALIZER not in finalizers:
@@ -54,6 +56,14 @@ class NamespaceStrategy(BuiltinStrategy):
         status = obj.setdefault("status", {})
         if not status.get("phase"):
             status["phase"] = "Active"
+
+    def holds(self, obj: Object) -> bool:
+        """Until its contents are gone."""
+        return bool((obj.get("spec") or {}).get("finalizers"))
+
+    def mark_deleted(self, obj: Object) -> None:
+        """It is about to be emptied."""
+        obj.setdefault("status", {})["phase"] = "Terminating"
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         """Its phase."""

@@ -121,6 +121,13 @@ class Strategy:
         """Seconds of graceful deletion for a kind that has it (pods); None for a kind that goes at once."""
         return None
 
+    def holds(self, obj: Object) -> bool:
+        """Whether something beside metadata.finalizers keeps a deleted object from going: a namespace's contents."""
+        return False
+
+    def mark_deleted(self, obj: Object) -> None:
+        """What changes along with the deletionTimestamp of an object that `holds`."""
+
     def fields(self, obj: Object) -> Mapping[str, str]:
         """The fields that field selectors may name, with their values, metadata.name and .namespace aside."""
         return {}

@@ -1,0 +1,176 @@
+"""The API server for those in the same process: no HTTP, and nobody asks whether they may."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from devcluster.api.bodies import typed
+from devcluster.api.call import Call
+from devcluster.api.exchange import ApiRequest, User
+from devcluster.api.options import DeleteOptions, WriteOptions
+from devcluster.api.patching import MERGE, change_of
+from devcluster.errors import StatusError, not_found
+from devcluster.kinds.resource import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from devcluster.api.server import ApiServer
+    from devcluster.storage.records import Change
+    from devcluster.storage.selectors import LabelSelector
+
+__all__ = ["LocalClient"]
+
+Object = dict[str, Any]
+
+MANAGER = "kube-controller-manager"
+CONTROLLER = User(f"system:{MANAGER}", ("system:masters", "system:authenticated"))
+
+
+class LocalClient:
+    """Reads from the store and writes as a request does, admission and field management included.
+
+    A resource is named as `pods` or `deployments.apps`; objects are of the version that is stored. Every
+    method raises StatusError.
+    """
+
+    def __init__(self, server: ApiServer, *, user: User = CONTROLLER, manager: str = MANAGER) -> None:
+        """`manager` is the field manager of what is written."""
+        self._server = server
+        self._user = user
+        self._headers = {"user-agent": f"{manager}/devcluster", "content-type": MERGE}
+
+    async def get(self, resource: str, namespace: str, name: str) -> Object:
+        """The object."""
+        found = self.peek(resource, namespace, name)
+        if found is None:
+            served = self._resource(resource)
+            raise not_found(served.group, served.plural, name)
+        return found
+
+    def peek(self, resource: str, namespace: str, name: str) -> Object | None:
+        """The object as it is stored, None when there is none."""
+        stored = self._server.store.get(self._call(resource, namespace, name).key)
+        return None if stored is None else stored.decode()
+
+    def list(
+        self,
+        resource: str,
+        namespace: str = "",
+        *,
+        labels: LabelSelector | None = None,
+        owner_uid: str | None = None,
+    ) -> list[Object]:
+        """The objects of one namespace or all, as they are stored."""
+        found = []
+        for stored in self._server.store.select(*self._resource(resource).stored, namespace):
+            if labels is not None and not labels.matches(stored.labels):
+                continue
+            if owner_uid is not None and owner_uid.encode() not in stored.data:
+                continue
+            obj = stored.decode()
+            if owner_uid is None or any(
+                owner.get("uid") == owner_uid for owner in obj["metadata"].get("ownerReferences") or ()
+            ):
+                found.append(obj)
+        return found
+
+    async def create(
+        self, resource: str, namespace: str, obj: Object, *, name: str = "", subresource: str = ""
+    ) -> Object:
+        """Create an object; or, with `name` and `subresource`, post to one, as a binding is."""
+        if subresource:
+            return await self._post(resource, namespace, name, obj, subresource)
+        call = self._call(resource, namespace)
+        written = await self._server.writer.create(
+            call, self._typed(call, obj), WriteOptions(kind="CreateOptions")
+        )
+        return written.obj
+
+    async def update(self, resource: str, namespace: str, obj: Object, *, subresource: str = "") -> Object:
+        """Replace an object that is still at the resourceVersion it says."""
+        call = self._call(resource, namespace, obj["metadata"]["name"], subresource)
+
+        async def change(_: Object | None) -> Object:
+            return self._typed(call, obj)
+
+        written = await self._server.writer.update(call, change, WriteOptions(kind="UpdateOptions"))
+        return written.obj
+
+    async def patch(
+        self, resource: str, namespace: str, name: str, patch: Object, *, subresource: str = ""
+    ) -> Object:
+        """Apply a merge patch."""
+        call = self._call(resource, namespace, name, subresource)
+        call.request.body = orjson.dumps(patch)
+        options = WriteOptions(kind="PatchOptions", field_validation="Ignore")
+        written = await self._server.writer.update(
+            call, change_of(call, options, self._server.writer.clock), options
+        )
+        return written.obj
+
+    async def delete(
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        propagation: str = "Background",
+        grace: int | None = None,
+    ) -> None:
+        """Delete the object, if it has that uid; `grace` in seconds."""
+        options = DeleteOptions(grace=grace, propagation=propagation, uid=uid or None)
+        await self._server.deleter.delete(self._call(resource, namespace, name), options)
+
+    def watch(self, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """Have `callback` called within each write to the store; returns what ends that."""
+        return self._server.store.subscribe(callback)
+
+    async def _post(self, resource: str, namespace: str, name: str, obj: Object, subresource: str) -> Object:
+        served = self._resource(resource)
+        base = served.paths[-1].format(namespace=namespace)
+        request = ApiRequest(
+            method="POST",
+            path=f"{base}/{name}/{subresource}",
+            headers={**self._headers, "content-type": "application/json"},
+            body=orjson.dumps(obj),
+            user=self._user,
+        )
+        answer = await self._server.handle(request)
+        result: Object = orjson.loads(answer.body)
+        if answer.status >= 400:  # noqa: PLR2004 -- a failure
+            raise StatusError(
+                answer.status,
+                result.get("reason", ""),
+                result.get("message", ""),
+                details=result.get("details"),
+            )
+        return result
+
+    def _call(self, resource: str, namespace: str, name: str = "", subresource: str = "") -> Call:
+        served = self._resource(resource)
+        return Call(
+            request=ApiRequest(method="", path="", headers=self._headers, user=self._user),
+            resource=served,
+            user=self._user,
+            namespace=namespace if served.namespaced else "",
+            name=name,
+            subresource=subresource,
+        )
+
+    def _resource(self, name: str) -> Resource:
+        plural, _, group = name.partition(".")
+        versions = self._server.registry.versions(group, plural)
+        for served in versions:
+            if served.version == served.storage_version:
+                return served
+        if not versions:
+            raise not_found(group, plural, "")
+        return versions[0]
+
+    @staticmethod
+    def _typed(call: Call, obj: Object) -> Object:
+        return typed(obj, call.resource)[0]
