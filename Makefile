@@ -20,11 +20,15 @@ $(VENV)/.current: pyproject.toml constraints.txt scripts/make-venv
 	@scripts/make-venv $(VENV)
 	@touch $@
 
+.PHONY: demo
+demo: venv ## the manager with every operator on an embedded control plane, to watch and to play with (ONCE=1: to its end)
+	@$(BIN)/python -m demo $(if $(filter-out 0,$(ONCE)),--once)
+
 .PHONY: test
-test: venv ## all tests; those that need a control plane run when KUBEBUILDER_ASSETS names one
+test: venv ## all tests, on the embedded control plane, and on a real one too when KUBEBUILDER_ASSETS names it
 	$(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q tests $(PYTEST_FLAGS)
 	@if [ -n "$(KUBEBUILDER_ASSETS)" ]; then echo "make test: passed, on the control plane of KUBEBUILDER_ASSETS too."; \
-	else echo "make test: passed; the integration tests were skipped, as KUBEBUILDER_ASSETS is not set."; fi
+	else echo "make test: passed, on the embedded control plane."; fi
 
 .PHONY: lint
 lint: venv ## style, types, layers, and that generated files are current
