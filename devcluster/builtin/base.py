@@ -12,8 +12,9 @@ from devcluster.kinds.strategy import Strategy
 
 if TYPE_CHECKING:
     from devcluster.clock import Clock
+    from devcluster.kinds.strategy import Context
 
-__all__ = ["BuiltinStrategy", "Object", "StoredStrategy", "columns"]
+__all__ = ["BuiltinStrategy", "Object", "PlainStrategy", "StoredStrategy", "columns"]
 
 Object = dict[str, Any]
 
@@ -23,8 +24,8 @@ _TYPES = {"#": "integer", "?": "boolean", "@": "date"}
 def columns(text: str) -> tuple[Column, ...]:
     """Columns from a compact line, `Name | Ready | Desired# | IP*`.
 
-    The one that is called `Name` has the format `name`. A mark behind a name gives another type than string: `#`
-    integer, `?` boolean, `@` date. A star makes it a column of the wide output.
+    The one that is called `Name` has the format `name`. A mark behind a name gives another type than string:
+    `#` integer, `?` boolean, `@` date. A star makes it a column of the wide output.
     """
     return tuple(_column(each.strip()) for each in text.split("|"))
 
@@ -46,6 +47,15 @@ class BuiltinStrategy(Strategy):
     def __init__(self, clock: Clock) -> None:
         """`clock` tells the ages in tables."""
         self._clock = clock
+
+    def prepare_create(self, new: Object, context: Context) -> None:
+        """Without the status that was sent, begun anew; defaults again, for what that takes away or adds."""
+        super().prepare_create(new, context)
+        self.begin(new, context)
+        self.default(new)
+
+    def begin(self, new: Object, context: Context) -> None:
+        """What a new object starts with, beside its defaults."""
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
         """By the kind's rule."""

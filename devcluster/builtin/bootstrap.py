@@ -18,9 +18,9 @@ NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 def initial_objects(now: str, *, port: int = 6443, rng: random.Random | None = None) -> list[dict[str, Any]]:
     """What is there before anybody has created anything: complete objects but for the resourceVersion.
 
-    Namespaces, the service of the API server (which listens on `port`), a StorageClass, the system's priority
-    classes, and the default roles and bindings, whose facts are kept in bootstrap.json. `now` is when they were
-    created.
+    Namespaces, the service of the API server (which listens on `port`), a StorageClass, the system's
+    priority classes, and the default roles and bindings, whose facts are kept in bootstrap.json. `now` is
+    when they were created.
     """
     rng = rng or random.Random()
     recorded = orjson.loads(importlib.resources.files(__package__).joinpath("bootstrap.json").read_bytes())

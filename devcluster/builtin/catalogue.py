@@ -37,6 +37,7 @@ from devcluster.builtin.stateful_sets import StatefulSetStrategy
 from devcluster.builtin.volumes import ClaimStrategy, StorageClassStrategy, VolumeStrategy
 from devcluster.clock import Clock
 from devcluster.kinds.resource import ALL_VERBS, Convert, Resource
+from devcluster.types import schema_for
 
 __all__ = ["resources"]
 

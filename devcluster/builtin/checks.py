@@ -81,7 +81,7 @@ def labels(values: Mapping[str, str], path: str) -> list[FieldError]:
 
 
 def label_selector(selector: Mapping[str, Any] | None, path: str) -> list[FieldError]:
-    """matchLabels and matchExpressions."""
+    """A selector of labels: its matchLabels and matchExpressions."""
     if selector is None:
         return []
     wrong = labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")

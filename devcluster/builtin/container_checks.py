@@ -36,6 +36,28 @@ PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+OTHER_RESOURCES = frozenset(
+    {
+        "configmaps",
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+        "requests.storage",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+        "storage",
+    }
+)
+"""Standard ones, of which a container has none."""
 INIT_ONLY = "may not be set for init containers without restartPolicy=Always"
 FIELD_PATHS = (
     "metadata.name",
@@ -195,7 +217,10 @@ def _value_from(variable: Object, path: str) -> list[FieldError]:
             wrong += texts(dns_subdomain(name), f"{path}.{each}.name", name)
             wrong += required_name(source[each].get("key", ""), f"{path}.{each}.key", config_key)
     if not given:
-        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        text = (
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or "
+            "`fileKeyRef`"
+        )
         wrong.append(field_invalid(path, "", text))
     elif variable.get("value"):
         wrong.append(field_invalid(path, "", "may not be specified when `value` is not empty"))
@@ -306,6 +331,9 @@ def _within(name: str, amount: Any, limit: Any, path: str) -> list[FieldError]:
 def _resource_name(name: str, path: str) -> list[FieldError]:
     wrong = texts(label_key(name), path, name)
     if "/" not in name and name not in STANDARD_RESOURCES and not name.startswith("hugepages-"):
+        if name not in OTHER_RESOURCES:
+            text = "must be a standard resource type or fully qualified"
+            wrong.append(field_invalid(path, name, text))
         wrong.append(field_invalid(path, name, "must be a standard resource for containers"))
     return wrong
 

@@ -16,7 +16,7 @@ from devcluster.builtin.checks import (
     percent_of,
 )
 from devcluster.builtin.pod_checks import pod_template
-from devcluster.builtin.templates import WorkloadStrategy, mismatch, restarts_always
+from devcluster.builtin.templates import WorkloadStrategy, mismatch, restarts_always, within
 from devcluster.builtin.wide import container_cells, labels_cell, selector_cell
 from devcluster.errors import FieldError, field_invalid, field_required, field_unsupported
 
@@ -39,9 +39,8 @@ class DaemonSetStrategy(WorkloadStrategy):
         "| Containers* | Images* | Selector*"
     )
 
-    def prepare_create(self, new: Object, context: Context) -> None:
+    def begin(self, new: Object, context: Context) -> None:
         """The first generation of its template, in the annotation of old."""
-        super().prepare_create(new, context)
         annotations = new["metadata"].setdefault("annotations", {})
         annotations[GENERATION] = "1"
 
@@ -76,7 +75,7 @@ class DaemonSetStrategy(WorkloadStrategy):
         spec = new["spec"]
         selector = spec.get("selector")
         wrong = label_selector(selector, "spec.selector")
-        wrong += mismatch(selector, spec["template"]) if selector else mismatch(NOTHING, spec["template"])
+        wrong += mismatch(selector, spec["template"])
         if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
             wrong.append(field_invalid("spec.selector", selector, "empty selector is invalid for daemonset"))
         wrong += pod_template(spec["template"], "spec.template")
@@ -110,16 +109,12 @@ class DaemonSetStrategy(WorkloadStrategy):
         ]
 
 
-NOTHING: Object = {"matchExpressions": [{"key": "", "operator": "In", "values": []}]}
-"""What a selector that is not there selects."""
-
-
 def _update_strategy(strategy: Object) -> list[FieldError]:
     path = "spec.updateStrategy"
     if strategy["type"] == "OnDelete":
         return []
     if strategy["type"] != "RollingUpdate":
-        return [field_unsupported(path, strategy, STRATEGIES)]
+        return [field_unsupported(path, within(strategy), STRATEGIES)]
     wrong: list[FieldError] = []
     rolling, here = strategy["rollingUpdate"], f"{path}.rollingUpdate"
     for name in ("maxUnavailable", "maxSurge"):

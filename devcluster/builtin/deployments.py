@@ -14,7 +14,7 @@ from devcluster.builtin.checks import (
     non_negative,
     percent_of,
 )
-from devcluster.builtin.templates import WorkloadStrategy, restarts_always, selected, status_counts
+from devcluster.builtin.templates import WorkloadStrategy, restarts_always, selected, status_counts, within
 from devcluster.builtin.wide import container_cells, selector_cell
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_unsupported
 
@@ -94,7 +94,7 @@ def _strategy(strategy: Object) -> list[FieldError]:
         text = "may not be specified when strategy `type` is 'Recreate'"
         return [field_forbidden(f"{path}.rollingUpdate", text)] if rolling is not None else []
     if strategy["type"] != "RollingUpdate":
-        return [field_unsupported(path, {**strategy}, KINDS)]
+        return [field_unsupported(path, within(strategy), KINDS)]
     unavailable, surge = strategy["rollingUpdate"]["maxUnavailable"], strategy["rollingUpdate"]["maxSurge"]
     here = f"{path}.rollingUpdate"
     wrong = int_or_percent(unavailable, f"{here}.maxUnavailable") + int_or_percent(surge, f"{here}.maxSurge")

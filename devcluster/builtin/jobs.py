@@ -49,12 +49,9 @@ class JobStrategy(WorkloadStrategy):
 
     columns = columns("Name | Status | Completions | Duration | Age | Containers* | Images* | Selector*")
 
-    def prepare_create(self, new: Object, context: Context) -> None:
+    def begin(self, new: Object, context: Context) -> None:
         """Labels that make its pods its own, and the selector for them; needs the uid."""
-        super().prepare_create(new, context)
-        spec = new.setdefault("spec", {})
-        default_job(new)
-        if not spec.get("manualSelector"):
+        if not new.setdefault("spec", {}).get("manualSelector"):
             _generate_selector(new)
 
     def default(self, obj: Object) -> None:
@@ -182,7 +179,9 @@ def default_job(obj: Object) -> None:
         spec["backoffLimit"] = 2**31 - 1 if spec.get("backoffLimitPerIndex") is not None else 6
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
-        obj["metadata"]["labels"] = dict(labels)
+        # One object in two places, on purpose: labels that are generated later become those of the job, too,
+        # as the server has it.
+        obj["metadata"]["labels"] = labels
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     replaced = "Failed" if spec.get("podFailurePolicy") is not None else "TerminatingOrFailed"

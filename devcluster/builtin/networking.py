@@ -167,9 +167,11 @@ def _path(each: Object, path: str) -> list[FieldError]:
     elif (kind != "ImplementationSpecific" or value) and not value.startswith("/"):
         wrong.append(field_invalid(f"{path}.path", value, "must be an absolute path"))
     elif kind != "ImplementationSpecific":
-        for part in ("//", "/./", "/../", "%2f", "%2F"):
-            if part in value:
-                wrong.append(field_invalid(f"{path}.path", value, f"must not contain '{part}'"))
+        wrong += [
+            field_invalid(f"{path}.path", value, f"must not contain '{part}'")
+            for part in ("//", "/./", "/../", "%2f", "%2F")
+            if part in value
+        ]
     return wrong + _backend(each.get("backend") or {}, f"{path}.backend")
 
 

@@ -21,8 +21,8 @@ __all__ = ["pod_spec", "pod_template"]
 
 Object = Mapping[str, Any]
 
-RESTART_POLICIES = ("Always", "Never", "OnFailure")
-DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
+DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")

@@ -11,6 +11,7 @@ Object = dict[str, Any]
 FILE_MODE = 0o644
 TOKEN_SECONDS = 3600
 PROBE = (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3))
+CONTAINER = (("terminationMessagePath", "/dev/termination-log"), ("terminationMessagePolicy", "File"))
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -57,11 +58,8 @@ def _container(container: Object) -> None:
         if not port.get("protocol"):
             port["protocol"] = "TCP"
     for variable in container.get("env") or ():
-        source = variable.get("valueFrom")
-        if source and source.get("fieldRef"):
-            _api_version(source["fieldRef"])
-        if source and source.get("resourceFieldRef") is not None:
-            source["resourceFieldRef"].setdefault("divisor", "0")
+        if variable.get("valueFrom"):
+            _reference(variable["valueFrom"])
     if container.get("resources") is None:
         container["resources"] = {}
     for name in PROBES:
@@ -70,15 +68,20 @@ def _container(container: Object) -> None:
     for hook in (container.get("lifecycle") or {}).values():
         if isinstance(hook, dict):
             _http(hook)
-    if not container.get("terminationMessagePath"):
-        container["terminationMessagePath"] = "/dev/termination-log"
-    if not container.get("terminationMessagePolicy"):
-        container["terminationMessagePolicy"] = "File"
+    for name, value in CONTAINER:
+        if not container.get(name):
+            container[name] = value
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
-    security = container.get("securityContext")
-    if security and (security.get("capabilities") is None):
-        security.pop("capabilities", None)
+
+
+def _reference(source: Object) -> None:
+    """To a field of the pod, or of a container's resources."""
+    field, resource = source.get("fieldRef"), source.get("resourceFieldRef")
+    if field and not field.get("apiVersion"):
+        field["apiVersion"] = "v1"
+    if resource is not None:
+        resource.setdefault("divisor", "0")
 
 
 def _pull_policy(image: str) -> str:
@@ -104,11 +107,6 @@ def _http(handler: Object) -> None:
             action["path"] = "/"
         if not action.get("scheme"):
             action["scheme"] = "HTTP"
-
-
-def _api_version(reference: Object) -> None:
-    if not reference.get("apiVersion"):
-        reference["apiVersion"] = "v1"
 
 
 def _volumes(volumes: Any) -> None:
@@ -140,7 +138,4 @@ def _projections(volume: Object) -> None:
         if token is not None and token.get("expirationSeconds") is None:
             token["expirationSeconds"] = TOKEN_SECONDS
     for item in items:
-        if item.get("fieldRef"):
-            _api_version(item["fieldRef"])
-        if item.get("resourceFieldRef") is not None:
-            item["resourceFieldRef"].setdefault("divisor", "0")
+        _reference(item)

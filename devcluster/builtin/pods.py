@@ -36,13 +36,17 @@ class PodStrategy(BuiltinStrategy):
     )
     has_generation = True
 
-    def prepare_create(self, new: Object, context: Context) -> None:
+    def begin(self, new: Object, context: Context) -> None:
         """Pending, with the tolerations and the priority that admission gives every pod."""
-        super().prepare_create(new, context)
         new["status"] = {"phase": "Pending"}
         spec = new.setdefault("spec", {})
         _tolerate_lost_nodes(spec)
         _prioritize(new, context)
+
+    def prepare_update(self, new: Object, old: Object, context: Context) -> None:
+        """The tolerations that every pod has come back."""
+        _tolerate_lost_nodes(new["spec"])
+        super().prepare_update(new, old, context)
 
     def default(self, obj: Object) -> None:
         """The specification, and the class that follows from it."""
@@ -200,10 +204,9 @@ def _unchanged(spec: Object, before: Object) -> list[FieldError]:
         masked.pop(field, None)
         if field in before:
             masked[field] = before[field]
-    if (before.get("terminationGracePeriodSeconds") or 0) < 0 and masked.get(
-        "terminationGracePeriodSeconds"
-    ) == 1:
-        masked["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
+    grace = "terminationGracePeriodSeconds"
+    if (before.get(grace) or 0) < 0 and masked.get(grace) == 1:
+        masked[grace] = before[grace]
     if before.get("schedulingGates"):
         masked["nodeSelector"] = before.get("nodeSelector")
     if _without_nothing(masked) == _without_nothing(before):

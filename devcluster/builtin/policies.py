@@ -38,6 +38,8 @@ __all__ = [
 EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 HIGHEST_PRIORITY = 1_000_000_000
+SHOWN = 2
+"""Of the metrics of an autoscaler."""
 BUDGET_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
@@ -129,11 +131,11 @@ class AutoscalerStrategy(BuiltinStrategy):
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         target = spec.get("scaleTargetRef") or {}
         metrics = [_metric_cell(each) for each in spec.get("metrics") or ()]
-        more = f" + {len(metrics) - 2} more..." if len(metrics) > 2 else ""
+        more = f" + {len(metrics) - SHOWN} more..." if len(metrics) > SHOWN else ""
         return [
             obj["metadata"].get("name", ""),
             f"{target.get('kind', '')}/{target.get('name', '')}",
-            (", ".join(metrics[:2]) or "<none>") + more,
+            (", ".join(metrics[:SHOWN]) or "<none>") + more,
             str(spec["minReplicas"]) if spec.get("minReplicas") is not None else "<unset>",
             spec.get("maxReplicas", 0),
             status.get("currentReplicas", 0),

@@ -40,9 +40,8 @@ class ServiceStrategy(BuiltinStrategy):
         self._rng = rng
         self._allocation: Allocation | None = None
 
-    def prepare_create(self, new: Object, context: Context) -> None:
+    def begin(self, new: Object, context: Context) -> None:
         """Both names of the address are kept in step."""
-        super().prepare_create(new, context)
         spec = new.setdefault("spec", {})
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
@@ -52,9 +51,8 @@ class ServiceStrategy(BuiltinStrategy):
         super().prepare_update(new, old, context)
         spec, before = new["spec"], old["spec"]
         _carry_over(spec, before)
-        if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get(
-            "clusterIPs"
-        ):
+        several, before_several = spec.get("clusterIPs"), before.get("clusterIPs")
+        if spec.get("clusterIP") != before.get("clusterIP") and several == before_several:
             spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else []
         _drop_unused(spec, before)
         if spec.get("type") != "LoadBalancer":
@@ -99,7 +97,7 @@ class ServiceStrategy(BuiltinStrategy):
         return service_update_checks(new["spec"], old["spec"]) + service_checks(new["spec"])
 
     def commit(self, new: Object, old: Object | None, context: Context) -> None:
-        """Give it an address and ports, or the ones it asks for. Leaves nothing behind when it is not stored."""
+        """Give it an address and ports, or the ones it asks for; nothing is taken until it is stored."""
         if self._allocation is None or self._allocation.store is not context.store:
             self._allocation = Allocation(context.store, self._rng)
         spec, before = new["spec"], (old or {}).get("spec") or {}
@@ -107,18 +105,25 @@ class ServiceStrategy(BuiltinStrategy):
         if spec["type"] == "ExternalName":
             spec.pop("internalTrafficPolicy", None)
         else:
-            wrong += self._address(spec, before, self._allocation)
+            wrong += self._address(spec, before, self._allocation, dry_run=context.dry_run)
         if spec["type"] in WITH_NODE_PORTS and spec.get("allocateLoadBalancerNodePorts") is not False:
-            wrong += self._ports(spec, before, self._allocation)
+            wrong += self._ports(spec, before, self._allocation, dry_run=context.dry_run)
         if wrong:
             raise invalid("", "Service", new["metadata"].get("name", ""), wrong)
 
-    def _address(self, spec: Object, before: Object, allocation: Allocation) -> list[FieldError]:
+    def _address(
+        self, spec: Object, before: Object, allocation: Allocation, *, dry_run: bool
+    ) -> list[FieldError]:
         wanted = spec.get("clusterIP")
         if wanted and wanted != "None" and wanted not in (before.get("clusterIPs") or ()):
             why = ""
             if ipaddress.ip_address(wanted) not in SERVICE_NETWORK:
                 why = "the provided network does not match the current range"
+                if dry_run:
+                    why = (
+                        f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is "
+                        f"{SERVICE_NETWORK}"
+                    )
             elif allocation.has_address(wanted):
                 why = "provided IP is already allocated"
             if why:
@@ -137,7 +142,9 @@ class ServiceStrategy(BuiltinStrategy):
         spec.setdefault("ipFamilyPolicy", policy)
         return []
 
-    def _ports(self, spec: Object, before: Object, allocation: Allocation) -> list[FieldError]:
+    def _ports(
+        self, spec: Object, before: Object, allocation: Allocation, *, dry_run: bool
+    ) -> list[FieldError]:
         wrong: list[FieldError] = []
         own = {(each.get("protocol"), each.get("nodePort")) for each in before.get("ports") or ()}
         taken = {
@@ -154,6 +161,8 @@ class ServiceStrategy(BuiltinStrategy):
                 taken.add((protocol, free))
             elif (protocol, number) not in own:
                 if number not in NODE_PORTS:
+                    if dry_run:
+                        continue  # the server does not look then
                     text = (
                         "provided port is not in the valid range. The range of valid ports is "
                         f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
@@ -203,9 +212,9 @@ def _carry_over(spec: Object, before: Object) -> None:
             old = known.get((port["protocol"], port.get("port")))
             if not port.get("nodePort") and old and old not in used:
                 port["nodePort"] = old
-    if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy") == "Local":
-        if before.get("healthCheckNodePort"):
-            spec.setdefault("healthCheckNodePort", before["healthCheckNodePort"])
+    local = spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy") == "Local"
+    if local and before.get("healthCheckNodePort"):
+        spec.setdefault("healthCheckNodePort", before["healthCheckNodePort"])
 
 
 def _drop_unused(spec: Object, before: Object) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import Object, columns
 from devcluster.builtin.checks import at_most_100_percent, int_or_percent, non_negative, texts
-from devcluster.builtin.templates import WorkloadStrategy, restarts_always, selected, status_counts
+from devcluster.builtin.templates import WorkloadStrategy, restarts_always, selected, status_counts, within
 from devcluster.builtin.wide import container_cells
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_unsupported
 from devcluster.kinds.names import dns_label
@@ -148,7 +148,7 @@ def _update_strategy(strategy: Object) -> list[FieldError]:
         text = "only allowed for updateStrategy 'RollingUpdate'"
         return [field_invalid(f"{path}.rollingUpdate", rolling, text)] if rolling is not None else []
     if strategy["type"] != "RollingUpdate":
-        return [field_invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
+        return [field_invalid(path, within(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
     wrong = non_negative(rolling or {}, f"{path}.rollingUpdate", "partition")
     unavailable = (rolling or {}).get("maxUnavailable")
     if unavailable is not None:

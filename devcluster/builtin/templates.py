@@ -11,7 +11,15 @@ from devcluster.builtin.pod_checks import pod_template
 from devcluster.builtin.pod_defaults import default_pod_spec
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
 
-__all__ = ["WorkloadStrategy", "default_template", "restarts_always", "selected", "status_counts"]
+__all__ = [
+    "WorkloadStrategy",
+    "default_template",
+    "mismatch",
+    "restarts_always",
+    "selected",
+    "status_counts",
+    "within",
+]
 
 
 class WorkloadStrategy(BuiltinStrategy):
@@ -38,6 +46,7 @@ def selected(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:
     wrong: list[FieldError] = []
     if selector is None:
         wrong.append(field_required(f"{path}.selector"))
+        wrong += mismatch(selector, template, path)
     else:
         bad = label_selector(selector, f"{path}.selector")
         wrong += bad
@@ -50,10 +59,10 @@ def selected(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:
     return wrong + pod_template(template, f"{path}.template")
 
 
-def mismatch(selector: Object, template: Mapping[str, Any], path: str = "spec") -> list[FieldError]:
-    """A selector that does not find the pods that the template makes."""
+def mismatch(selector: Object | None, template: Mapping[str, Any], path: str = "spec") -> list[FieldError]:
+    """A selector that does not find the pods that the template makes; one that is not there finds none."""
     labels = (template.get("metadata") or {}).get("labels") or {}
-    if selector_matches(selector, labels):
+    if selector is not None and selector_matches(selector, labels):
         return []
     shown = dict(sorted(labels.items())) or None
     text = "`selector` does not match template `labels`"
@@ -71,6 +80,11 @@ def restarts_always(spec: Object, kind: str, path: str = "spec") -> list[FieldEr
         text = f"activeDeadlineSeconds in {kind} is not Supported"
         wrong.append(field_forbidden(f"{path}.template.spec.activeDeadlineSeconds", text))
     return wrong
+
+
+def within(strategy: Object) -> Object:
+    """A strategy by the names that the server has within, which its messages show."""
+    return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 def status_counts(status: Object, *limited: str, ready_limit: str = "readyReplicas") -> list[FieldError]:

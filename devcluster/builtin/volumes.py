@@ -39,33 +39,48 @@ DEFAULT_ANNOTATIONS = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 ONCE_POD_ALONE = "may not use ReadWriteOncePod with other access modes"
-CHANGEABLE = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-UNSET = "<unset>"
-NO_SOURCE = frozenset(
-    {
-        "accessModes",
-        "capacity",
-        "claimRef",
-        "mountOptions",
-        "nodeAffinity",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "volumeAttributesClassName",
-        "volumeMode",
-    }
+CHANGEABLE = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName "
+    "for bound claims"
 )
+UNSET = "<unset>"
+SOURCES = {
+    "gcePersistentDisk": "GCEPersistentDisk",
+    "awsElasticBlockStore": "AWSElasticBlockStore",
+    "hostPath": "HostPath",
+    "glusterfs": "Glusterfs",
+    "nfs": "NFS",
+    "rbd": "RBD",
+    "quobyte": "Quobyte",
+    "iscsi": "ISCSI",
+    "flexVolume": "FlexVolume",
+    "cinder": "Cinder",
+    "cephfs": "CephFS",
+    "fc": "FC",
+    "flocker": "Flocker",
+    "azureFile": "AzureFile",
+    "vsphereVolume": "VsphereVolume",
+    "azureDisk": "AzureDisk",
+    "photonPersistentDisk": "PhotonPersistentDisk",
+    "portworxVolume": "PortworxVolume",
+    "scaleIO": "ScaleIO",
+    "local": "Local",
+    "storageos": "StorageOS",
+    "csi": "CSI",
+}
+"""In the order and by the names that the server has within, which its messages show."""
 
 
 class ClaimStrategy(BuiltinStrategy):
     """The rules of claims: one that is bound may grow, and nothing else changes."""
 
     columns = columns(
-        "Name | Status | Volume | Capacity | Access Modes | StorageClass | VolumeAttributesClass | Age | VolumeMode*"
+        "Name | Status | Volume | Capacity | Access Modes | StorageClass | VolumeAttributesClass | Age "
+        "| VolumeMode*"
     )
 
-    def prepare_create(self, new: Object, context: Context) -> None:
+    def begin(self, new: Object, context: Context) -> None:
         """Pending, and protected from deletion while in use."""
-        super().prepare_create(new, context)
         new["status"] = {"phase": "Pending"}
         _protect(new, "kubernetes.io/pvc-protection")
 
@@ -141,13 +156,12 @@ class VolumeStrategy(BuiltinStrategy):
     """The rules of volumes."""
 
     columns = columns(
-        "Name | Capacity | Access Modes | Reclaim Policy | Status | Claim | StorageClass | VolumeAttributesClass "
-        "| Reason | Age | VolumeMode*"
+        "Name | Capacity | Access Modes | Reclaim Policy | Status | Claim | StorageClass "
+        "| VolumeAttributesClass | Reason | Age | VolumeMode*"
     )
 
-    def prepare_create(self, new: Object, context: Context) -> None:
+    def begin(self, new: Object, context: Context) -> None:
         """Pending, and protected from deletion while bound."""
-        super().prepare_create(new, context)
         new["status"] = {"phase": "Pending", "lastPhaseTransitionTime": context.now}
         _protect(new, "kubernetes.io/pv-protection")
 
@@ -192,7 +206,7 @@ class VolumeStrategy(BuiltinStrategy):
         wrong += one_of(
             spec["persistentVolumeReclaimPolicy"], "spec.persistentVolumeReclaimPolicy", RECLAIM_POLICIES
         )
-        sources = [name for name, value in spec.items() if name not in NO_SOURCE and value is not None]
+        sources = [name for name in SOURCES if spec.get(name) is not None]
         if not sources:
             wrong.append(field_required("spec", "must specify a volume type"))
         more = "may not specify more than 1 volume type"
@@ -311,7 +325,11 @@ def _within(spec: Object) -> Object:
 
 
 def _source(spec: Object) -> Object:
-    return {name: value for name, value in spec.items() if name not in NO_SOURCE and value is not None}
+    return {name: _capitalized(spec.get(field)) for field, name in SOURCES.items()}
+
+
+def _capitalized(source: Object | None) -> Object | None:
+    return source and {f"{key[:1].upper()}{key[1:]}": value for key, value in source.items()}
 
 
 def _storage(spec: Object) -> Any:

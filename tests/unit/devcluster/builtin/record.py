@@ -1,6 +1,8 @@
 """Ask a real server the questions of cases.yaml, and keep its answers in recorded.json.
 
-Run by hand: `python tests/unit/devcluster/builtin/record.py SERVER TOKEN`, against a throw-away control plane.
+Run by hand, against a throw-away control plane:
+
+    python tests/unit/devcluster/builtin/record.py SERVER TOKEN
 """
 
 from __future__ import annotations
