@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from devcluster.loop import new_event_loop
+
 if TYPE_CHECKING:
     from devcluster.cluster import DevCluster
 
@@ -100,14 +102,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> None:
-    loop_factory = None
-    try:
-        import uvloop  # noqa: PLC0415 -- not there on every platform
-    except ImportError:
-        pass
-    else:
-        loop_factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_up(options))
 
 

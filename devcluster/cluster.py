@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 import secrets
 import socket
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from devcluster.access.attributes import Attributes
 from devcluster.access.authentication import ADMIN, Authenticator
@@ -18,17 +19,26 @@ from devcluster.access.reviews import AccessReviews
 from devcluster.access.tokens import ServiceAccountTokens
 from devcluster.admission import ClusterAdmission, WebhookClient
 from devcluster.api.exchange import ApiRequest, ApiResponse, User
+from devcluster.api.local import LocalClient
 from devcluster.api.routing import target_of
 from devcluster.api.server import MINIMUM_WATCH_TIMEOUT, ApiServer
 from devcluster.builtin import initial_objects, resources
 from devcluster.clock import Clock
+from devcluster.crd.definition import DefinitionStrategy
+from devcluster.crd.establish import Establisher
 from devcluster.faults import FaultControl, with_fault_endpoint, with_faults
 from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Column, Resource
 from devcluster.local_files import LocalFiles, kubeconfig_of, signing_key_file, write_kubeconfig
 from devcluster.storage import Journal, Key, Store
+from devcluster.types import schema_for, schema_of
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["DevCluster"]
 
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _API_PORT = 6443
 """What the cluster's own Service of the API server points at when nothing listens."""
 
@@ -68,7 +78,7 @@ class DevCluster:
             controllers: Whether workloads are brought to life.
             pod_ready_delay: Seconds from a pod's being scheduled to its being ready.
             history: How many changes watches and lists can go back.
-            min_request_timeout: Seconds; a watch that asks for no end lasts between one and two times as long.
+            min_request_timeout: Seconds; a watch without a timeout lasts between one and two times as long.
             clock: The time that goes into objects.
             rng: Where uids, names, addresses and the like come from; tokens and keys do not.
 
@@ -93,12 +103,19 @@ class DevCluster:
         self._journal = Journal(self._data) if self._data is not None else None
         limits = {} if history is None else {"history": history}
         self.store = Store(self._journal, **limits)
-        self.registry = Registry(resources())
+        self.registry = Registry([*resources(), _definitions()])
         self.authorizer = RbacAuthorizer(self.store)
         self._signer = Signer(signing_key_file(self._data) if self._data is not None else None)
         tokens = ServiceAccountTokens(self.store, self.clock, self.rng, self._signer)
         self.authenticator = Authenticator(self.authorizer, tokens, _action_of)
         self.webhooks = WebhookClient(self.store)
+        self._establisher = Establisher(
+            self.store,
+            self.registry,
+            self.clock,
+            metadata=schema_of(_OBJECT_META),
+            call_webhook=self.webhooks.call,
+        )
         self.server = ApiServer(
             self.store,
             self.registry,
@@ -113,6 +130,7 @@ class DevCluster:
             tokens=tokens,
             min_request_timeout=min_request_timeout,
         )
+        self.client = LocalClient(self.server)
         self.faults = FaultControl(self.store)
         self._handler = with_fault_endpoint(
             with_faults(self.server.handle, self.faults), self.faults, self.authenticator.authenticate
@@ -144,6 +162,8 @@ class DevCluster:
                 self.port = listener.getsockname()[1]
             starting.push_async_callback(self.webhooks.close)
             self._seed()
+            self._establisher.start()
+            starting.callback(self._establisher.stop)
             if listener is not None:
                 await self._listen(listener, starting)
             else:
@@ -202,30 +222,31 @@ class DevCluster:
 
     async def _listen(self, listener: socket.socket, starting: contextlib.AsyncExitStack) -> None:
         from devcluster.http.front import HttpFront  # noqa: PLC0415 -- not needed by who calls in process
-        from devcluster.http.tls import server_context  # noqa: PLC0415
 
-        files = LocalFiles(self._data)
-        starting.callback(files.close)
-        self._files = files
-        self.ca_pem = files.authority.identity[0]
-        self.token = files.token("admin")
-        context = server_context(files.server_identity(self.address), files.ca_file)
+        files = await asyncio.to_thread(LocalFiles, self._data)
+        starting.push_async_callback(asyncio.to_thread, files.close)
+        context = await asyncio.to_thread(self._prepare, files)
         front = HttpFront(self.handle, rng=self.rng)
         await front.start(listener, context)
         starting.push_async_callback(front.stop)
         self.faults.connections = front.cut_connections
+
+    def _prepare(self, files: LocalFiles) -> ssl.SSLContext:
+        """Make what clients and TLS need; reads and writes files."""
+        from devcluster.http.tls import server_context  # noqa: PLC0415 -- the same
+
+        self._files = files
+        self.ca_pem = files.authority.identity[0]
+        self.token = files.token("admin")
         self.kubeconfig_path = self._kubeconfig_file or files.directory / "kubeconfig"
         write_kubeconfig(self.kubeconfig_path, self.kubeconfig)
+        return server_context(files.server_identity(self.address), files.ca_file)
 
     async def _start_controllers(self, starting: contextlib.AsyncExitStack) -> None:
-        try:
-            from devcluster.api.local import LocalClient  # noqa: PLC0415
-        except ImportError:  # until it is there
-            return
         from devcluster.controllers import Controllers  # noqa: PLC0415 -- not needed by who goes without
 
         controllers = Controllers(
-            LocalClient(self.server),
+            self.client,
             self.store,
             self.clock,
             self.rng,
@@ -233,6 +254,27 @@ class DevCluster:
             ca_pem=self.ca_pem.decode(),
         )
         await starting.enter_async_context(controllers)
+
+
+def _definitions() -> Resource:
+    """The resource of CustomResourceDefinitions."""
+    group, version, kind = "apiextensions.k8s.io", "v1", "CustomResourceDefinition"
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural="customresourcedefinitions",
+        singular="customresourcedefinition",
+        list_kind="CustomResourceDefinitionList",
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+        namespaced=False,
+        schema=schema_for(group, version, kind),
+        strategy=DefinitionStrategy(),
+        columns=(Column("Name", format="name"), Column("Created At", type="date")),
+        subresources=("status",),
+        storage_version=version,
+    )
 
 
 def _action_of(request: ApiRequest) -> Attributes:

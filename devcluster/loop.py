@@ -1,0 +1,16 @@
+"""The event loop of a cluster that has one to itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+__all__ = ["new_event_loop"]
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Uvloop's where it is installed, else the standard one."""
+    try:
+        import uvloop  # noqa: PLC0415 -- not there on every platform
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

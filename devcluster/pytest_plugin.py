@@ -1,0 +1,47 @@
+"""Fixtures of pytest, for who says `pytest_plugins = ["devcluster.pytest_plugin"]` in a conftest.
+
+    def test_mine(devcluster):
+        client = make_client(devcluster.cluster.kubeconfig_path)
+
+`devcluster` is one cluster for the whole session, in a thread of its own, so that tests with and without an
+event loop can use it. `devcluster_namespace` is a namespace in it that only one test has.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from devcluster.background import BackgroundCluster
+
+__all__ = ["devcluster", "devcluster_namespace", "devcluster_options"]
+
+
+@pytest.fixture(scope="session")
+def devcluster_options() -> dict[str, Any]:
+    """What the cluster is made with; to be overridden. Pods are ready at once."""
+    return {"pod_ready_delay": 0.0}
+
+
+@pytest.fixture(scope="session")
+def devcluster(devcluster_options: dict[str, Any]) -> Iterator[BackgroundCluster]:
+    """The cluster of the session."""
+    from devcluster.background import BackgroundCluster  # noqa: PLC0415 -- only for who asks for one
+
+    with BackgroundCluster(**devcluster_options) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def devcluster_namespace(devcluster: BackgroundCluster) -> Iterator[str]:
+    """The name of a namespace, which goes with the test."""
+    name = f"test-{secrets.token_hex(4)}"
+    client = devcluster.cluster.client
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    devcluster.run(client.create("namespaces", "", namespace))
+    yield name
+    devcluster.run(client.delete("namespaces", "", name))
