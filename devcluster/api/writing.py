@@ -93,7 +93,6 @@ class Writer:
         if info is not None:
             obj = await self._mutate(call, info)
             metadata = obj["metadata"]
-            self._record(call, obj, None, options, context)
         metadata["uid"] = unique_id(self.rng)
         metadata["creationTimestamp"] = context.now
         generated = bool(metadata.get("generateName")) and not metadata.get("name")
@@ -201,7 +200,6 @@ class Writer:
         if info is not None:
             obj = await self._mutate(call, info)
             metadata = obj["metadata"]
-            self._record(call, obj, old, options, context)
         self._prepare(call, obj, old, context)
         if info is not None:
             strategy.default(obj)
