@@ -190,19 +190,19 @@ class Struct:
         self._short = name.rpartition(".")[2]
 
     @functools.cached_property
-    def _fields(self) -> dict[str, tuple[Callable[[Any, Problems], Any], bool]]:
-        """For each name, its reader and whether what is false in Python is left out."""
+    def _fields(self) -> dict[str, tuple[Callable[[Any, Problems], Any], bool, tuple[str, ...]]]:
+        """For each name, its reader, whether what is false in Python is left out, its path for errors."""
         return {
-            name: (codec.convert, "omitzero" in flags or (codec.omits and "omitempty" in flags))
-            for name, codec, flags in _flattened(self._name)
+            path[0]: (codec.convert, "omitzero" in flags or (codec.omits and "omitempty" in flags), path)
+            for path, codec, flags in _flattened(self._name)
         }
 
     @functools.cached_property
     def _always(self) -> tuple[tuple[str, Callable[[], Any]], ...]:
         """The fields that are written even when nobody set them, with their empty values."""
         return tuple(
-            (name, codec.zero)
-            for name, codec, flags in _flattened(self._name)
+            (path[0], codec.zero)
+            for path, codec, flags in _flattened(self._name)
             if not flags or ("omitzero" not in flags and _never_empty(codec))
         )
 
@@ -223,7 +223,7 @@ class Struct:
                 try:
                     result = field[0](item, problems)
                 except DecodeError as error:
-                    self._locate(error, name)
+                    self._locate(error, field[2])
                     raise
                 if result or not field[1]:
                     converted[name] = result
@@ -249,9 +249,9 @@ class Struct:
             self.convert({name: item}, problems)
         return self.convert(dict(value), [])
 
-    def _locate(self, error: DecodeError, name: str) -> None:
+    def _locate(self, error: DecodeError, path: Iterable[str]) -> None:
         error.struct = error.struct or self._short
-        error.path.append(name)
+        error.path.extend(path)
 
 
 def _repeated(pairs: Iterable[tuple[str, Any]]) -> Problems:
@@ -269,11 +269,14 @@ def _never_empty(codec: Codec) -> bool:
     return not codec.omits and not isinstance(codec, _Pointer)
 
 
-def _flattened(name: str) -> list[tuple[str, Codec, str]]:
-    fields = []
+def _flattened(name: str) -> list[tuple[tuple[str, ...], Codec, str]]:
+    """The fields, those of embedded structs too; after its name each has the structs it is embedded in."""
+    fields: list[tuple[tuple[str, ...], Codec, str]] = []
     for json_name, go, flags, _ in table.fields_of(name):
         if json_name:
-            fields.append((json_name, codec_of(go), flags))
+            fields.append(((json_name,), codec_of(go), flags))
         else:
-            fields += _flattened(go.removeprefix("*"))
+            embedded = go.removeprefix("*")
+            for path, codec, inner_flags in _flattened(embedded):
+                fields.append(((*path, embedded.rpartition(".")[2]), codec, inner_flags))
     return fields

@@ -35,7 +35,10 @@ def with_repeated(raw: bytes | str) -> Any | None:
         found = True
         return Repeated(pairs)
 
-    document = json.loads(raw, object_pairs_hook=build)
+    try:
+        document = json.loads(raw, object_pairs_hook=build)
+    except ValueError:  # Python does not read whole numbers of thousands of digits
+        document = json.loads(raw, object_pairs_hook=build, parse_int=float)
     return document if found else None
 
 

@@ -32,8 +32,9 @@ def decode_protobuf(body: bytes, default: tuple[str, str, str] | None = None) ->
         raise bad_request(f"the object provided is unrecognized{wanted}: {error} ({excerpt(body)})") from None
     try:
         return _object(gvk, raw)
-    except BrokenMessage as error:
-        raise cannot_be_handled(gvk, str(error), expected=default[2] if default else "") from None
+    except (BrokenMessage, RecursionError) as error:
+        why = str(error) if isinstance(error, BrokenMessage) else "proto: nested too deeply"
+        raise cannot_be_handled(gvk, why, expected=default[2] if default else "") from None
 
 
 def decode_envelope(body: bytes) -> dict[str, Any]:

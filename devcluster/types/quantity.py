@@ -17,6 +17,7 @@ _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _SUFFIX = re.compile(r"[eEinumkKMGTP]*[-+]?[0-9]*")
 _FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _LIMIT = 2**63 - 1
+_TOO_LONG = 1000  # nobody means such a number, and it would take time
 _DIGITS_KEPT = 18
 _BINARY_DIGITS_KEPT = 15
 
@@ -33,7 +34,7 @@ def canonical(text: str) -> str:
         InvalidQuantity: it is none.
     """
     match = _PATTERN.fullmatch(text)
-    if match is None or not text:
+    if match is None or not 0 < len(text) < _TOO_LONG:
         raise InvalidQuantity(_FORMAT)
     sign, whole, part, suffix = match[1], match[2].lstrip("0") or "0", match[3] or "", match[4]
     if _SUFFIX.fullmatch(suffix) is None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from devcluster.types import quantity, times
@@ -154,8 +156,10 @@ class _IntOrString:
 class _Raw:
     """Any JSON, kept as it is."""
 
-    go = "runtime.RawExtension"
     omits = False
+
+    def __init__(self, go: str) -> None:
+        self.go = go
 
     def convert(self, value: Any, _problems: Problems) -> Any:
         return value
@@ -173,8 +177,9 @@ class _SchemaOr:
     def __init__(self) -> None:
         self._schema = codec_of(_JSON_SCHEMA)
 
-    def convert(self, value: Any, problems: Problems) -> Any:
-        return self._schema.convert(value, problems)
+    def convert(self, value: Any, _problems: Problems) -> Any:
+        """What is unknown in there is dropped like elsewhere, but Go does not tell."""
+        return self._schema.convert(value, [])
 
     def zero(self) -> None:
         return None
@@ -192,7 +197,7 @@ class _SchemaOrBool(_SchemaOr):
 class _SchemaOrArray(_SchemaOr):
     def convert(self, value: Any, problems: Problems) -> Any:
         if isinstance(value, list):
-            return codec_of(f"[]{_JSON_SCHEMA}").convert(value, problems)
+            return codec_of(f"[]{_JSON_SCHEMA}").convert(value, [])
         return super().convert(value, problems) if isinstance(value, dict) else None
 
 
@@ -227,14 +232,14 @@ BASIC: Final[dict[str, Codec]] = {
     "float64": _Float(),
     "[]byte": _Bytes(),
 }
-CUSTOM: Final[dict[str, type[Codec]]] = {
+CUSTOM: Final[dict[str, Callable[[], Codec]]] = {
     "Time": _Time,
     "MicroTime": _MicroTime,
     "Quantity": _Quantity,
     "IntOrString": _IntOrString,
-    "RawExtension": _Raw,
-    "FieldsV1": _Raw,
-    "JSON": _Raw,
+    "RawExtension": functools.partial(_Raw, "runtime.RawExtension"),
+    "FieldsV1": functools.partial(_Raw, "v1.FieldsV1"),
+    "JSON": functools.partial(_Raw, "v1.JSON"),
     "JSONSchemaPropsOrBool": _SchemaOrBool,
     "JSONSchemaPropsOrArray": _SchemaOrArray,
     "JSONSchemaPropsOrStringArray": _SchemaOrStrings,

@@ -127,4 +127,5 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _wrong(field: Field, name: str) -> BrokenMessage:
-    return BrokenMessage(f"proto: wrong wireType = {field[1]} for field {name[:1].upper()}{name[1:]}")
+    shown = "ObjectMeta" if name == "metadata" else name[:1].upper() + name[1:]  # the field's name in Go
+    return BrokenMessage(f"proto: wrong wireType = {field[1]} for field {shown}")

@@ -1,0 +1,126 @@
+"""Bodies in JSON, against what a real 1.36 server answered to them, and what it made of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.errors import StatusError
+from devcluster.types import cannot_be_handled, convert, decode_strict, schema_for
+
+ANSWERS = json.loads(Path(__file__).with_name("recorded_answers.json").read_text())
+POD = "io.k8s.api.core.v1.Pod"
+
+
+def decode(body: str, gvk: tuple[str, str, str] = ("", "v1", "Pod")) -> tuple[dict[str, Any], list[str]]:
+    return decode_strict(json.loads(body), schema_for(*gvk), gvk, raw=body)
+
+
+def decode_or_refuse(body: str, gvk: tuple[str, str, str]) -> None:
+    _, problems = decode(body, gvk)
+    if problems:
+        raise cannot_be_handled(gvk, f"strict decoding error: {', '.join(problems)}")
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case["refused"][-60:] or "warned")
+def test_a_body_is_found_fault_with_as_the_real_server_does(case: dict[str, Any]):
+    group, version, kind = case["gvk"]
+    if case["warned"]:
+        assert decode(case["body"], (group, version, kind))[1] == case["warned"]
+        return
+    with pytest.raises(StatusError) as caught:
+        decode_or_refuse(case["body"], (group, version, kind))
+    assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
+    assert caught.value.message == case["refused"]
+
+
+def test_what_go_leaves_out_is_left_out_and_what_it_always_writes_is_there():
+    pod, problems = convert(
+        {
+            "metadata": {"labels": {}, "ownerReferences": [], "creationTimestamp": None, "generation": 0},
+            "spec": {
+                "containers": [{"name": "c", "args": [None], "env": [{"name": "a", "value": ""}]}],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+                "tolerations": [{"tolerationSeconds": 0}],
+                "hostNetwork": False,
+                "nodeSelector": None,
+            },
+        },
+        POD,
+    )
+    assert problems == []
+    assert pod == {
+        "metadata": {},
+        "spec": {
+            "containers": [{"name": "c", "args": [""], "env": [{"name": "a"}], "resources": {}}],
+            "volumes": [{"name": "v", "emptyDir": {}}],
+            "tolerations": [{"tolerationSeconds": 0}],
+        },
+        "status": {},
+    }
+
+
+def test_empty_lists_without_omitempty_become_null_as_storage_makes_them():
+    role, _ = convert({"rules": []}, "io.k8s.api.rbac.v1.Role")
+    assert role["rules"] is None
+
+
+def test_zero_times_that_are_no_pointers_are_written_as_null():
+    event, _ = convert({}, "io.k8s.api.events.v1.Event")
+    assert event["eventTime"] is None
+    assert event["deprecatedFirstTimestamp"] is None
+
+
+def test_a_map_value_of_null_is_empty():
+    secret, _ = convert({"data": {"a": None}}, "io.k8s.api.core.v1.Secret")
+    assert secret["data"] == {"a": ""}
+
+
+def test_converting_what_has_been_converted_changes_nothing():
+    document = {
+        "spec": {"containers": [{"resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}, "ports": [{}]}]},
+        "unknown": 1,
+    }
+    once, problems = convert(document, POD)
+    assert problems == ['unknown field "unknown"']
+    assert once["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "500m", "memory": "1Gi"}
+    assert convert(once, POD) == (once, [])
+
+
+def test_the_document_itself_is_not_changed():
+    document = {"spec": {"containers": [{"name": "c", "x": 1}]}, "metadata": {"creationTimestamp": None}}
+    before = json.dumps(document)
+    convert(document, POD)
+    assert json.dumps(document) == before
+
+
+def test_the_last_of_two_values_counts():
+    pod, problems = decode('{"spec":{"hostname":"a","hostname":"b"}}')
+    assert pod["spec"]["hostname"] == "b"
+    assert problems == ['duplicate field "spec.hostname"']
+
+
+def test_duplicates_are_not_looked_for_without_the_text():
+    gvk = ("", "v1", "Pod")
+    _, problems = decode_strict({"x": 1}, schema_for(*gvk), gvk)
+    assert problems == ['unknown field "x"']
+
+
+def test_numbers_too_long_for_python_do_no_harm():
+    digits = "1" * 5000
+    gvk = ("", "v1", "Pod")
+    body = f'{{"spec":{{"priority":{digits}}}}}'
+    with pytest.raises(StatusError, match="cannot unmarshal number"):
+        decode_strict({"spec": {"priority": float("inf")}}, schema_for(*gvk), gvk, raw=body)
+    with pytest.raises(StatusError):
+        decode_strict({"spec": {"overhead": {"cpu": digits}}}, schema_for(*gvk), gvk)
+
+
+@pytest.mark.parametrize("document", [[], "x", 1, None, True])
+def test_what_is_no_object_is_refused(document: Any):
+    gvk = ("", "v1", "Pod")
+    with pytest.raises(StatusError, match=r"Go value of type v1\.Pod"):
+        decode_strict(document, schema_for(*gvk), gvk)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from devcluster.types import duplicate_fields, name_of, schema_for, schema_of
+from devcluster.types.table import entries
+
+
+def test_a_kinds_schema_leads_to_every_field_below():
+    deployment = schema_for("apps", "v1", "Deployment")
+    assert deployment.openapi_name == "io.k8s.api.apps.v1.Deployment"
+    containers = (
+        deployment.properties["spec"].properties["template"].properties["spec"].properties["containers"]
+    )
+    assert (containers.list_type, containers.list_map_keys) == ("map", ("name",))
+    assert (containers.patch_strategies, containers.patch_merge_key) == (("merge",), "name")
+    assert containers.items is not None
+    port = containers.items.properties["livenessProbe"].properties["httpGet"].properties["port"]
+    assert port.int_or_string
+
+
+def test_defaults_that_list_keys_rely_on_are_there():
+    ports = schema_of("io.k8s.api.core.v1.Container").properties["ports"]
+    assert ports.items is not None
+    assert ports.list_map_keys == ("containerPort", "protocol")
+    assert ports.items.properties["protocol"].default == "TCP"
+
+
+def test_map_and_patch_strategies_are_told():
+    service = schema_of("io.k8s.api.core.v1.ServiceSpec")
+    assert service.properties["selector"].map_type == "atomic"
+    volumes = schema_of("io.k8s.api.core.v1.PodSpec").properties["volumes"]
+    assert volumes.patch_strategies == ("merge", "retainKeys")
+
+
+def test_a_type_that_contains_itself_is_a_cycle():
+    name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    inner = schema_of(name).properties["not"]
+    assert inner.properties["not"].properties["type"].type == "string"
+
+
+def test_raw_json_keeps_what_it_has():
+    data = schema_for("apps", "v1", "ControllerRevision").properties["data"]
+    assert data.preserve_unknown
+
+
+def test_an_unknown_kind_has_no_schema():
+    assert name_of("apps", "v1", "Foo") is None
+    with pytest.raises(KeyError):
+        schema_for("apps", "v1", "Foo")
+
+
+def test_every_published_type_can_be_read():
+    for name, entry in entries().items():
+        if "schema" in entry:
+            assert set(schema_of(name).properties) == set(entry["schema"].get("properties", {}))
+            for child in schema_of(name).properties.values():
+                assert child is not None
+
+
+def test_duplicates_are_named_once_and_in_order():
+    text = '{"a":{"b":1,"b":2,"b":3},"c":[{"d":1},{"d":1,"d":2}],"a":{}}'
+    assert duplicate_fields(text) == [
+        'duplicate field "a.b"',
+        'duplicate field "c[1].d"',
+        'duplicate field "a"',
+    ]
+    assert duplicate_fields('{"a":{"b":1}}') == []

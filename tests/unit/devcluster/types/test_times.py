@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from devcluster.types.times import InvalidTime, from_seconds, normal_micro_time, normal_time
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z"),
+        ("2020-01-01T02:00:00+02:00", "2020-01-01T00:00:00Z"),
+        ("2020-01-01T02:00:00.9Z", "2020-01-01T02:00:00Z"),
+        ("2020-01-01T0:00:00Z", "2020-01-01T00:00:00Z"),
+        ("2020-02-29T23:59:59-01:00", "2020-03-01T00:59:59Z"),
+        ("0002-01-01T00:00:00Z", "0002-01-01T00:00:00Z"),
+    ],
+)
+def test_times_are_in_utc_and_whole_seconds(text: str, shown: str):
+    assert normal_time(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", 'as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006"'),
+        ("2020-01-01", 'as "2006-01-02T15:04:05Z07:00": cannot parse "" as "T"'),
+        ("2020-1-01T00:00:00Z", 'as "2006-01-02T15:04:05Z07:00": cannot parse "1-01T00:00:00Z" as "01"'),
+        ("2020-01-01T00:00:00", 'as "2006-01-02T15:04:05Z07:00": cannot parse "" as "Z07:00"'),
+        ("2020-01-01T00:00:00Zx", ': extra text: "x"'),
+        ("2020-13-01T00:00:00Z", ": month out of range"),
+        ("2021-02-29T00:00:00Z", ": day out of range"),
+        ("2020-01-01T24:00:00Z", ": hour out of range"),
+        ("2020-01-01T00:00:00+25:00", ": time zone offset hour out of range"),
+    ],
+)
+def test_what_is_no_time_is_refused_in_gos_words(text: str, why: str):
+    with pytest.raises(InvalidTime) as caught:
+        normal_time(text)
+    assert str(caught.value) == f'parsing time "{text}"{" " if why[0] != ":" else ""}{why}'
+
+
+def test_control_characters_are_escaped_in_the_text():
+    with pytest.raises(InvalidTime, match=r'parsing time "a\\"b\\\\c\\x0a"'):
+        normal_time('a"b\\c\n')
+
+
+def test_micro_times_have_exactly_six_digits():
+    assert normal_micro_time("2020-01-01T02:00:00.123456+02:00") == "2020-01-01T00:00:00.123456Z"
+    for text in ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00.1Z"):
+        with pytest.raises(InvalidTime, match=r'as "\.000000"'):
+            normal_micro_time(text)
+
+
+def test_seconds_since_1970_become_text():
+    assert from_seconds(0) == "1970-01-01T00:00:00Z"
+    assert from_seconds(1, 60708000, micro=True) == "1970-01-01T00:00:01.060708Z"
+    with pytest.raises(InvalidTime):
+        from_seconds(2**62)
