@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tests.support import envtest
+from tests.support.devcluster_plane import DevclusterControlPlane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,4 +26,7 @@ class ControlPlaneKind:
     create: Callable[..., ControlPlane]
 
 
-KINDS = [ControlPlaneKind("envtest", envtest.why_not, envtest.EnvtestControlPlane)]
+KINDS = [
+    ControlPlaneKind("devcluster", lambda: None, DevclusterControlPlane),
+    ControlPlaneKind("envtest", envtest.why_not, envtest.EnvtestControlPlane),
+]

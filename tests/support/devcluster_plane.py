@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.certificates import Authority
+from devcluster.access.certificates import Authority
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.daemon import Daemon, wait_until
 from tests.support.envtest import VARIABLE
@@ -48,7 +48,6 @@ class DevclusterControlPlane(ControlPlane):
         self._folder = folder
         self._controllers = "controllers" in parts
         self._flags = [TRANSLATED.get(flag, flag) for flag in apiserver_flags]
-        self._authority = Authority("users of a test")
         self._ports: PortBlock | None = None
         self._daemon: Daemon | None = None
         self.kubeconfig = folder / "kubeconfig"
@@ -62,15 +61,12 @@ class DevclusterControlPlane(ControlPlane):
         """Takes about half a second."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._ports = PortBlock(1)
-        authority = self._folder / "users.pem"
-        authority.write_bytes(self._authority.pem)
         command = [
             PROGRAM,
             "up",
             f"--port={self._ports[0]}",
             f"--kubeconfig={self.kubeconfig}",
             f"--data={self._folder / 'data'}",
-            f"--client-ca-file={authority}",
             f"--pod-ready-delay={POD_READY_DELAY}",
             *([] if self._controllers else ["--no-controllers"]),
             *(flag for flag in self._flags if flag is not None),
@@ -85,7 +81,8 @@ class DevclusterControlPlane(ControlPlane):
             self._daemon.kill()
         if self._ports is not None:
             self._ports.close()
-        shutil.rmtree(self._folder / "data", ignore_errors=True)
+        for path in self._folder.glob("data*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def supports(self, feature: Feature) -> bool:
         """All but what belongs to other programs."""
@@ -98,9 +95,10 @@ class DevclusterControlPlane(ControlPlane):
         }[feature]
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """By a client certificate of an authority that the server was told of."""
-        certificate, key = self._authority.user(user, groups)
-        server = self.credentials
+        """By a client certificate of its own authority, whose keys are beside its data."""
+        server, keys = self.credentials, self._folder / "data.files"
+        authority = Authority.load(((keys / "ca.crt").read_bytes(), (keys / "ca.key").read_bytes()))
+        certificate, key = authority.issue(user, organizations=groups)
         credentials = Credentials(
             server=server.server, authority=server.authority, certificate=certificate, key=key
         )
