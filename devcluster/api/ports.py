@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
@@ -94,7 +95,7 @@ class Logs(Protocol):
         *,
         follow: bool,
         tail_lines: int | None,
-        since: str | None,
+        since: datetime.datetime | None,
         timestamps: bool,
         previous: bool,
     ) -> AsyncIterator[bytes]:

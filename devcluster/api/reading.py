@@ -17,7 +17,7 @@ from devcluster.api.paging import Continuation, expired_continuation
 from devcluster.api.selection import Selection
 from devcluster.clock import Clock
 from devcluster.errors import StatusError, bad_request, expired, not_found, timed_out
-from devcluster.storage.errors import Expired, FutureVersion
+from devcluster.storage.errors import Expired
 from devcluster.storage.records import Stored
 from devcluster.storage.store import Store
 
@@ -71,7 +71,9 @@ class Reader:
         metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
         return encode(self._table(call, [obj], metadata, representation), representation, status=status)
 
-    async def list_objects(self, call: Call, options: ListOptions, representation: Representation) -> ApiResponse:
+    async def list_objects(
+        self, call: Call, options: ListOptions, representation: Representation
+    ) -> ApiResponse:
         """The answer to a list.
 
         Raises:

@@ -12,8 +12,8 @@ from devcluster.access.attributes import Attributes, refusal
 from devcluster.api import conversion, negotiation
 from devcluster.api.bodies import decode_object
 from devcluster.api.call import Call
-from devcluster.api.deleting import Deleted, Deleter
 from devcluster.api.delete_requests import decode_delete_options
+from devcluster.api.deleting import Deleted, Deleter
 from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.api.negotiation import Representation, encode, negotiate
 from devcluster.api.options import DeleteOptions, ListOptions, WriteOptions
@@ -43,6 +43,8 @@ MINIMUM_WATCH_TIMEOUT = 1800.0
 ANYBODY = User("system:anonymous", ("system:unauthenticated",))
 # The verbs of a collection and of an object, by the method of the request.
 _NAMED = frozenset({"get", "update", "patch", "delete"})
+_PARTS = frozenset({"status", "finalize", "approval", "ephemeralcontainers", "resize"})
+"""Subresources that show the whole object, of which they change a part."""
 _COLLECTION = frozenset({"list", "watch", "create", "deletecollection"})
 
 
@@ -76,7 +78,7 @@ class ApiServer:
         self.reader = Reader(store, clock=clock)
         self.watcher = Watcher(store, self.reader, clock=clock, rng=rng, minimum_timeout=min_request_timeout)
         self.subresources = Subresources(self.writer, self.deleter, self.reader, registry)
-        self.subresources.logs = logs
+        self.subresources.pods.logs = logs
         self.subresources.tokens = tokens
         self.plain_paths = PlainPaths(registry)
         self._clock = clock
@@ -154,7 +156,9 @@ class ApiServer:
             case "get":
                 return await self.reader.get(call, representation)
             case "list":
-                return await self.reader.list_objects(call, ListOptions.of(call.request.query), representation)
+                return await self.reader.list_objects(
+                    call, ListOptions.of(call.request.query), representation
+                )
             case "watch":
                 options = ListOptions.of(call.request.query)
                 options.watch = True
@@ -170,6 +174,33 @@ class ApiServer:
             case _:
                 return await self._delete_collection(call, representation)
 
+    @property
+    def logs(self) -> Logs | None:
+        """What containers print; to be set when there are controllers."""
+        return self.subresources.pods.logs
+
+    @logs.setter
+    def logs(self, logs: Logs | None) -> None:
+        self.subresources.pods.logs = logs
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """Makes ServiceAccount tokens."""
+        return self.subresources.tokens
+
+    @tokens.setter
+    def tokens(self, tokens: Tokens | None) -> None:
+        self.subresources.tokens = tokens
+
+    @property
+    def admission(self) -> Admission | None:
+        """What looks at writes."""
+        return self.writer.admission
+
+    @admission.setter
+    def admission(self, admission: Admission | None) -> None:
+        self.writer.admission = admission
+
     @staticmethod
     def _is_served(call: Call, target: Target) -> bool:
         verb, resource = target.verb, call.resource
@@ -184,6 +215,8 @@ class ApiServer:
 
     async def _create(self, call: Call, representation: Representation) -> ApiResponse:
         options = WriteOptions.of(call.request.query, "CreateOptions")
+        if call.resource.kind == "Binding" and not call.resource.group:
+            return await self.subresources.pods.bind(call)
         obj = decode_object(call, self.registry, options.field_validation)
         if self.reviews is not None and call.resource.verbs == ("create",):
             reviewed = await self.reviews.review(call.resource.kind, obj, call.user)
@@ -272,8 +305,13 @@ class ApiServer:
         if not target.name:
             return self.plain_paths.unknown(target)
         accept = call.request.headers.get("accept", "")
-        if call.subresource != "status":
-            return await self.subresources.serve(call, target)
+        if call.subresource not in _PARTS:
+            answer = await self.subresources.serve(call, target.verb)
+            if answer is None:
+                raise _not_allowed(call.resource, target)
+            return answer
+        if call.subresource == "finalize" and target.verb != "update":
+            raise _not_allowed(call.resource, target)
         representation = negotiate(accept, custom=call.resource.custom)
         match target.verb:
             case "get":

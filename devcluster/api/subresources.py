@@ -1,35 +1,84 @@
-"""The subresources beside status: scale, binding, eviction, log, token, finalize."""
+"""The subresources beside status: which of them does what with which verb."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from devcluster.api.bodies import decode_object
 from devcluster.api.call import Call
 from devcluster.api.deleting import Deleter
 from devcluster.api.exchange import ApiResponse
-from devcluster.api.ports import Logs, Tokens
+from devcluster.api.internal_kinds import internal_resource
+from devcluster.api.negotiation import encode, negotiate
+from devcluster.api.options import WriteOptions
+from devcluster.api.pod_requests import PodRequests
+from devcluster.api.ports import Tokens
 from devcluster.api.reading import Reader
-from devcluster.api.routing import Target
+from devcluster.api.scale import ScaleRequests
 from devcluster.api.writing import Writer
-from devcluster.errors import StatusError
+from devcluster.errors import StatusError, bad_request, not_found
 from devcluster.kinds.registry import Registry
 
 __all__ = ["Subresources"]
+
+Object = dict[str, Any]
 
 
 class Subresources:
     """Answers requests to them."""
 
     def __init__(self, writer: Writer, deleter: Deleter, reader: Reader, registry: Registry) -> None:
-        self._writer = writer
-        self._deleter = deleter
-        self._reader = reader
+        self._store = writer.store
         self._registry = registry
-        self.logs: Logs | None = None
+        self._scale = ScaleRequests(writer, reader, registry)
+        self.pods = PodRequests(writer, deleter, registry)
         self.tokens: Tokens | None = None
 
-    async def serve(self, call: Call, target: Target) -> ApiResponse:
-        """The answer.
+    async def serve(self, call: Call, verb: str) -> ApiResponse | None:
+        """The answer; None when the subresource does not have the verb.
 
         Raises:
             StatusError: it is refused.
         """
-        raise StatusError(501, "", f"{target.subresource} of {call.resource.name} is not there")
+        accept = call.request.headers.get("accept", "")
+        match call.subresource, verb:
+            case "scale", "get":
+                return await self._scale.get(call, negotiate(accept, custom=call.resource.custom))
+            case "scale", "update":
+                return await self._scale.update(call, negotiate(accept, custom=call.resource.custom))
+            case "scale", "patch":
+                return await self._scale.patch(call, negotiate(accept, custom=call.resource.custom))
+            case "binding", "create":
+                return await self.pods.bind(call)
+            case "eviction", "create":
+                return await self.pods.evict(call)
+            case "log", "get":
+                return self.pods.log(call)
+            case "token", "create":
+                return self._token(call)
+            case (("exec" | "attach" | "portforward" | "proxy"), _):
+                return self._unconnected(call)
+            case _:
+                return None
+
+    def _token(self, call: Call) -> ApiResponse:
+        options = WriteOptions.of(call.request.query, "CreateOptions")
+        kind = internal_resource("authentication.k8s.io", "v1", "TokenRequest")
+        asked = decode_object(call, self._registry, options.field_validation, kind=kind)
+        stored = self._store.get(call.key)
+        if stored is None:
+            raise not_found("", call.resource.plural, call.name)
+        account = stored.decode()
+        for field in ("name", "namespace"):
+            given = asked["metadata"].get(field)
+            if given and given != account["metadata"][field]:
+                raise bad_request(f"must match the {field} of the service account")
+        if self.tokens is None:
+            raise StatusError(405, "MethodNotAllowed", "there are no tokens here")
+        representation = negotiate(call.request.headers.get("accept", ""))
+        return encode(self.tokens.issue(account, asked), representation, status=201)
+
+    def _unconnected(self, call: Call) -> ApiResponse:
+        if self._store.get(call.key) is None:
+            raise not_found(call.resource.group, call.resource.plural, call.name)
+        raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")

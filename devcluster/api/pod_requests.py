@@ -1,0 +1,284 @@
+"""What pods have beside their status: binding, eviction, logs."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from devcluster.api.bodies import decode_object
+from devcluster.api.call import Call
+from devcluster.api.deleting import Deleter
+from devcluster.api.exchange import ApiResponse
+from devcluster.api.internal_kinds import internal_resource
+from devcluster.api.options import DeleteOptions, WriteOptions
+from devcluster.api.ports import Logs
+from devcluster.api.writing import Writer
+from devcluster.errors import (
+    FieldError,
+    StatusError,
+    bad_request,
+    conflict,
+    field_forbidden,
+    field_invalid,
+    invalid,
+    not_found,
+)
+from devcluster.kinds.registry import Registry
+from devcluster.storage.records import Key, Stored
+from devcluster.storage.selectors import LabelSelector, SelectorError
+
+__all__ = ["PodRequests"]
+
+Object = dict[str, Any]
+
+_BUDGETS = ("policy", "poddisruptionbudgets")
+_STILL_PROCESSED = 10
+_VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+class PodRequests:
+    """Answers them."""
+
+    def __init__(self, writer: Writer, deleter: Deleter, registry: Registry) -> None:
+        self._writer = writer
+        self._deleter = deleter
+        self._store = writer.store
+        self._registry = registry
+        self.logs: Logs | None = None
+
+    async def bind(self, call: Call) -> ApiResponse:
+        """Assign a pod to a node, which is not to be undone."""
+        options = WriteOptions.of(call.request.query, "CreateOptions")
+        kind = internal_resource("", "v1", "Binding")
+        binding = decode_object(call, self._registry, options.field_validation, kind=kind)
+        name = call.name or binding["metadata"].get("name", "")
+        target = binding.get("target") or {}
+        if target.get("kind", "") not in {"", "Node"}:
+            shown = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
+            raise StatusError(500, "", f"target.kind: {shown}")
+        if not target.get("name"):
+            raise StatusError(500, "", "target.name: Required value")
+        stored = self._pod(call, name)
+        pod = stored.decode()
+        metadata, spec = pod["metadata"], pod["spec"]
+        if "deletionTimestamp" in metadata:
+            raise conflict(
+                "", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host"
+            )
+        if node := spec.get("nodeName"):
+            raise conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{node}"')
+        spec["nodeName"] = target["name"]
+        for field in ("labels", "annotations"):
+            if added := binding["metadata"].get(field):
+                metadata[field] = {**metadata.get(field, {}), **added}
+        _set_scheduled(pod, self._writer.clock.timestamp())
+        if not options.dry_run:
+            written = self._store.update(stored.key, pod, expected=stored.version)
+            await self._store.durable(written.version)
+        return _success()
+
+    async def evict(self, call: Call) -> ApiResponse:
+        """Delete a pod, if its disruption budget has room for that."""
+        options = WriteOptions.of(call.request.query, "CreateOptions")
+        kind = internal_resource("policy", "v1", "Eviction")
+        eviction = decode_object(call, self._registry, options.field_validation, kind=kind)
+        if eviction["metadata"].get("name", "") != call.name:
+            raise bad_request("name in URL does not match name in Eviction object")
+        deletion = DeleteOptions.of(eviction.get("deleteOptions") or {})
+        deletion.dry_run = deletion.dry_run or options.dry_run
+        stored = self._pod(call, call.name)
+        pod = stored.decode()
+        phase = pod.get("status", {}).get("phase", "")
+        if phase not in {"Succeeded", "Failed", "Pending"} and "deletionTimestamp" not in pod["metadata"]:
+            self._check_budget(stored, pod, dry_run=deletion.dry_run)
+        deletion.uid = deletion.uid or stored.uid
+        plain = Call(
+            request=call.request,
+            resource=call.resource,
+            user=call.user,
+            namespace=call.namespace,
+            name=call.name,
+            warnings=call.warnings,
+        )
+        deleted = await self._deleter.delete(plain, deletion)
+        await self._store.durable(deleted.version)
+        return _success()
+
+    def log(self, call: Call) -> ApiResponse:
+        """What a container has printed, and will."""
+        query = call.request.query
+        wanted = {name: _number(query, name) for name in ("tailLines", "sinceSeconds", "limitBytes")}
+        since = _time(call.request.option("sinceTime"))
+        errors = _log_errors(wanted, both="sinceTime" in query and wanted["sinceSeconds"] is not None)
+        if errors:
+            raise invalid("", "PodLogOptions", call.name, errors)
+        pod = self._pod(call, call.name).decode()
+        container = _container(pod, call.request.option("container"))
+        if wanted["sinceSeconds"] is not None:
+            since = self._writer.clock.now() - datetime.timedelta(seconds=wanted["sinceSeconds"])
+        if not pod["spec"].get("nodeName") or self.logs is None:
+            return ApiResponse(content_type="text/plain")
+        lines = self.logs.stream(
+            pod,
+            container,
+            follow=_flag(query, "follow"),
+            tail_lines=wanted["tailLines"],
+            since=since,
+            timestamps=_flag(query, "timestamps"),
+            previous=_flag(query, "previous"),
+        )
+        limit = wanted["limitBytes"]
+        return ApiResponse(
+            content_type="text/plain", stream=lines if limit is None else _limited(lines, limit)
+        )
+
+    def _pod(self, call: Call, name: str) -> Stored:
+        stored = self._store.get(Key("", "pods", call.namespace, name))
+        if stored is None:
+            raise not_found("", "pods", name)
+        return stored
+
+    def _check_budget(self, stored: Stored, pod: Object, *, dry_run: bool) -> None:
+        """Use up one of the disruptions that the pod's budget allows.
+
+        Raises:
+            StatusError: 429, there is none left.
+        """
+        budgets = [
+            each for each in self._store.select(*_BUDGETS, stored.key.namespace) if _covers(each, stored)
+        ]
+        if not budgets:
+            return
+        if len(budgets) > 1:
+            text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            raise StatusError(500, "InternalError", text)
+        budget = budgets[0].decode()
+        spec, status = budget["spec"], budget.setdefault("status", {})
+        name, healthy = budget["metadata"]["name"], status.get("currentHealthy", 0)
+        if not _ready(pod):
+            always = spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+            desired = status.get("desiredHealthy", 0)
+            if always or (desired > 0 and healthy >= desired):
+                return
+        if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+            raise _refused(
+                f"The disruption budget {name} is still being processed by the server.", _STILL_PROCESSED
+            )
+        allowed = status.get("disruptionsAllowed", 0)
+        if allowed <= 0:
+            raise _refused(
+                f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods and has "
+                f"{healthy} currently"
+            )
+        if dry_run:
+            return
+        status["disruptionsAllowed"] = allowed - 1
+        status.setdefault("disruptedPods", {})[stored.key.name] = self._writer.clock.timestamp()
+        self._store.update(budgets[0].key, budget, expected=budgets[0].version)
+
+
+def _success() -> ApiResponse:
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return ApiResponse.json(status, status=201)
+
+
+def _refused(cause: str, retry_after: int | None = None) -> StatusError:
+    details = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
+    return StatusError(429, "TooManyRequests", _VIOLATES, details=details, retry_after=retry_after)
+
+
+def _covers(budget: Stored, pod: Stored) -> bool:
+    try:
+        return LabelSelector.of(budget.decode().get("spec", {}).get("selector")).matches(pod.labels)
+    except SelectorError:
+        return False
+
+
+def _ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _set_scheduled(pod: Object, now: str) -> None:
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    conditions[:] = [each for each in conditions if each.get("type") != "PodScheduled"]
+    scheduled: Object = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+    }
+    if generation := pod["metadata"].get("generation"):
+        scheduled["observedGeneration"] = generation
+    conditions.append(scheduled)
+
+
+def _container(pod: Object, wanted: str) -> str:
+    """The container whose log is meant."""
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    containers = [each["name"] for each in spec.get("containers") or ()]
+    initial = [each["name"] for each in spec.get("initContainers") or ()]
+    ephemeral = [each["name"] for each in spec.get("ephemeralContainers") or ()]
+    if wanted:
+        if wanted not in (*containers, *initial, *ephemeral):
+            raise bad_request(f"container {wanted} is not valid for pod {name}")
+        return wanted
+    if len(containers) == 1:
+        return str(containers[0])
+    text = f"a container name must be specified for pod {name}, choose one of: [{' '.join(containers)}]"
+    if initial:
+        text += f" or one of the init containers: [{' '.join(initial)}]"
+    if ephemeral:
+        text += f" or one of the ephemeral containers: [{' '.join(ephemeral)}]"
+    raise bad_request(text)
+
+
+def _log_errors(wanted: dict[str, int | None], *, both: bool) -> list[FieldError]:
+    errors = []
+    tail, limit, since = wanted["tailLines"], wanted["limitBytes"], wanted["sinceSeconds"]
+    if tail is not None and tail < 0:
+        errors.append(field_invalid("tailLines", tail, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        errors.append(field_invalid("limitBytes", limit, "must be greater than 0"))
+    if both:
+        errors.append(field_forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    elif since is not None and since < 1:
+        errors.append(field_invalid("sinceSeconds", since, "must be greater than 0"))
+    return errors
+
+
+def _number(query: Any, name: str) -> int | None:
+    values = query.get(name)
+    if not values:
+        return None
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", values[0], re.ASCII) is None:
+        raise bad_request(f'strconv.ParseInt: parsing "{values[0]}": invalid syntax')
+    return int(values[0])
+
+
+def _time(text: str) -> datetime.datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise bad_request(
+            f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
+        ) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+
+
+def _flag(query: Any, name: str) -> bool:
+    values = query.get(name)
+    return bool(values) and values[0].lower() not in {"false", "0"}
+
+
+async def _limited(lines: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+    left = limit
+    async for chunk in lines:
+        yield chunk[:left]
+        left -= len(chunk)
+        if left <= 0:
+            return

@@ -1,0 +1,247 @@
+"""The scale subresource: the replicas of an object, whatever its kind, under one name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from devcluster.api.bodies import decode_object
+from devcluster.api.call import Call
+from devcluster.api.exchange import ApiResponse
+from devcluster.api.negotiation import Representation
+from devcluster.api.options import WriteOptions
+from devcluster.api.patching import change_of, is_apply
+from devcluster.api.reading import Reader
+from devcluster.api.writing import Change, Writer, check_name
+from devcluster.errors import StatusError, field_invalid, invalid, not_found
+from devcluster.kinds.ages import age
+from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Column, Resource
+from devcluster.kinds.strategy import Strategy
+
+__all__ = ["ScaleRequests"]
+
+Object = dict[str, Any]
+
+_SPEC, _STATUS = (".spec.replicas", ".status.replicas")
+_SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+class _ScaleStrategy(Strategy):
+    """How a Scale is shown."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def row(self, obj: Object) -> list[Any]:
+        """Its name, the replicas wanted and there, its age."""
+        metadata = obj["metadata"]
+        return [
+            metadata.get("name", ""),
+            obj["spec"].get("replicas", 0),
+            obj["status"].get("replicas", 0),
+            age(metadata.get("creationTimestamp"), self._writer.clock.now()),
+        ]
+
+
+class ScaleRequests:
+    """Answers requests to the scale of an object."""
+
+    def __init__(self, writer: Writer, reader: Reader, registry: Registry) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._registry = registry
+        self._resource: Resource | None = None
+
+    async def get(self, call: Call, representation: Representation) -> ApiResponse:
+        """Show it."""
+        stored = self._writer.store.get(call.key)
+        if stored is None:
+            raise not_found(call.resource.group, call.resource.plural, call.name)
+        return self._shown(call, _scale_of(call.resource, stored.decode()), representation)
+
+    async def update(self, call: Call, representation: Representation) -> ApiResponse:
+        """Replace it."""
+        options = WriteOptions.of(call.request.query, "UpdateOptions")
+        part = self._part(call)
+        scale = decode_object(part, self._registry, options.field_validation)
+        check_name(call, scale)
+
+        async def change(_: Object | None) -> Object:
+            return scale
+
+        return await self._write(call, change, options, representation, managed=False)
+
+    async def patch(self, call: Call, representation: Representation) -> ApiResponse:
+        """Patch it; an apply manages the replicas of the object."""
+        applies = is_apply(self._part(call))
+        options = WriteOptions.of(call.request.query, "PatchOptions", apply=applies)
+        change = change_of(self._part(call), options, self._writer.clock)
+        return await self._write(call, change, options, representation, managed=applies)
+
+    async def _write(
+        self,
+        call: Call,
+        change: Change,
+        options: WriteOptions,
+        representation: Representation,
+        *,
+        managed: bool,
+    ) -> ApiResponse:
+        resource = call.resource
+
+        async def change_parent(live: Object | None) -> Object:
+            assert live is not None
+            before = _scale_of(resource, live)
+            if managed:
+                _show_managers(before, live, resource)
+            scale = await change(before)
+            check_name(call, scale)
+            replicas = scale.get("spec", {}).get("replicas", 0)
+            if replicas < 0:
+                wrong = field_invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+                raise invalid("autoscaling", "Scale", call.name, [wrong])
+            metadata, given = live["metadata"], scale["metadata"]
+            metadata["resourceVersion"] = given.get("resourceVersion") or metadata["resourceVersion"]
+            metadata["uid"] = given.get("uid") or metadata["uid"]
+            if managed:
+                _take_managers(live, scale, resource)
+            _put(live, _paths(resource)[0], replicas)
+            return live
+
+        written = await self._writer.update(call, change_parent, options, managed=managed)
+        await self._writer.store.durable(written.version)
+        return self._shown(call, _scale_of(resource, written.obj), representation)
+
+    def _shown(self, call: Call, scale: Object, representation: Representation) -> ApiResponse:
+        return self._reader.one(self._part(call), orjson.dumps(scale), representation)
+
+    def _part(self, call: Call) -> Call:
+        """The same request, about the Scale itself."""
+        return Call(
+            request=call.request,
+            resource=self._scale_resource(),
+            user=call.user,
+            namespace=call.namespace,
+            name=call.name,
+            warnings=call.warnings,
+        )
+
+    def _scale_resource(self) -> Resource:
+        if self._resource is None:
+            from devcluster.types import schema_for  # noqa: PLC0415 -- loads the table of types
+
+            self._resource = Resource(
+                group="autoscaling",
+                version="v1",
+                kind="Scale",
+                plural="scales",
+                singular="scale",
+                list_kind="ScaleList",
+                schema=schema_for("autoscaling", "v1", "Scale"),
+                strategy=_ScaleStrategy(self._writer),
+                columns=(
+                    Column("Name"),
+                    Column("Desired", "integer"),
+                    Column("Available", "integer"),
+                    Column("Age"),
+                ),
+                storage_version="v1",
+            )
+        return self._resource
+
+
+def _paths(resource: Resource) -> tuple[str, str, str]:
+    """Where the object keeps the replicas wanted, those there, and the selector in text (`` for none)."""
+    if resource.scale is None:
+        return (_SPEC, _STATUS, "")
+    return (resource.scale.spec, resource.scale.status, resource.scale.selector)
+
+
+def _scale_of(resource: Resource, obj: Object) -> Object:
+    spec_path, status_path, selector_path = _paths(resource)
+    metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
+    wanted, there = _get(obj, spec_path), _get(obj, status_path) or 0
+    if wanted is None and resource.custom:
+        text = f"the spec replicas field {_quoted(spec_path)} does not exist"
+        raise StatusError(
+            500, "InternalError", f"Internal error occurred: {text}", details={"causes": [{"message": text}]}
+        )
+    status: Object = {"replicas": there}
+    selector = _get(obj, selector_path) if selector_path else None
+    if resource.scale is None:
+        selector = _selector_text(
+            obj.get("spec", {}).get("selector"), plain=resource.name == "replicationcontrollers"
+        )
+    if selector:
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": metadata,
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": status,
+    }
+
+
+def _quoted(value: str) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _selector_text(selector: Object | None, *, plain: bool) -> str:
+    """A label selector as it stands in queries."""
+    if not selector:
+        return ""
+    equal = selector if plain else selector.get("matchLabels") or {}
+    parts = [(key, f"{key}={value}") for key, value in equal.items()]
+    for each in [] if plain else selector.get("matchExpressions") or ():
+        key, values = each["key"], ",".join(sorted(each.get("values") or ()))
+        shown = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        parts.append((key, shown.get(each["operator"], key)))
+    return ",".join(text for _, text in sorted(parts))
+
+
+def _get(obj: Object, path: str) -> Any:
+    value: Any = obj
+    for step in path.lstrip(".").split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(step)
+    return value
+
+
+def _put(obj: Object, path: str, value: Any) -> None:
+    *steps, last = path.lstrip(".").split(".")
+    for step in steps:
+        obj = obj.setdefault(step, {})
+    obj[last] = value
+
+
+def _manager_paths(resource: Resource) -> dict[str, tuple[str, ...]]:
+    return {resource.api_version: tuple(_paths(resource)[0].lstrip(".").split("."))}
+
+
+def _show_managers(scale: Object, live: Object, resource: Resource) -> None:
+    from devcluster.patch import scale_entries  # noqa: PLC0415
+
+    entries = scale_entries(live["metadata"].get("managedFields"), _manager_paths(resource))
+    if entries:
+        scale["metadata"]["managedFields"] = entries
+
+
+def _take_managers(live: Object, scale: Object, resource: Resource) -> None:
+    from devcluster.patch import parent_entries  # noqa: PLC0415
+
+    live["metadata"]["managedFields"] = parent_entries(
+        live["metadata"].get("managedFields"),
+        scale["metadata"].get("managedFields"),
+        _manager_paths(resource),
+        api_version=resource.api_version,
+        custom=resource.custom,
+    )
