@@ -52,10 +52,17 @@ def webhook_conversion(conversion: Mapping[str, Any], call: CallWebhook) -> Conv
         if len(converted) != len(due):
             text = f"conversion webhook for {about} returned {len(converted)} objects, expected {len(due)}"
             raise _failed(text)
-        checked = iter([
-            _check(before, after, wanted, f"conversion webhook for {about} returned invalid converted object at index {index}")
-            for index, (before, after) in enumerate(zip(due, converted, strict=True))
-        ])
+        checked = iter(
+            [
+                _check(
+                    before,
+                    after,
+                    wanted,
+                    f"conversion webhook for {about} returned invalid converted object at index {index}",
+                )
+                for index, (before, after) in enumerate(zip(due, converted, strict=True))
+            ]
+        )
         return [each if each.get("apiVersion") == wanted else next(checked) for each in objects]
 
     return convert
@@ -77,7 +84,8 @@ def _read(answer: Object, identity: str, api_version: str) -> list[Object]:
     result = response.get("result") or {}
     if result.get("status") != "Success":
         raise _Refused(
-            result.get("message") or f"response.result.status was '{result.get('status') or ''}', not 'Success'"
+            result.get("message")
+            or f"response.result.status was '{result.get('status') or ''}', not 'Success'"
         )
     return list(response.get("convertedObjects") or ())
 
@@ -93,7 +101,9 @@ def _check(before: Object, after: Any, wanted: str, about: str) -> Object:
         raise _failed(f"{about}: {text}")
     metadata, old = after.get("metadata"), before.get("metadata") or {}
     if not isinstance(metadata, dict):
-        raise _failed(f"{about.replace('converted object', 'metadata in object')}: missing metadata in converted object")
+        raise _failed(
+            f"{about.replace('converted object', 'metadata in object')}: missing metadata in converted object"
+        )
     for key, shown in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
         if (metadata.get(key) or "") != (old.get(key) or ""):
             text = f"must have the same {shown}: {old.get(key) or ''} != {metadata.get(key) or ''}"

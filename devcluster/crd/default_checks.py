@@ -50,6 +50,6 @@ def _check(schema: Schema, path: str) -> Iterator[FieldError]:
     except (CompileError, MessageError, WrongResult):
         return  # reported where the rule is
     if rules is not None:
-        for each in rules.validate(schema.default):
+        for each in rules.validate(schema.default).errors:
             field = path if each.field == "<nil>" else f"{path}.{each.field}"
             yield FieldError(each.reason, field, each.text)

@@ -69,7 +69,7 @@ def check_spec(new: Object, old: Object | None) -> Iterator[FieldError]:
     yield from _approval(new, old)
     if spec.get("preserveUnknownFields") and not (old and old["spec"].get("preserveUnknownFields")):
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-        yield field_invalid("spec.preserveUnknownFields", True, text)  # noqa: FBT003 -- the value found
+        yield field_invalid("spec.preserveUnknownFields", True, text)
 
 
 def check_stored_versions(obj: Object) -> Iterator[FieldError]:
@@ -309,15 +309,19 @@ def _client_config(config: Object | None, path: str) -> Iterator[FieldError]:
 
 
 def _immutable(spec: Object, before: Object, *, established: bool) -> Iterator[FieldError]:
-    keys = [("group",), ("names", "plural")]
+    keys: list[tuple[str, ...]] = [("group",), ("names", "plural")]
     if established:
         keys = [("scope",), ("names", "kind"), *keys]
     for path in keys:
-        value, old = spec, before
-        for step in path:
-            value, old = (value or {}).get(step), (old or {}).get(step)
-        if value != old:
+        value = _at(spec, path)
+        if value != _at(before, path):
             yield field_invalid(f"spec.{'.'.join(path)}", value, "field is immutable")
+
+
+def _at(value: Any, path: Sequence[str]) -> Any:
+    for step in path:
+        value = (value or {}).get(step)
+    return value
 
 
 def _approval(new: Object, old: Object | None) -> Iterator[FieldError]:

@@ -106,7 +106,11 @@ class Establisher:
 
     def _serve(self, name: str, obj: Object) -> None:
         spec = obj["spec"]
-        made_of = (spec, (obj.get("status") or {}).get("acceptedNames"), "deletionTimestamp" in obj["metadata"])
+        made_of = (
+            spec,
+            (obj.get("status") or {}).get("acceptedNames"),
+            "deletionTimestamp" in obj["metadata"],
+        )
         served = self._served.get(name)
         if served is not None and served[1] == made_of:
             return
@@ -137,7 +141,9 @@ class Establisher:
         if _is_accepted(obj) and not is_established(obj):
             before = copy.deepcopy(obj)
             message = "the initial names have been accepted"
-            set_condition(obj, "Established", "True", "InitialNamesAccepted", message, self._clock.timestamp())
+            set_condition(
+                obj, "Established", "True", "InitialNamesAccepted", message, self._clock.timestamp()
+            )
             self._write(name, obj, before)
 
     def _reconsider(self, others: list[Object], obj: Object) -> None:

@@ -99,7 +99,9 @@ def _step(matched: re.Match[str]) -> Step:
         return lambda value: value[slice(*bounds)] if isinstance(value, list) else ()
     if kind == "index":
         index = int(text)
-        return lambda value: [value[index]] if isinstance(value, list) and -len(value) <= index < len(value) else ()
+        return lambda value: (
+            [value[index]] if isinstance(value, list) and -len(value) <= index < len(value) else ()
+        )
     if kind in {"every", "star"}:
         return _children
     name = text[1:-1] if kind == "quoted" else text
@@ -149,7 +151,7 @@ def _holds(value: Any, operator: str, wanted: Any) -> bool:
     if isinstance(value, str) != isinstance(wanted, str) or not isinstance(value, str | int | float):
         return False
     order = (value > wanted) - (value < wanted)
-    return {"<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}[operator]
+    return bool({"<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}[operator])
 
 
 def _is_number(value: Any) -> bool:
@@ -165,4 +167,6 @@ def _printed(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return show_float(value)
-    return str(value) if isinstance(value, int) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return (
+        str(value) if isinstance(value, int) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    )

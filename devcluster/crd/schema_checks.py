@@ -25,11 +25,30 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _META = frozenset({"metadata", "kind", "apiVersion"})
-_AT_STATUS_ROOT = (
-    "description type format title maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern "
-    "maxItems minItems uniqueItems multipleOf required items properties externalDocs example "
-    "x-kubernetes-preserve-unknown-fields x-kubernetes-validations"
-).split()
+_AT_STATUS_ROOT = [
+    "description",
+    "type",
+    "format",
+    "title",
+    "maximum",
+    "exclusiveMaximum",
+    "minimum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "pattern",
+    "maxItems",
+    "minItems",
+    "uniqueItems",
+    "multipleOf",
+    "required",
+    "items",
+    "properties",
+    "externalDocs",
+    "example",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
+]
 _AT_STATUS_ROOT_SHOWN = (
     "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
     "MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields "
@@ -97,8 +116,8 @@ def _node(source: Source, path: str, place: _Place, *, root: bool = False) -> It
     for name, each in (source.get("properties") or {}).items():
         below = place
         if (root or embedded) and name in _META:
-            why = f"in top-level {name}" if root else place.no_defaults
-            below = dataclasses.replace(place, inside_meta=True, no_defaults=why)
+            reason = f"in top-level {name}" if root else place.no_defaults
+            below = dataclasses.replace(place, inside_meta=True, no_defaults=reason)
         yield from _node(each, f"{path}.properties[{name}]", below)
     if isinstance(source.get("not"), Mapping):
         yield from _node(source["not"], f"{path}.not", place)
@@ -133,7 +152,7 @@ def _keywords(source: Source, path: str, place: _Place) -> Iterator[FieldError]:
         yield field_forbidden(f"{path}.uniqueItems", text)
     if source.get("x-kubernetes-preserve-unknown-fields") is False:
         field = f"{path}.x-kubernetes-preserve-unknown-fields"
-        yield field_invalid(field, False, "must be true or undefined")  # noqa: FBT003 -- the value found
+        yield field_invalid(field, False, "must be true or undefined")
 
 
 def _list_and_map(source: Source, path: str) -> Iterator[FieldError]:
@@ -152,7 +171,10 @@ def _list_and_map(source: Source, path: str) -> Iterator[FieldError]:
         if list_type not in {"atomic", "set", "map"}:
             yield field_unsupported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "set", "map"))
     if source.get("x-kubernetes-list-map-keys") and list_type != "map":
-        field, text = f"{path}.x-kubernetes-list-type", "must be map if x-kubernetes-list-map-keys is non-empty"
+        field, text = (
+            f"{path}.x-kubernetes-list-type",
+            "must be map if x-kubernetes-list-map-keys is non-empty",
+        )
         yield field_required(field, text) if list_type is None else field_invalid(field, list_type, text)
     if list_type == "map":
         yield from _map_list(source, items, path)
@@ -293,5 +315,3 @@ def _rules_below(source: Source, path: str, place: _Place) -> Iterator[FieldErro
 
 def _refused(rule: Source, text: str) -> str:
     return f"Invalid value: {show(rule_object(rule))}: {text}"
-
-

@@ -75,7 +75,11 @@ class CustomStrategy(Strategy):
 
     def spec_of(self, obj: Object) -> Object:
         """All but the metadata, and the status where it is written apart."""
-        return {name: value for name, value in obj.items() if name != "metadata" and name not in self.status_fields}
+        return {
+            name: value
+            for name, value in obj.items()
+            if name != "metadata" and name not in self.status_fields
+        }
 
     def prepare_create(self, new: Object, context: Context) -> None:
         """Drop the status if it is written apart; refuse while the definition is being removed."""
@@ -88,7 +92,7 @@ class CustomStrategy(Strategy):
         """Take nothing but the status: of the metadata, only managedFields and the version are the writer's."""
         status, metadata = new.get("status"), new["metadata"]
         kept = {name: metadata[name] for name in ("managedFields", "resourceVersion") if name in metadata}
-        head = {name: new[name] for name in ("kind", "apiVersion") if name in new}
+        head: Object = {name: new[name] for name in ("kind", "apiVersion") if name in new}
         new.clear()
         new.update(head)
         inherited = {name: value for name, value in old["metadata"].items() if name != "managedFields"}
@@ -132,17 +136,20 @@ class CustomStrategy(Strategy):
         return self._with_rules(errors, new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Finalizers that are not named after who removes them."""
+        """Finalizers that are not named after who removes them; rules broken before that are not held against it."""
         before = set((old or {}).get("metadata", {}).get("finalizers") or ())
         added = sorted(set(new["metadata"].get("finalizers") or ()) - before)
-        return [warning for name in added for warning in _finalizer_warnings(name)]
+        found = [warning for name in added for warning in _finalizer_warnings(name)]
+        if old is not None and self._rules is not None:
+            found += map(str, self._rules.validate(new, old).forgiven)
+        return found
 
     def _with_rules(self, errors: list[FieldError], new: Object, old: Object | None) -> list[FieldError]:
         if self._rules is None:
             return errors
         if any(each.reason in _BLOCKING for each in errors):
             return [*errors, _UNCHECKED]
-        return [*errors, *self._rules.validate(new, old)]
+        return [*errors, *self._rules.validate(new, old).errors]
 
     def _check_lists(self, new: Object, old: Object) -> list[FieldError]:
         if self._uniqueness is None:
@@ -196,5 +203,3 @@ def _finalizer_warnings(name: str) -> list[str]:
             "finalizer writers"
         )
     return found
-
-

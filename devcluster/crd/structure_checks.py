@@ -107,7 +107,7 @@ def _extensions(source: Source, path: str) -> Iterator[FieldError]:
         return
     for name in ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"):
         if source.get(name):
-            yield field_invalid(f"{path}.{name}", True, "must be false if x-kubernetes-int-or-string is true")  # noqa: FBT003 -- the value found
+            yield field_invalid(f"{path}.{name}", True, "must be false if x-kubernetes-int-or-string is true")
 
 
 def _is_int_or_string(source: Source) -> bool:
@@ -129,7 +129,9 @@ def _values(source: Source, path: str, *, skip_any: bool = False) -> Iterator[Fi
         try:
             compile_pattern(pattern)
         except ValueError as error:
-            yield field_invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}")
+            yield field_invalid(
+                f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}"
+            )
 
 
 def _nested(source: Source, path: str, *, skip_any: bool = False) -> Iterator[FieldError]:

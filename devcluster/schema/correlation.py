@@ -23,7 +23,9 @@ def same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if type(one) is dict:
-        return len(one) == len(other) and all(name in other and same(each, other[name]) for name, each in one.items())
+        return len(one) == len(other) and all(
+            name in other and same(each, other[name]) for name, each in one.items()
+        )
     if type(one) is list:
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
@@ -35,7 +37,9 @@ def find_item(items: Any, item: Any, keys: Sequence[str]) -> Any:
         return MISSING
     wanted = [item.get(key, MISSING) for key in keys]
     for each in items:
-        if type(each) is dict and all(same(each.get(key, MISSING), value) for key, value in zip(keys, wanted, strict=True)):
+        if type(each) is dict and all(
+            same(each.get(key, MISSING), value) for key, value in zip(keys, wanted, strict=True)
+        ):
             return each
     return MISSING
 

@@ -62,7 +62,7 @@ def compile_defaults(schema: Schema) -> Fill | None:
         for name, each in schema.properties.items()
         if each.default is not UNSET
     ]
-    below = [(name, fill) for name, each in schema.properties.items() if (fill := compile_defaults(each))]
+    below = [(name, inner) for name, each in schema.properties.items() if (inner := compile_defaults(each))]
     values = _compile_values(schema.additional, frozenset(schema.properties))
     items = _compile_items(schema.items)
     if not (own or below or values or items):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import email.utils
 import ipaddress
 import re
 from collections.abc import Callable
@@ -19,6 +18,7 @@ _DURATION = re.compile(r"[-+]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _LONG_DURATION = re.compile(r"(\d+)\s*([A-Za-zµ]+)")
 _HOST_LABEL = re.compile(r"[^\W_](?:(?:[^\W_]|-)*[^\W_])?")
+_EMAIL = re.compile(r"""(?:[^<>@]*<)?(?:[^\s<>()\[\]:;@\\,"]+|"[^"]+")@[^\s<>@]+>?""")
 _SHORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONG_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NANOSECONDS = {
@@ -43,6 +43,7 @@ _LONG_UNITS = (
 )
 _HOST_MAXIMUM = 255
 _LABEL_MAXIMUM = 63
+_TOP_LEVEL_MINIMUM = 2
 _NAME_MAXIMUM = 253
 
 Check = Callable[[str], bool]
@@ -114,15 +115,16 @@ def _is_duration(text: str) -> bool:
     if not found:
         return False
     return all(
-        any(unit in names or any(len(name) > 2 and unit.startswith(name) for name in names) for names in _LONG_UNITS)  # noqa: PLR2004
+        any(
+            unit in names or any(len(name) > 2 and unit.startswith(name) for name in names)
+            for names in _LONG_UNITS
+        )  # noqa: PLR2004
         for _, unit in found
     )
 
 
 def _is_email(text: str) -> bool:
-    _, address = email.utils.parseaddr(text)
-    local, at, domain = address.rpartition("@")
-    return bool(at and local and domain) and " " not in domain and "@" not in local.strip('"')
+    return _EMAIL.fullmatch(text.strip()) is not None
 
 
 def _is_hostname(text: str) -> bool:
@@ -131,10 +133,12 @@ def _is_hostname(text: str) -> bool:
     labels = text.split(".")
     if any(len(label) > _LABEL_MAXIMUM or not _HOST_LABEL.fullmatch(label) for label in labels):
         return False
-    return len(labels) == 1 or labels[-1].isalpha()
+    return len(labels) == 1 or (labels[-1].isalpha() and len(labels[-1]) >= _TOP_LEVEL_MINIMUM)
 
 
 def _is_uri(text: str) -> bool:
+    if " " in text:
+        return False
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -147,7 +151,7 @@ def _is_address(version: int) -> Check:
         if version == 4:  # noqa: PLR2004
             text = ".".join(part.lstrip("0") or "0" for part in text.split("."))
         try:
-            return ipaddress.ip_address(text).version == version
+            return "%" not in text and ipaddress.ip_address(text).version == version
         except ValueError:
             return False
 
@@ -221,7 +225,10 @@ _CHECKS: dict[str, Check] = {
     "isbn13": _is_isbn13,
     "k8slongname": _long_name,
     "k8sshortname": _short_name,
-    "mac": _pattern(r"([0-9a-f]{2}([:-])(([0-9a-f]{2}\2){4}|([0-9a-f]{2}\2){6})[0-9a-f]{2}|([0-9a-f]{4}\.){2,3}[0-9a-f]{4})", _CASELESS),  # noqa: E501
+    "mac": _pattern(
+        r"([0-9a-f]{2}([:-])(([0-9a-f]{2}\2){4}|([0-9a-f]{2}\2){6})[0-9a-f]{2}|([0-9a-f]{4}\.){2,3}[0-9a-f]{4})",
+        _CASELESS,
+    ),  # noqa: E501
     "password": lambda _: True,
     "rgbcolor": _pattern(rf"rgb\(\s*{_BYTE}\s*,\s*{_BYTE}\s*,\s*{_BYTE}\s*\)"),
     "ssn": _pattern(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),

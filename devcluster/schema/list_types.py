@@ -17,7 +17,7 @@ Check = Callable[[Any, str, list[FieldError]], None]
 
 def compile_uniqueness(schema: Schema) -> Check | None:
     """A function that adds what is there twice to a list, given a value and its path; None when all may repeat."""
-    named = {name: check for name, each in schema.properties.items() if (check := compile_uniqueness(each))}
+    named = {name: inner for name, each in schema.properties.items() if (inner := compile_uniqueness(each))}
     values = compile_uniqueness(schema.additional) if schema.additional is not None else None
     items = compile_uniqueness(schema.items) if schema.items is not None else None
     own = schema.list_type if schema.list_type in {"set", "map"} else ""
@@ -28,9 +28,9 @@ def compile_uniqueness(schema: Schema) -> Check | None:
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
         if type(value) is dict:
             for name, each in value.items():
-                inner = named.get(name)
-                if inner is not None:
-                    inner(each, f"{path}.{name}" if path else name, errors)
+                member = named.get(name)
+                if member is not None:
+                    member(each, f"{path}.{name}" if path else name, errors)
                 elif values is not None and name not in schema.properties:
                     values(each, f"{path}[{name}]", errors)
         elif type(value) is list:
@@ -52,7 +52,9 @@ def _check_map(value: list[Any], keys: tuple[str, ...], path: str, errors: list[
             errors.append(field_invalid(f"{path}[{index}]", each, text))
             return
     if len(value) > 1:
-        named = [{key: each[key] for key in keys if key in each} if each is not None else {} for each in value]
+        named = [
+            {key: each[key] for key in keys if key in each} if each is not None else {} for each in value
+        ]
         _find_repeated(named, named, path, errors)
 
 

@@ -22,7 +22,7 @@ from devcluster.schema.field_path import FieldPathError, resolve_field_path
 from devcluster.schema.node import Schema
 from devcluster.schema.structural import parse
 
-__all__ = ["Rules", "compile_rule", "compile_rules"]
+__all__ = ["Findings", "MessageError", "Rules", "WrongResult", "compile_rule", "compile_rules"]
 
 _UNSET_FIELD = "<nil>"
 _MESSAGE_LIMIT = 5 * 1024
@@ -104,6 +104,14 @@ class MessageError(Exception):
     """A messageExpression that is wrong."""
 
 
+@dataclasses.dataclass(slots=True)
+class Findings:
+    """What rules found; `forgiven` is what was wrong before already, and has not been touched."""
+
+    errors: list[FieldError] = dataclasses.field(default_factory=list)
+    forgiven: list[FieldError] = dataclasses.field(default_factory=list)
+
+
 class Rules:
     """The rules of a node and of what is below it."""
 
@@ -125,45 +133,49 @@ class Rules:
         self._root = root
         self._convert: Convert | None = compile_conversion(schema) if rules else None
 
-    def validate(self, value: Any, old: Any = None) -> list[FieldError]:
+    def validate(self, value: Any, old: Any = None) -> Findings:
         """What the rules find wrong with a whole object; `old` is what it was."""
-        errors: list[FieldError] = []
-        self._validate(value, old, "", errors, old is not None and same(value, old))
-        return errors
+        findings = Findings()
+        self._validate(value, old, "", findings, old is not None and same(value, old))
+        return findings
 
-    def _validate(self, value: Any, old: Any, path: str, errors: list[FieldError], forgive: bool) -> None:  # noqa: FBT001 -- inherited on the way down
+    def _validate(self, value: Any, old: Any, path: str, findings: Findings, forgive: bool) -> None:
         if value is None:
             return
         if self.rules:
-            self._apply(value, old, path, errors, forgive)
+            self._apply(value, old, path, findings, forgive)
         for each in self.all_of:
-            each._validate(value, old, path, errors, forgive)
+            each._validate(value, old, path, findings, forgive)
         if type(value) is list:
             if self.items is not None:
                 keys = self.schema.list_map_keys if self.schema.list_type == "map" else None
                 for index, item in enumerate(value):
                     before = MISSING if keys is None else find_item(old, item, keys)
-                    self._descend(self.items, item, before, f"{path}[{index}]", errors, forgive)
+                    self._descend(self.items, item, before, f"{path}[{index}]", findings, forgive)
         elif type(value) is dict:
-            self._members(value, old, path, errors, forgive)
+            self._members(value, old, path, findings, forgive)
 
-    def _members(self, value: Any, old: Any, path: str, errors: list[FieldError], forgive: bool) -> None:  # noqa: FBT001
+    def _members(self, value: Any, old: Any, path: str, findings: Findings, forgive: bool) -> None:
         known = old if type(old) is dict else {}
         if self.additional is not None:
             for name, each in value.items():
-                self._descend(self.additional, each, known.get(name, MISSING), f"{path}[{name}]", errors, forgive)
+                self._descend(
+                    self.additional, each, known.get(name, MISSING), f"{path}[{name}]", findings, forgive
+                )
         for name, rules in self.properties.items():
             if name in value:
                 below = f"{path}.{name}" if path else name
-                self._descend(rules, value[name], known.get(name, MISSING), below, errors, forgive)
+                self._descend(rules, value[name], known.get(name, MISSING), below, findings, forgive)
 
-    def _descend(self, rules: Rules, value: Any, old: Any, path: str, errors: list[FieldError], forgive: bool) -> None:  # noqa: FBT001
+    def _descend(
+        self, rules: Rules, value: Any, old: Any, path: str, findings: Findings, forgive: bool
+    ) -> None:
         if old is MISSING:
-            rules._validate(value, None, path, errors, forgive)
+            rules._validate(value, None, path, findings, forgive)
         else:
-            rules._validate(value, old, path, errors, forgive or same(value, old))
+            rules._validate(value, old, path, findings, forgive or same(value, old))
 
-    def _apply(self, value: Any, old: Any, path: str, errors: list[FieldError], forgive: bool) -> None:  # noqa: FBT001
+    def _apply(self, value: Any, old: Any, path: str, findings: Findings, forgive: bool) -> None:
         convert = self._convert
         env = {"self": value if convert is None else convert(value)}
         before = old if old is None or convert is None else convert(old)
@@ -181,13 +193,13 @@ class Rules:
                 if rule.program.run(env) is True:
                     continue
             except CelError as error:
-                errors.append(field_invalid(shown, kind, _failure(str(error), rule)))
+                findings.errors.append(field_invalid(shown, kind, _failure(str(error), rule)))
                 continue
             except RecursionError:
-                errors.append(field_invalid(shown, kind, _failure("expression too deep", rule)))
+                findings.errors.append(field_invalid(shown, kind, _failure("expression too deep", rule)))
                 continue
-            if rule.transition or not forgive:
-                errors.append(_broken(rule, value, kind, path, _message(rule, env)))
+            broken = _broken(rule, value, kind, path, _message(rule, env))
+            (findings.forgiven if forgive and not rule.transition else findings.errors).append(broken)
 
 
 def _failure(text: str, rule: Rule) -> str:
@@ -219,7 +231,11 @@ def _broken(rule: Rule, value: Any, kind: str, path: str, text: str) -> FieldErr
         return field_required(field, text)
     whole = kind in {"object", "array"}
     if rule.reason == "FieldValueDuplicate":
-        return FieldError("FieldValueDuplicate", field, "Duplicate value") if whole else field_duplicate(field, value)
+        return (
+            FieldError("FieldValueDuplicate", field, "Duplicate value")
+            if whole
+            else field_duplicate(field, value)
+        )
     if whole:
         return FieldError("FieldValueInvalid", field, f"Invalid value: {text}")
     return field_invalid(field, value, text)
@@ -241,12 +257,18 @@ def _compile(schema: Schema, node: Schema, kind: Type, *, root: bool) -> Rules |
     for name, each in schema.properties.items():
         inner = node.properties.get(name)
         below = declare(inner, root=inner.embedded) if inner is not None else None
-        if inner is not None and below is not None and (rules := _compile(each, inner, below, root=inner.embedded)):
+        if (
+            inner is not None
+            and below is not None
+            and (rules := _compile(each, inner, below, root=inner.embedded))
+        ):
             found.properties[name] = rules
     if schema.items is not None and node.items is not None and kind.params:
         found.items = _compile(schema.items, node.items, kind.params[0], root=node.items.embedded)
     if schema.additional is not None and node.additional is not None and kind.name == "map":
-        found.additional = _compile(schema.additional, node.additional, kind.params[1], root=node.additional.embedded)
+        found.additional = _compile(
+            schema.additional, node.additional, kind.params[1], root=node.additional.embedded
+        )
     for each in schema.source.get("allOf") or ():
         if rules := _compile(parse(each), node, kind, root=root):
             found.all_of.append(rules)

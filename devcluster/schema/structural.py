@@ -39,7 +39,9 @@ def _node(source: Mapping[str, Any]) -> Schema:
         properties={name: _node(each) for name, each in (source.get("properties") or {}).items()},
         items=_node(items) if isinstance(items, Mapping) else None,
         # `true` and `false` stand for values of which nothing is known, so nothing in them survives pruning.
-        additional=None if additional is None else _node(additional if isinstance(additional, Mapping) else {}),
+        additional=None
+        if additional is None
+        else _node(additional if isinstance(additional, Mapping) else {}),
         required=tuple(source.get("required") or ()),
         default=UNSET if source.get("default") is None else source["default"],
         enum=tuple(source["enum"]) if source.get("enum") else None,

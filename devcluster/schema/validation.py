@@ -71,7 +71,9 @@ class Validator:
         if old is not None:
             root_meta = not self._prefix
             problems = [
-                each for each in problems if not unchanged(self._schema, value, old, each.spine, root_meta=root_meta)
+                each
+                for each in problems
+                if not unchanged(self._schema, value, old, each.spine, root_meta=root_meta)
             ]
         errors: dict[FieldError, None] = {}
         for each in problems:
@@ -91,14 +93,16 @@ def path_of(spine: Spine) -> str:
     return text.removeprefix(".")
 
 
-def compile_check(schema: Schema) -> Check | None:  # noqa: C901 -- one step for each keyword
+def compile_check(schema: Schema) -> Check | None:
     """The check of a node and what is below it; None when anything goes."""
     source = schema.source
     types = ("integer", "string") if schema.int_or_string else (schema.type,) if schema.type else ()
     shape = _format_of(schema)
     scalars = [each for each in (_strings(source, shape, types), check_number(source, types, shape)) if each]
     parts: list[Check] = [
-        each for each in (_alternatives(source), *scalars, _slice(source, schema), _object(source, schema)) if each
+        each
+        for each in (_alternatives(source), *scalars, _slice(source, schema), _object(source, schema))
+        if each
     ]
     enum = _enum(schema.enum) if schema.enum else None
     if not (types or shape or parts or enum):
@@ -200,15 +204,16 @@ def _enum(values: Sequence[Any]) -> Check:
         if type(value) is str:
             if value in plain:
                 return
-        elif value is not None and any(type(each) is type(value) and each == value for each in values):
-            return
-        elif type(value) in {int, float} and any(
-            type(each) in {int, float} and each == value for each in values
-        ):
+        elif value is not None and any(_is_member(value, each) for each in values):
             return
         out.append(Problem(spine, path_of(spine), lambda field: field_unsupported(field, value, shown)))
 
     return check
+
+
+def _is_member(value: Any, each: Any) -> bool:
+    numbers = type(value) in {int, float} and type(each) in {int, float}
+    return bool((type(value) is type(each) or numbers) and value == each)
 
 
 def _strings(source: Any, shape: str, types: tuple[str, ...]) -> Check | None:
@@ -260,13 +265,13 @@ def _slice(source: Any, schema: Schema) -> Check | None:
 
 
 def _object(source: Any, schema: Schema) -> Check | None:
-    named = {name: check for name, each in schema.properties.items() if (check := compile_check(each))}
+    named = {name: inner for name, each in schema.properties.items() if (inner := compile_check(each))}
     known = frozenset(schema.properties)
     closed = source.get("additionalProperties") is False
     values = compile_check(schema.additional) if schema.additional is not None else None
     required = schema.required
-    fewest, most = source.get("minProperties"), source.get("maxProperties")
-    if not (named or values or required or closed) and fewest is None and most is None:
+    count = _properties(source.get("minProperties"), source.get("maxProperties"))
+    if not (named or values or required or closed or count):
         return None
 
     def check(value: Any, spine: Spine, out: list[Problem]) -> None:
@@ -282,9 +287,19 @@ def _object(source: Any, schema: Schema) -> Check | None:
                     out.append(Problem(spine, path_of(spine), _invalid(name, text)))
                 elif values is not None:
                     values(each, (*spine, name), out)
-        for name in required:
-            if name not in value:
-                out.append(Problem(spine, f"{path_of(spine)}.{name}", field_required))
+        missing = [name for name in required if name not in value]
+        out.extend(Problem(spine, f"{path_of(spine)}.{name}", field_required) for name in missing)
+        if count is not None:
+            count(value, spine, out)
+
+    return check
+
+
+def _properties(fewest: int | None, most: int | None) -> Check | None:
+    if fewest is None and most is None:
+        return None
+
+    def check(value: Any, spine: Spine, out: list[Problem]) -> None:
         size = len(value)
         if fewest is not None and size < fewest:
             out.append(_problem(spine, size, f"should have at least {fewest} properties"))
@@ -320,13 +335,15 @@ def _alternatives(source: Any) -> Check | None:
             failed = _failures(any_of, value, spine)
             if len(failed) == len(any_of):
                 out.append(_composite(spine, "must validate at least one schema (anyOf)"))
-                out.extend(min(failed, key=len))
+                out.extend(_fewest(failed))
         if one_of:
             failed = _failures(one_of, value, spine)
             valid = len(one_of) - len(failed)
             if valid == 0:
-                out.append(_composite(spine, "must validate one and only one schema (oneOf). Found none valid"))
-                out.extend(min(failed, key=len))
+                out.append(
+                    _composite(spine, "must validate one and only one schema (oneOf). Found none valid")
+                )
+                out.extend(_fewest(failed))
             elif valid > 1:
                 found = f"must validate one and only one schema (oneOf). Found {valid} valid alternatives"
                 out.append(_composite(spine, found))
@@ -341,6 +358,10 @@ def _alternatives(source: Any) -> Check | None:
             out.append(_composite(spine, "must not validate the schema (not)"))
 
     return check
+
+
+def _fewest(failed: list[list[Problem]]) -> list[Problem]:
+    return min(failed, key=lambda problems: len(problems))
 
 
 def _failures(checks: Sequence[Check], value: Any, spine: Spine) -> list[list[Problem]]:

@@ -158,7 +158,11 @@ class Compiler:
         if chained:
             kind = kind.params[0]
         key, result = self.field_of(kind, node.field, node.at)
-        run = _select_optional(operand.run, key) if optional or chained else _select_field(operand.run, key, kind)
+        run = (
+            _select_optional(operand.run, key)
+            if optional or chained
+            else _select_field(operand.run, key, kind)
+        )
         return Typed(optional_of(result) if optional or chained else result, run)
 
     def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]:
@@ -246,14 +250,18 @@ class Compiler:
             if not assignable(BOOL, types[0], {}) or not assignable(types[1], types[2], {}):
                 return self.no_overload(node.at, node.function, types)
             condition, then, otherwise = (each.run for each in typed)
-            return Typed(join(types[1], types[2]), lambda env: then(env) if _bool(condition(env)) else otherwise(env))
+            return Typed(
+                join(types[1], types[2]), lambda env: then(env) if _bool(condition(env)) else otherwise(env)
+            )
         for arg, kind in zip(node.args, types, strict=True):
             if not assignable(BOOL, kind, {}):
                 self.fail(arg.at, f"expected type 'bool' but found '{kind}'")
         evaluate = evaluate_and if node.function == "_&&_" else evaluate_or
         return Typed(BOOL, evaluate(typed[0].run, typed[1].run))
 
-    def _function(self, node: syntax.Call, name: str, args: list[syntax.Expr], target: syntax.Expr | None) -> Typed:
+    def _function(
+        self, node: syntax.Call, name: str, args: list[syntax.Expr], target: syntax.Expr | None
+    ) -> Typed:
         member = target is not None
         outer, self.mixed = self.mixed, self.mixed or name == "format"
         typed = [self.visit(each) for each in ([target, *args] if target is not None else args)]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from devcluster.kinds import names
-from devcluster.schema.cel.errors import CelError
+from devcluster.schema.cel.errors import CelError, no_such_overload
 from devcluster.schema.cel.functions import Table, function, method
 from devcluster.schema.cel.types import (
     BOOL,
@@ -136,7 +136,7 @@ def _as_integer(quantity: Quantity) -> int:
 
 
 def _compare(one: Any, other: Any) -> int:
-    return (one > other) - (one < other)
+    return int(one > other) - int(one < other)
 
 
 def _greater(one: Any, other: Any) -> bool:
@@ -169,7 +169,9 @@ def _split_url(text: str) -> SplitResult | None:
 def _url(text: str) -> Url:
     parts = _split_url(text)
     if parts is None:
-        raise CelError(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
+        raise CelError(
+            f'URL parse error during conversion from string: parse "{text}": invalid URI for request'
+        )
     return Url(parts)
 
 
@@ -226,18 +228,27 @@ def _find_network(text: str) -> Network | None:
 def _network(text: str) -> Network:
     found = _find_network(text)
     if found is None:
-        why = f'netip.ParsePrefix("{text}"): no \'/\'' if "/" not in text else f'netip.ParsePrefix("{text}"): invalid'
+        why = (
+            f"netip.ParsePrefix(\"{text}\"): no '/'"
+            if "/" not in text
+            else f'netip.ParsePrefix("{text}"): invalid'
+        )
         raise CelError(f"network address parse error during conversion from string: {why}")
     return found
 
 
 def _holds_address(network: Network, address: Address | str) -> bool:
-    found = _address(address) if isinstance(address, str) else address
+    found = _find_address(address) if isinstance(address, str) else address
+    if found is None:
+        raise no_such_overload()
     return found.address in network.interface.network
 
 
 def _holds_network(network: Network, other: Network | str) -> bool:
-    outer, inner = network.interface.network, (_network(other) if isinstance(other, str) else other).interface.network
+    found = _find_network(other) if isinstance(other, str) else other
+    if found is None:
+        raise no_such_overload()
+    outer, inner = network.interface.network, found.interface.network
     if isinstance(outer, ipaddress.IPv4Network) and isinstance(inner, ipaddress.IPv4Network):
         return inner.subnet_of(outer)
     if isinstance(outer, ipaddress.IPv6Network) and isinstance(inner, ipaddress.IPv6Network):
@@ -258,7 +269,7 @@ def _is_link_local_multicast(address: Address) -> bool:
     return of.packed[0] == 0xFF and of.packed[1] & 0x0F == 2  # noqa: PLR2004 -- scope link-local
 
 
-def _find_version(text: str, normalize: bool = False) -> Version | None:  # noqa: FBT001, FBT002 -- called by CEL
+def _find_version(text: str, normalize: bool = False) -> Version | None:
     if normalize:
         text = text.removeprefix("v")
         core, mark, rest = text.partition("-") if "-" in text else text.partition("+")
@@ -271,7 +282,7 @@ def _find_version(text: str, normalize: bool = False) -> Version | None:  # noqa
     return Version((int(major), int(minor), int(patch)), tuple(stage.split(".")) if stage else ())
 
 
-def _version(text: str, normalize: bool = False) -> Version:  # noqa: FBT001, FBT002
+def _version(text: str, normalize: bool = False) -> Version:
     found = _find_version(text, normalize)
     if found is None:
         raise CelError("No Major.Minor.Patch elements found")
@@ -363,9 +374,7 @@ FUNCTIONS: Table = {
     "containsCIDR": [method((CIDR, each), BOOL, _holds_network) for each in (STRING, CIDR)],
     "prefixLength": [method((CIDR,), INT, lambda network: network.interface.network.prefixlen)],
     "masked": [
-        method(
-            (CIDR,), CIDR, lambda network: Network(ipaddress.ip_interface(str(network.interface.network)))
-        )
+        method((CIDR,), CIDR, lambda network: Network(ipaddress.ip_interface(str(network.interface.network))))
     ],
     "string": [
         function((IP,), STRING, lambda address: str(address.address)),

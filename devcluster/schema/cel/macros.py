@@ -113,7 +113,9 @@ def _comprehend(compiler: Compiler, node: syntax.Call, count: int, build: Build)
     elif kind == DYN:
         first = second = DYN
     else:
-        text = f"expression of type '{kind}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        text = (
+            f"expression of type '{kind}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        )
         return compiler.fail(node.target.at, text)
     names = tuple(each.name for each in node.args[:count] if isinstance(each, syntax.Ident))
     scope = dict(zip(names, (first, second), strict=False))

@@ -13,7 +13,6 @@ from devcluster.schema.cel.types import (
     BYTES,
     DOUBLE,
     DURATION,
-    DYN,
     INT,
     STRING,
     TIMESTAMP,
@@ -54,15 +53,15 @@ def _connect(left: Run, right: Run, *, decisive: bool) -> Run:
         failure: CelError | None = None
         try:
             value = left(env)
-            if value is decisive:
-                return decisive
+            if type(value) is bool and value == decisive:
+                return value
             if type(value) is not bool:
                 failure = no_such_overload()
         except CelError as error:
             failure = error
         value = right(env)
         if value is decisive:
-            return decisive
+            return value is True
         if failure is not None:
             raise failure
         if type(value) is not bool:
@@ -182,7 +181,9 @@ def _divide(one: Any, other: Any) -> Any:
     if kind is float:
         if other:
             return one / other
-        return math.nan if not one or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1, other)
+        return (
+            math.nan if not one or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1, other)
+        )
     if kind not in {int, UInt}:
         raise no_such_overload()
     if not other:

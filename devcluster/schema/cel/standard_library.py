@@ -99,7 +99,9 @@ def _timestamp(value: Any) -> Timestamp:
         return Timestamp(value * _SECOND)
     found = to_timestamp(value)
     if found is None:
-        raise CelError(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"')
+        raise CelError(
+            f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
+        )
     return found
 
 

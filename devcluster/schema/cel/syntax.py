@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from devcluster.schema.cel.errors import CompileError
@@ -25,7 +25,25 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _RESERVED = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _ESCAPES = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
@@ -122,7 +140,7 @@ def parse(source: str) -> Expr:
 class _Parser:
     def __init__(self, source: str) -> None:
         self._source = source
-        self._tokens = list(self._scan())
+        self._tokens: list[_Token] = list(self._scan())
         self._next = 0
         self._depth = 0
 
@@ -132,7 +150,7 @@ class _Parser:
             raise self._unexpected()
         return found
 
-    def _scan(self) -> Any:
+    def _scan(self) -> Iterator[_Token]:
         at = 0
         while at < len(self._source):
             matched = _TOKEN.match(self._source, at)
@@ -169,7 +187,9 @@ class _Parser:
     def _unexpected(self, expecting: str = "") -> CompileError:
         token = self._token
         problem = "mismatched" if expecting else "extraneous" if token.kind != "end" else "mismatched"
-        return CompileError(self._source, [(token.at, f"Syntax error: {problem} input '{token.text}'{expecting}")])
+        return CompileError(
+            self._source, [(token.at, f"Syntax error: {problem} input '{token.text}'{expecting}")]
+        )
 
     def _expression(self) -> Expr:
         self._depth += 1
@@ -344,5 +364,7 @@ class _Parser:
         if kind != "c":
             return chr(int(digits, 8 if kind == "o" else 16))
         if digits not in _ESCAPES:
-            raise CompileError(self._source, [(token.at, "Syntax error: token recognition error at: " + token.text)])
+            raise CompileError(
+                self._source, [(token.at, "Syntax error: token recognition error at: " + token.text)]
+            )
         return _ESCAPES[digits]

@@ -78,7 +78,9 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
         return []
     if not separator:
         parts = list(text)
-        return parts if limit < 0 or len(parts) <= limit else [*parts[: limit - 1], "".join(parts[limit - 1 :])]
+        return (
+            parts if limit < 0 or len(parts) <= limit else [*parts[: limit - 1], "".join(parts[limit - 1 :])]
+        )
     return text.split(separator, limit - 1 if limit > 0 else -1)
 
 
@@ -103,7 +105,7 @@ def _format(template: str, args: list[Any]) -> str:
     return _VERB.sub(fill, template)
 
 
-def _formatted(verb: str, value: Any, precision: int | None) -> str:  # noqa: PLR0911 -- one return for each verb
+def _formatted(verb: str, value: Any, precision: int | None) -> str:
     number = type(value) is not bool and isinstance(value, int)
     if verb == "s":
         return _shown(value)
@@ -118,7 +120,7 @@ def _formatted(verb: str, value: Any, precision: int | None) -> str:  # noqa: PL
         return digits.upper() if verb == "X" else digits
     if verb in {"x", "X", "o"} and number:
         return format(int(value), verb)
-    raise CelError(f"error during formatting: unrecognized formatting clause \"{verb}\"")
+    raise CelError(f'error during formatting: unrecognized formatting clause "{verb}"')
 
 
 def _shown(value: Any) -> str:
@@ -156,7 +158,10 @@ FUNCTIONS: Table = {
     "endsWith": [method((STRING, STRING), BOOL, str.endswith)],
     "matches": [form((STRING, STRING), BOOL, _matches) for form in (function, method)],
     "find": [method((STRING, STRING), STRING, _find)],
-    "findAll": [method((STRING, STRING), _TEXTS, _find_all), method((STRING, STRING, INT), _TEXTS, _find_all)],
+    "findAll": [
+        method((STRING, STRING), _TEXTS, _find_all),
+        method((STRING, STRING, INT), _TEXTS, _find_all),
+    ],
     "charAt": [method((STRING, INT), STRING, _char_at)],
     "indexOf": [method((STRING, STRING), INT, _index_of), method((STRING, STRING, INT), INT, _index_of)],
     "lastIndexOf": [

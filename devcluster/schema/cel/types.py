@@ -83,7 +83,9 @@ SEMVER = Type("kubernetes.Semver")
 A = Type("A", variable=True)
 B = Type("B", variable=True)
 
-_NULLABLE = frozenset({"timestamp", "duration", "object", URL.name, QUANTITY.name, IP.name, CIDR.name, "optional_type"})
+_NULLABLE = frozenset(
+    {"timestamp", "duration", "object", URL.name, QUANTITY.name, IP.name, CIDR.name, "optional_type"}
+)
 
 Bindings = dict[str, Type]
 
@@ -138,7 +140,9 @@ def assignable(wanted: Type, given: Type, bindings: Bindings) -> bool:
         return False
     if wanted.name == "type":
         return True
-    return all(assignable(one, other, bindings) for one, other in zip(wanted.params, given.params, strict=False))
+    return all(
+        assignable(one, other, bindings) for one, other in zip(wanted.params, given.params, strict=False)
+    )
 
 
 def substitute(template: Type, bindings: Bindings) -> Type:

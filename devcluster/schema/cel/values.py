@@ -154,13 +154,15 @@ def checked(value: int) -> int:
     raise CelError("integer overflow")
 
 
-def equal(one: Any, other: Any) -> bool:  # noqa: PLR0911 -- one return for each kind of value
+def equal(one: Any, other: Any) -> bool:
     """Equality as CEL has it: of numbers across their types, and of nothing else across types."""
     kind, wanted = type(one), type(other)
     if kind is wanted and kind not in {dict, list, SetList, MapList, Optional}:
         return bool(one == other)
     if kind is dict and wanted is dict:
-        return len(one) == len(other) and all(name in other and equal(each, other[name]) for name, each in one.items())
+        return len(one) == len(other) and all(
+            name in other and equal(each, other[name]) for name, each in one.items()
+        )
     if isinstance(one, list) and isinstance(other, list):
         return _equal_lists(one, other)
     if kind is bool or wanted is bool:
@@ -180,14 +182,16 @@ def _equal_lists(one: list[Any], other: list[Any]) -> bool:
     keyed = one if type(one) is MapList else other
     if type(keyed) is MapList:
         by_key = {_key_of(each, keyed.keys): each for each in other}
-        return all(
-            (key := _key_of(each, keyed.keys)) in by_key and equal(each, by_key[key]) for each in one
-        )
+        return all((key := _key_of(each, keyed.keys)) in by_key and equal(each, by_key[key]) for each in one)
     return all(map(equal, one, other))
 
 
 def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple((type(item.get(key)), str(item.get(key))) for key in keys) if isinstance(item, dict) else (repr(item),)
+    return (
+        tuple((type(item.get(key)), str(item.get(key))) for key in keys)
+        if isinstance(item, dict)
+        else (repr(item),)
+    )
 
 
 def compare(one: Any, other: Any) -> int:
@@ -197,7 +201,12 @@ def compare(one: Any, other: Any) -> int:
         CelError: there is no order among such values.
     """
     kind, wanted = type(one), type(other)
-    numbers = kind is not bool and wanted is not bool and isinstance(one, int | float) and isinstance(other, int | float)
+    numbers = (
+        kind is not bool
+        and wanted is not bool
+        and isinstance(one, int | float)
+        and isinstance(other, int | float)
+    )
     if not numbers and (kind is not wanted or kind not in {str, bytes, bool, Timestamp, Duration}):
         raise no_such_overload()
     if one < other:
