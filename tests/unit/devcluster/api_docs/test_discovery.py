@@ -1,0 +1,223 @@
+"""Discovery; the expected documents are parts of what a real 1.36 server answers for the same resources."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from devcluster.api.discovery import AGGREGATED, Discovery
+from devcluster.api.discovery_answers import answer_discovery
+from devcluster.api.exchange import ApiRequest, ApiResponse
+from devcluster.errors import StatusError
+from devcluster.kinds.registry import Registry
+
+ALL = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+CUSTOM = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+CHANGE = ["get", "patch", "update"]
+
+
+@pytest.fixture
+def discovery(registry: Registry) -> Discovery:
+    return Discovery(registry)
+
+
+def ask(
+    discovery: Discovery, path: str, accept: str = "", method: str = "GET", **headers: str
+) -> ApiResponse:
+    headers = {"accept": accept, "host": "127.0.0.1:6443"} | headers
+    answer = answer_discovery(discovery, ApiRequest(method=method, path=path, headers=headers))
+    assert answer is not None
+    return answer
+
+
+def read(discovery: Discovery, path: str, accept: str = "") -> Any:
+    answer = ask(discovery, path, accept)
+    assert answer.status == 200
+    return json.loads(answer.body)
+
+
+def test_the_core_group_is_listed_with_the_servers_address(discovery: Discovery):
+    assert read(discovery, "/api") == {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:6443"}],
+    }
+
+
+def test_groups_prefer_their_most_stable_version(discovery: Discovery):
+    document = read(discovery, "/apis")
+    assert document["kind"] == "APIGroupList"
+    assert [group["name"] for group in document["groups"]] == ["apps", "types.example.com"]
+    v1, beta = (
+        {"groupVersion": f"types.example.com/{version}", "version": version} for version in ("v1", "v1beta1")
+    )
+    expected = {"name": "types.example.com", "versions": [v1, beta], "preferredVersion": v1}
+    assert document["groups"][1] == expected
+    assert read(discovery, "/apis/types.example.com/") == {
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        **expected,
+    }
+
+
+def test_a_group_version_lists_resources_and_subresources(discovery: Discovery):
+    scale = {"group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": CHANGE}
+    assert read(discovery, "/apis/apps/v1") == {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": "apps/v1",
+        "resources": [
+            {
+                "name": "deployments",
+                "singularName": "deployment",
+                "namespaced": True,
+                "kind": "Deployment",
+                "verbs": ALL,
+                "shortNames": ["deploy"],
+                "categories": ["all"],
+                "storageVersionHash": "8aSe+NMegvE=",
+            },
+            {"name": "deployments/scale", "singularName": "", "namespaced": True, **scale},
+            {
+                "name": "deployments/status",
+                "singularName": "",
+                "namespaced": True,
+                "kind": "Deployment",
+                "verbs": CHANGE,
+            },
+        ],
+    }
+
+
+def test_the_core_version_names_the_kinds_of_its_subresources(discovery: Discovery):
+    document = read(discovery, "/api/v1")
+    assert "apiVersion" not in document
+    entries = {entry["name"]: entry for entry in document["resources"]}
+    assert entries["configmaps"]["storageVersionHash"] == "qFsyl6wFWjQ="
+    assert entries["pods/eviction"] == {
+        "name": "pods/eviction",
+        "singularName": "",
+        "namespaced": True,
+        "group": "policy",
+        "version": "v1",
+        "kind": "Eviction",
+        "verbs": ["create"],
+    }
+    assert (entries["pods/log"]["kind"], entries["pods/log"]["verbs"]) == ("Pod", ["get"])
+    assert entries["pods/proxy"]["kind"] == "PodProxyOptions"
+    assert entries["namespaces/finalize"]["verbs"] == ["update"]
+
+
+def test_custom_kinds_have_their_verbs_and_subresources_in_the_real_order(discovery: Discovery):
+    entries = read(discovery, "/apis/types.example.com/v1")["resources"]
+    assert [entry["name"] for entry in entries] == ["gadgets", "widgets", "widgets/status", "widgets/scale"]
+    assert entries[1]["verbs"] == CUSTOM
+    assert entries[1]["storageVersionHash"] == "z3hcfk+Ai7M="
+    beta = read(discovery, "/apis/types.example.com/v1beta1")["resources"]
+    assert beta[0]["storageVersionHash"] == "z3hcfk+Ai7M="
+
+
+def test_everything_is_had_at_once_by_clients_that_ask_so(discovery: Discovery):
+    document = read(discovery, "/apis", f"{AGGREGATED},application/json")
+    apps, types = document["items"]
+    assert apps["metadata"] == {"name": "apps"}
+    deployment = apps["versions"][0]["resources"][0]
+    assert deployment["responseKind"] == {"group": "", "version": "", "kind": "Deployment"}
+    assert [part["subresource"] for part in deployment["subresources"]] == ["scale", "status"]
+    widget = types["versions"][0]["resources"][1]
+    own = {"group": "types.example.com", "version": "v1", "kind": "Widget"}
+    assert widget == {
+        "resource": "widgets",
+        "responseKind": own,
+        "scope": "Namespaced",
+        "singularResource": "widget",
+        "verbs": CUSTOM,
+        "shortNames": ["wd"],
+        "categories": ["all", "ty"],
+        "subresources": [
+            {"subresource": "status", "responseKind": own, "verbs": CHANGE},
+            {
+                "subresource": "scale",
+                "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+                "verbs": CHANGE,
+            },
+        ],
+    }
+    core = read(discovery, "/api", AGGREGATED)
+    assert core["items"][0]["metadata"] == {}
+
+
+def test_the_aggregated_document_is_not_sent_again_while_it_is_the_same(
+    discovery: Discovery, registry: Registry
+):
+    first = ask(discovery, "/apis", AGGREGATED)
+    assert first.content_type == AGGREGATED
+    tag = first.headers["ETag"]
+    again = ask(discovery, "/apis", AGGREGATED, **{"if-none-match": tag})
+    assert (again.status, again.body) == (304, b"")
+    gadget = registry.find("types.example.com", "v1", "gadgets")
+    assert gadget is not None
+    registry.remove(gadget)
+    changed = ask(discovery, "/apis", AGGREGATED, **{"if-none-match": tag})
+    assert changed.status == 200
+    assert b"gadgets" not in changed.body
+
+
+def test_the_parameters_of_the_wanted_type_may_come_in_any_order(discovery: Discovery):
+    shuffled = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
+    assert ask(discovery, "/apis", shuffled).content_type == AGGREGATED
+    older = AGGREGATED.replace("v=v2", "v=v2beta1")
+    assert ask(discovery, "/apis", f"{older},application/json").content_type == "application/json"
+
+
+def test_what_is_not_served_is_not_found_in_the_two_ways_of_the_real_server(discovery: Discovery):
+    for path in ("/apis/nope", "/apis/nope/v1"):
+        answer = ask(discovery, path)
+        assert (answer.status, answer.body) == (404, b"404 page not found\n")
+    for path in ("/apis/apps/v9", "/api/v2"):
+        with pytest.raises(StatusError) as caught:
+            ask(discovery, path)
+        assert caught.value.to_status() == {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": "the server could not find the requested resource",
+            "reason": "NotFound",
+            "details": {},
+            "code": 404,
+        }
+
+
+def test_only_reading_is_allowed(discovery: Discovery):
+    for path in ("/api/v1", "/apis/apps/v1", "/version"):
+        with pytest.raises(StatusError) as caught:
+            ask(discovery, path, method="POST")
+        assert caught.value.code == 405
+        assert caught.value.message == "the server does not allow this method on the requested resource"
+
+
+def test_a_representation_that_is_not_there_is_not_acceptable(discovery: Discovery):
+    with pytest.raises(StatusError) as caught:
+        ask(discovery, "/apis/apps/v1", "text/x")
+    assert caught.value.code == 406
+    assert ask(discovery, "/apis/apps/v1", "application/yaml").content_type == "application/yaml"
+
+
+def test_paths_of_objects_are_somebody_elses(discovery: Discovery):
+    for path in ("/api/v1/pods", "/apis/apps/v1/deployments", "/healthz"):
+        assert answer_discovery(discovery, ApiRequest(method="GET", path=path)) is None
+
+
+def test_the_root_lists_the_paths_there_are(discovery: Discovery):
+    paths = read(discovery, "/")["paths"]
+    assert {"/api", "/api/v1", "/apis/apps", "/apis/types.example.com/v1beta1", "/openapi/v3"} <= set(paths)
+    assert paths == sorted(paths)
+
+
+def test_the_version_is_the_one_that_is_stood_in_for(discovery: Discovery):
+    version = read(discovery, "/version")
+    assert (version["major"], version["minor"]) == ("1", "36")
+    assert version["gitVersion"].startswith("v1.36.")

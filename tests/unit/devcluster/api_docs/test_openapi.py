@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from devcluster.api.exchange import ApiRequest, ApiResponse
+from devcluster.api.openapi import OpenApi
+from devcluster.api.openapi_answers import answer_openapi
+from devcluster.kinds.registry import Registry
+from devcluster.schema.node import Schema
+from tests.unit.devcluster.api_docs.conftest import custom
+
+PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
+@pytest.fixture
+def openapi(registry: Registry) -> OpenApi:
+    return OpenApi(registry)
+
+
+def ask(openapi: OpenApi, path: str, accept: str = "application/json", **more: Any) -> ApiResponse:
+    headers = {"accept": accept} | more.pop("headers", {})
+    path, _, query = path.partition("?hash=")
+    asked = {"hash": [query]} if query else {}
+    answer = answer_openapi(openapi, ApiRequest(method="GET", path=path, query=asked, headers=headers))
+    assert answer is not None
+    return answer
+
+
+def read(openapi: OpenApi, path: str) -> Any:
+    answer = ask(openapi, path)
+    assert answer.status == 200
+    return json.loads(answer.body)
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for item in value.values():
+            yield from references(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from references(item)
+
+
+def address(openapi: OpenApi, path: str) -> str:
+    found: str = read(openapi, "/openapi/v3")["paths"][path]["serverRelativeURL"]
+    return found
+
+
+def test_the_index_has_every_group_version_with_an_address_that_works(openapi: OpenApi):
+    paths = read(openapi, "/openapi/v3")["paths"]
+    assert list(paths) == [
+        "api/v1",
+        "apis/apps/v1",
+        "apis/types.example.com/v1",
+        "apis/types.example.com/v1beta1",
+    ]
+    for entry in paths.values():
+        answer = ask(openapi, entry["serverRelativeURL"])
+        assert answer.status == 200
+        assert answer.headers["Cache-Control"] == "public, immutable"
+
+
+def test_a_patch_says_that_fields_are_validated_and_of_which_kind(openapi: OpenApi):
+    for path, kind in (
+        ("apis/apps/v1/namespaces/{namespace}/deployments/{name}", ("apps", "v1", "Deployment")),
+        (
+            "apis/types.example.com/v1/namespaces/{namespace}/widgets/{name}",
+            ("types.example.com", "v1", "Widget"),
+        ),
+    ):
+        document = read(openapi, "/openapi/v3/" + path.partition("/namespaces")[0])
+        patch = document["paths"][f"/{path}"]["patch"]
+        assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
+        named = patch["x-kubernetes-group-version-kind"]
+        assert (named["group"], named["version"], named["kind"]) == kind
+        strategic = "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
+        assert strategic == (kind[0] == "apps")
+
+
+def test_operations_have_the_names_that_generated_clients_know(openapi: OpenApi):
+    document = read(openapi, "/openapi/v3/apis/apps/v1")
+    paths = document["paths"]
+    one = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
+    assert one["get"]["operationId"] == "readAppsV1NamespacedDeployment"
+    assert one["get"]["tags"] == ["apps_v1"]
+    several = paths["/apis/apps/v1/namespaces/{namespace}/deployments"]
+    assert several["delete"]["operationId"] == "deleteAppsV1CollectionNamespacedDeployment"
+    everywhere = paths["/apis/apps/v1/deployments"]
+    assert everywhere["get"]["operationId"] == "listAppsV1DeploymentForAllNamespaces"
+    scale = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"]
+    assert scale["put"]["operationId"] == "replaceAppsV1NamespacedDeploymentScale"
+    assert scale["get"]["x-kubernetes-group-version-kind"]["kind"] == "Scale"
+    custom_paths = read(openapi, "/openapi/v3/apis/types.example.com/v1")["paths"]
+    gadget = custom_paths["/apis/types.example.com/v1/gadgets/{name}"]["get"]
+    assert (gadget["operationId"], gadget["tags"]) == ("readTypesExampleComV1Gadget", ["typesExampleCom_v1"])
+
+
+def test_every_reference_leads_somewhere(openapi: OpenApi):
+    for path in read(openapi, "/openapi/v3")["paths"]:
+        document = read(openapi, f"/openapi/v3/{path}")
+        schemas = document["components"]["schemas"]
+        assert {ref.removeprefix("#/components/schemas/") for ref in references(document)} <= schemas.keys()
+    document = read(openapi, "/openapi/v2")
+    found = {ref.removeprefix("#/definitions/") for ref in references(document)}
+    assert found <= document["definitions"].keys()
+
+
+def test_built_in_kinds_carry_what_patches_are_made_by(openapi: OpenApi):
+    schemas = read(openapi, "/openapi/v3/apis/apps/v1")["components"]["schemas"]
+    containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
+    assert containers["x-kubernetes-patch-merge-key"] == "name"
+    assert containers["x-kubernetes-list-type"] == "map"
+    assert schemas["io.k8s.api.apps.v1.Deployment"]["x-kubernetes-group-version-kind"] == [
+        {"group": "apps", "kind": "Deployment", "version": "v1"}
+    ]
+
+
+def test_custom_kinds_are_shown_as_their_definitions_describe_them(openapi: OpenApi):
+    schemas = read(openapi, "/openapi/v3/apis/types.example.com/v1")["components"]["schemas"]
+    widget = schemas["com.example.types.v1.Widget"]
+    assert widget["description"] == "A widget is a thing."
+    spec = widget["properties"]["spec"]
+    assert spec["properties"]["size"] == {
+        "type": "integer",
+        "description": "How big.",
+        "default": 3,
+        "minimum": 1,
+    }
+    assert widget["properties"]["metadata"]["allOf"] == [
+        {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
+    ]
+    assert {"apiVersion", "kind"} <= widget["properties"].keys()
+    template = spec["properties"]["template"]
+    assert template["required"] == ["kind", "apiVersion"]
+    assert template["properties"].keys() == {"apiVersion", "kind", "metadata"}
+    listed = schemas["com.example.types.v1.WidgetList"]
+    assert listed["properties"]["items"]["items"] == {
+        "$ref": "#/components/schemas/com.example.types.v1.Widget"
+    }
+
+
+def test_the_second_version_leaves_out_what_it_cannot_say(openapi: OpenApi):
+    document = read(openapi, "/openapi/v2")
+    widget = document["definitions"]["com.example.types.v1.Widget"]
+    assert widget["properties"]["metadata"]["$ref"].startswith("#/definitions/")
+    spec = widget["properties"]["spec"]["properties"]
+    assert spec["color"] == {"enum": ["red", "green"]}
+    assert spec["port"] == {"x-kubernetes-int-or-string": True}
+    assert spec["template"] == {
+        "x-kubernetes-embedded-resource": True,
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    assert "default" not in spec["size"]
+    port = document["definitions"]["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]
+    assert port == {"type": "string", "format": "int-or-string"}
+
+
+def test_a_changed_definition_changes_its_own_hash_alone(openapi: OpenApi, registry: Registry):
+    before = read(openapi, "/openapi/v3")["paths"]
+    changed = {"type": "object", "description": "Another thing."}
+    registry.add(custom(schema=Schema(type="object", source=changed)))
+    after = read(openapi, "/openapi/v3")["paths"]
+    assert [path for path in after if after[path] != before[path]] == ["apis/types.example.com/v1"]
+    schemas = read(openapi, "/openapi/v3/apis/types.example.com/v1")["components"]["schemas"]
+    assert schemas["com.example.types.v1.Widget"]["description"] == "Another thing."
+
+
+def test_an_old_address_leads_to_the_new_one(openapi: OpenApi):
+    answer = ask(openapi, "/openapi/v3/apis/apps/v1?hash=ABC")
+    assert answer.status == 301
+    assert answer.headers["Location"] == address(openapi, "apis/apps/v1")
+
+
+def test_documents_are_not_sent_again_while_they_are_the_same(openapi: OpenApi):
+    for path in ("/openapi/v2", "/openapi/v3/apis/apps/v1"):
+        tag = ask(openapi, path).headers["ETag"]
+        again = ask(openapi, path, headers={"if-none-match": tag})
+        assert (again.status, again.body) == (304, b"")
+
+
+def test_protobuf_alone_is_not_acceptable(openapi: OpenApi):
+    assert ask(openapi, "/openapi/v2", PROTOBUF).status == 406
+    assert ask(openapi, "/openapi/v3/apis/apps/v1", PROTOBUF).status == 406
+    assert ask(openapi, "/openapi/v2", f"{PROTOBUF}, application/json;q=0.5").status == 200
+
+
+def test_what_is_not_served_has_no_document(openapi: OpenApi):
+    assert ask(openapi, "/openapi/v3/apis/nope/v1").status == 404
+    assert ask(openapi, "/openapi/v3/").status == 404
+    assert answer_openapi(openapi, ApiRequest(method="GET", path="/healthz")) is None
