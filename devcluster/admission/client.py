@@ -29,6 +29,9 @@ _MOST_CONTEXTS = 100
 _ANSWER_LIMIT = 16 << 20
 _SUCCESS = range(200, 300)
 
+_GO_HEAD = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
 _REFUSALS = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
@@ -157,11 +160,15 @@ def _decoded(status: int, body: bytes) -> Object:
         raise WebhookFailed(_refusal(status, body))
     try:
         answer = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise WebhookFailed(f"couldn't get version/kind; json parse error: {error}") from error
+    except orjson.JSONDecodeError:
+        # As YAML, which is tried next, most texts are strings.
+        answer = ""
     if not isinstance(answer, dict):
         found = {list: "array", str: "string", bool: "bool"}.get(type(answer), "number")
-        raise WebhookFailed(f"couldn't get version/kind; json parse error: json: cannot unmarshal {found}")
+        raise WebhookFailed(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type "
+            + _GO_HEAD
+        )
     return answer
 
 
@@ -206,7 +213,7 @@ def _explained(error: Exception, url: str) -> str:
 def _untrusted(error: aiohttp.ClientConnectorCertificateError, host: str | None) -> str:
     reason = str(error.certificate_error)
     if "mismatch" in reason:
-        return f"certificate is not valid for {host}"
+        return f"certificate is not valid for any names, but wanted to match {host}"
     if "expired" in reason:
         return "certificate has expired or is not yet valid"
     return "certificate signed by unknown authority"

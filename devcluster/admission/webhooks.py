@@ -104,10 +104,7 @@ class Webhooks:
                 f"admission webhook {quoted(hook.name)} attempted to modify the object, which is not "
                 "supported for this operation"
             )
-        try:
-            patched = json_patch(invocation.obj, verdict.patch)
-        except StatusError as error:
-            raise internal_error(error.message) from error
+        patched = _patched(invocation.obj, verdict.patch)
         if patched == invocation.obj:
             return False
         info.obj = await _converted(patched, invocation.resource, info.resource)
@@ -147,6 +144,34 @@ class Webhooks:
         except WebhookFailed as error:
             raise WebhookFailed(f"failed to call webhook: {error}") from error
         return read_answer(answer, uid, version, mutating=mutating)
+
+
+def _patched(obj: Object, operations: list[Object]) -> Object:
+    """The object after the patch; an operation that cannot be done is told in the words of the real server."""
+    for operation in operations:
+        try:
+            obj = json_patch(obj, [operation])
+        except StatusError as error:
+            raise internal_error(_why_not(operation)) from error
+    return obj
+
+
+def _why_not(operation: Object) -> str:
+    path = str(operation.get("path", ""))
+    match operation.get("op"):
+        case "add":
+            return f"add operation does not apply: doc is missing path: {quoted(path)}: missing value"
+        case "remove":
+            key = path.rpartition("/")[2]
+            return (
+                f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
+            )
+        case "replace":
+            return f"replace operation does not apply: doc is missing key: {path}: missing value"
+        case "test":
+            return f"testing value {path} failed: test failed"
+        case kind:
+            return f"Unexpected kind: {kind}"
 
 
 async def _converted(obj: Object | None, have: Resource, want: Resource) -> Object | None:

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 import random
+import socket
+import struct
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -16,7 +18,6 @@ from devcluster.http.compression import compress, is_worth_compressing
 from devcluster.http.reading import lower_headers, split_target, subject_of
 
 if TYPE_CHECKING:
-    import socket
     import ssl
 
 __all__ = ["BODY_LIMIT", "HttpFront"]
@@ -33,6 +34,7 @@ _IDLE_TIMEOUT = 180.0
 """Seconds a connection may be without a request, a half-sent one included."""
 _HANDSHAKE_TIMEOUT = 10.0
 _BACKLOG = 512
+_NO_LINGER = struct.pack("ii", 1, 0)
 _STOP_TIMEOUT = 2.0
 """Seconds that requests under way have when the server stops; watches are ended at once."""
 
@@ -97,7 +99,7 @@ class HttpFront:
         transports = [each.transport for each in self._connections.connections] if self._connections else []
         cut = [transport for transport in transports if transport is not None]
         for transport in cut:
-            transport.abort()
+            _reset(transport)
         return len(cut)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -107,8 +109,9 @@ class HttpFront:
             response = await self._send(request, headers, answer)
         except ConnectionCut:
             if request.transport is not None:
-                request.transport.abort()
-            raise ConnectionAbortedError from None
+                _reset(request.transport)
+            # Nobody will see it: aiohttp finds the connection gone.
+            return web.Response()
         if "upgrade" in headers:
             # What follows such a request was meant for the other protocol.
             response.force_close()
@@ -188,6 +191,14 @@ class HttpFront:
     def _audit_id(self) -> str:
         bits = f"{self._rng.getrandbits(128):032x}"
         return f"{bits[:8]}-{bits[8:12]}-{bits[12:16]}-{bits[16:20]}-{bits[20:]}"
+
+
+def _reset(transport: asyncio.Transport) -> None:
+    """Drop a connection as a network does that fails: what was not sent is lost, the client gets a RST."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    transport.abort()
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:
