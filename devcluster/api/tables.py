@@ -68,6 +68,8 @@ def table_row(
 ) -> Object:
     """The row of one object; `obj` is in the version of `resource`."""
     row: Object = {"cells": _cells(resource, obj, clock)}
+    if conditions := resource.strategy.row_conditions(obj):
+        row["conditions"] = conditions
     if include == "Object":
         row["object"] = obj
     elif include == "None":

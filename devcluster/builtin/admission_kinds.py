@@ -200,14 +200,14 @@ def client_config(config: Object, path: str) -> list[FieldError]:
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [field_required(path, "exactly one of url or service is required")]
-    if url is not None:
-        return _url(url, f"{path}.url")
-    wrong = [
-        field_required(f"{path}.service.{name}") for name in ("name", "namespace") if not service.get(name)
-    ]
+    return _url(url, f"{path}.url") if service is None else _service(service, f"{path}.service")
+
+
+def _service(service: Object, path: str) -> list[FieldError]:
+    wrong = [field_required(f"{path}.{name}") for name in ("name", "namespace") if not service.get(name)]
     target = service.get("path")
     if target is not None and not target.startswith("/"):
-        wrong.append(field_invalid(f"{path}.service.path", target, "must start with a '/'"))
+        wrong.append(field_invalid(f"{path}.path", target, "must start with a '/'"))
     return wrong
 
 

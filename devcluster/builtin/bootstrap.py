@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.resources
+import pathlib
 import random
 import uuid
 from typing import Any
@@ -23,7 +23,7 @@ def initial_objects(now: str, *, port: int = 6443, rng: random.Random | None = N
     when they were created.
     """
     rng = rng or random.Random()
-    recorded = orjson.loads(importlib.resources.files(__package__).joinpath("bootstrap.json").read_bytes())
+    recorded = orjson.loads(pathlib.Path(__file__).with_name("bootstrap.json").read_bytes())
     objects = [*map(_namespace, NAMESPACES), _api_server(port), _storage_class(), *recorded]
     for each in objects:
         each["metadata"]["uid"] = str(uuid.UUID(int=rng.getrandbits(128), version=4))

@@ -213,8 +213,6 @@ def _of(
     store_as: tuple[str, str] | None = None,
     convert: Convert | None = None,
 ) -> Resource:
-    from devcluster.types import schema_for
-
     return Resource(
         group=group,
         version=version,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from devcluster.builtin.checks import non_negative, one_of, port, required_name, texts
-from devcluster.builtin.quantity import value_of
+from devcluster.builtin.checks import one_of, required_name, texts
+from devcluster.builtin.probe_checks import life
+from devcluster.builtin.resource_checks import resource_requirements
 from devcluster.errors import (
     FieldError,
     field_duplicate,
@@ -21,7 +22,6 @@ from devcluster.kinds.names import (
     dns_label,
     dns_subdomain,
     environment_name,
-    header_name,
     label_key,
     port_name,
     port_number,
@@ -35,29 +35,6 @@ PROTOCOLS = ("SCTP", "TCP", "UDP")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
-STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
-OTHER_RESOURCES = frozenset(
-    {
-        "configmaps",
-        "limits.cpu",
-        "limits.ephemeral-storage",
-        "limits.memory",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "requests.cpu",
-        "requests.ephemeral-storage",
-        "requests.memory",
-        "requests.storage",
-        "resourcequotas",
-        "secrets",
-        "services",
-        "services.loadbalancers",
-        "services.nodeports",
-        "storage",
-    }
-)
-"""Standard ones, of which a container has none."""
 INIT_ONLY = "may not be set for init containers without restartPolicy=Always"
 FIELD_PATHS = (
     "metadata.name",
@@ -95,7 +72,7 @@ def containers(spec: Object, volumes: Collection[str], path: str) -> list[FieldE
         if name in names:
             wrong.append(field_duplicate(f"{here}.name", name))
         names.add(name)
-        wrong += _life(container, spec, here)
+        wrong += life(container, spec, here)
         policy = container.get("restartPolicy")
         if policy is not None and policy not in RESTART_POLICIES:
             wrong.append(field_unsupported(f"{here}.restartPolicy", policy, RESTART_POLICIES))
@@ -119,7 +96,7 @@ def init_containers(spec: Object, volumes: Collection[str], path: str) -> list[F
             names.add(name)
         wrong += _host_ports([container], path)
         if policy == "Always":
-            wrong += _life(container, spec, here)
+            wrong += life(container, spec, here)
         else:
             kept = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
             wrong += [
@@ -305,39 +282,6 @@ def no_backsteps(value: str, path: str) -> list[FieldError]:
     return [field_invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
 
 
-def resource_requirements(resources: Object, path: str) -> list[FieldError]:
-    """Limits and requests: names, amounts, and requests within the limits."""
-    wrong: list[FieldError] = []
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for part, listed in (("limits", limits), ("requests", requests)):
-        for name, amount in listed.items():
-            here = f"{path}.{part}[{name}]"
-            wrong += _resource_name(name, here)
-            if value_of(amount) < 0:
-                wrong.append(field_invalid(here, amount, "must be greater than or equal to 0"))
-            if part == "requests" and name in limits and value_of(amount) != value_of(limits[name]):
-                wrong += _within(name, amount, limits[name], f"{path}.requests")
-    return wrong
-
-
-def _within(name: str, amount: Any, limit: Any, path: str) -> list[FieldError]:
-    if "/" in name and not name.startswith("kubernetes.io/"):
-        return [field_invalid(path, amount, f"must be equal to {name} limit of {limit}")]
-    if value_of(amount) > value_of(limit):
-        return [field_invalid(path, amount, f"must be less than or equal to {name} limit of {limit}")]
-    return []
-
-
-def _resource_name(name: str, path: str) -> list[FieldError]:
-    wrong = texts(label_key(name), path, name)
-    if "/" not in name and name not in STANDARD_RESOURCES and not name.startswith("hugepages-"):
-        if name not in OTHER_RESOURCES:
-            text = "must be a standard resource type or fully qualified"
-            wrong.append(field_invalid(path, name, text))
-        wrong.append(field_invalid(path, name, "must be a standard resource for containers"))
-    return wrong
-
-
 def _security(context: Object, path: str) -> list[FieldError]:
     wrong: list[FieldError] = []
     for name in ("runAsUser", "runAsGroup"):
@@ -350,66 +294,3 @@ def _security(context: Object, path: str) -> list[FieldError]:
         text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
         wrong.append(field_invalid(path, dict(context), text))
     return wrong
-
-
-def _life(container: Object, spec: Object, path: str) -> list[FieldError]:
-    wrong: list[FieldError] = []
-    for name in ("postStart", "preStop"):
-        hook = (container.get("lifecycle") or {}).get(name)
-        if hook is not None:
-            wrong += _handler(
-                hook, ("exec", "httpGet", "tcpSocket", "sleep"), spec, f"{path}.lifecycle.{name}"
-            )
-    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
-        probe = container.get(name)
-        if probe is None:
-            continue
-        here = f"{path}.{name}"
-        wrong += _handler(probe, ("exec", "httpGet", "tcpSocket", "grpc"), spec, here)
-        wrong += non_negative(
-            probe,
-            here,
-            "initialDelaySeconds",
-            "timeoutSeconds",
-            "periodSeconds",
-            "successThreshold",
-            "failureThreshold",
-        )
-        grace = probe.get("terminationGracePeriodSeconds")
-        if grace is not None and grace <= 0:
-            wrong.append(
-                field_invalid(f"{here}.terminationGracePeriodSeconds", grace, "must be greater than 0")
-            )
-        if name == "readinessProbe":
-            if grace is not None:
-                text = "must not be set for readinessProbes"
-                wrong.append(field_invalid(f"{here}.terminationGracePeriodSeconds", grace, text))
-        elif probe.get("successThreshold", 1) != 1:
-            wrong.append(field_invalid(f"{here}.successThreshold", probe["successThreshold"], "must be 1"))
-    return wrong
-
-
-def _handler(handler: Object, known: Sequence[str], spec: Object, path: str) -> list[FieldError]:
-    given = [each for each in known if handler.get(each) is not None]
-    if not given:
-        return [field_required(path, "must specify a handler type")]
-    action, here = handler[given[0]], f"{path}.{given[0]}"
-    wrong: list[FieldError] = []
-    if given[0] == "exec":
-        if not action.get("command"):
-            wrong.append(field_required(f"{here}.command"))
-    elif given[0] == "httpGet":
-        wrong += port(action.get("port"), f"{here}.port")
-        wrong += one_of(action.get("scheme"), f"{here}.scheme", ("HTTP", "HTTPS"))
-        for header in action.get("httpHeaders") or ():
-            name = header.get("name", "")
-            wrong += texts(header_name(name), f"{here}.httpHeaders", name)
-    elif given[0] == "sleep":
-        grace = spec.get("terminationGracePeriodSeconds", 0)
-        if not 0 <= action.get("seconds", 0) <= grace:
-            text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
-            wrong.append(field_invalid(here, action.get("seconds", 0), text))
-    else:
-        wrong += port(action.get("port"), f"{here}.port")
-    more = "may not specify more than 1 handler type"
-    return wrong + [field_forbidden(f"{path}.{each}", more) for each in given[1:]]

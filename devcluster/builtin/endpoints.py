@@ -113,7 +113,7 @@ class EndpointSliceStrategy(StoredStrategy):
 
     def row(self, obj: Object) -> list[Any]:
         """With the first ports and addresses."""
-        ports = [str(each.get("port") or each.get("name") or "*") for each in obj.get("ports") or ()]
+        ports = [str(each.get("port") or each.get("name", "*")) for each in obj.get("ports") or ()]
         addresses = [each for one in obj.get("endpoints") or () for each in one.get("addresses") or ()]
         return [
             obj["metadata"].get("name", ""),

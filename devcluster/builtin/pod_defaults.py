@@ -11,6 +11,7 @@ Object = dict[str, Any]
 FILE_MODE = 0o644
 TOKEN_SECONDS = 3600
 PROBE = (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3))
+HOOKS = ("postStart", "preStop")
 CONTAINER = (("terminationMessagePath", "/dev/termination-log"), ("terminationMessagePolicy", "File"))
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
@@ -65,9 +66,8 @@ def _container(container: Object) -> None:
     for name in PROBES:
         if container.get(name) is not None:
             _probe(container[name])
-    for hook in (container.get("lifecycle") or {}).values():
-        if isinstance(hook, dict):
-            _http(hook)
+    for name in HOOKS:
+        _http((container.get("lifecycle") or {}).get(name) or {})
     for name, value in CONTAINER:
         if not container.get(name):
             container[name] = value

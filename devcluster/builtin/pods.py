@@ -127,7 +127,7 @@ class PodStrategy(BuiltinStrategy):
             *wide_cells(obj),
         ]
 
-    def row_conditions(self, obj: Object) -> list[dict[str, str]]:
+    def row_conditions(self, obj: Object) -> list[Object]:
         """That of a pod which has come to its end."""
         phase = (obj.get("status") or {}).get("phase")
         messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
@@ -211,7 +211,8 @@ def _unchanged(spec: Object, before: Object) -> list[FieldError]:
         masked["nodeSelector"] = before.get("nodeSelector")
     if _without_nothing(masked) == _without_nothing(before):
         return []
-    text = f"pod updates may not change fields other than {UPDATABLE}\n{unified(_sorted(before), _sorted(masked))}"
+    difference = unified(_sorted(before), _sorted(masked))
+    text = f"pod updates may not change fields other than {UPDATABLE}\n{difference}"
     return [field_forbidden("spec", text)]
 
 

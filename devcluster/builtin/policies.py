@@ -159,7 +159,7 @@ def _metric_cell(metric: Object) -> str:
 class PriorityClassStrategy(StoredStrategy):
     """The rules of priority classes."""
 
-    columns = columns("Name | Value# | Global-Default? | Age | PreemptionPolicy*")
+    columns = columns("Name | Value# | Global-Default? | Age | PreemptionPolicy")
     has_generation = True
 
     def default(self, obj: Object) -> None:

@@ -136,6 +136,10 @@ class Strategy:
         """The cells of its columns, in their order; custom kinds use the columns' JSON paths instead."""
         return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
 
+    def row_conditions(self, obj: Object) -> list[Object]:
+        """What a table says of the whole row, such as that a pod has completed."""
+        return []
+
 
 def _keep(new: Object, old: Object, field: str) -> None:
     if field in old:

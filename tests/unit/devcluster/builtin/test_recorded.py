@@ -22,7 +22,7 @@ from devcluster.storage import Key, Store
 Json = dict[str, Any]
 
 NOW = "2026-01-31T12:00:00Z"
-RECORDED: list[Json] = json.loads((pathlib.Path(__file__).parent / "recorded.json").read_text())
+RECORDED: list[Json] = json.loads((pathlib.Path(__file__).parent / "recorded_answers.json").read_text())
 MASKED = frozenset({"uid", "creationTimestamp", "resourceVersion", "lastPhaseTransitionTime"})
 
 

@@ -1,0 +1,72 @@
+"""What may be wrong with the resources that a container asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from devcluster.builtin.checks import texts
+from devcluster.builtin.quantity import value_of
+from devcluster.errors import FieldError, field_invalid
+from devcluster.kinds.names import label_key
+
+__all__ = ["resource_requirements"]
+
+Object = Mapping[str, Any]
+
+STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+OTHER_RESOURCES = frozenset(
+    {
+        "configmaps",
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+        "requests.storage",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+        "storage",
+    }
+)
+"""Standard ones, of which a container has none."""
+
+
+def resource_requirements(resources: Object, path: str) -> list[FieldError]:
+    """Limits and requests: names, amounts, and requests within the limits."""
+    wrong: list[FieldError] = []
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for part, listed in (("limits", limits), ("requests", requests)):
+        for name, amount in listed.items():
+            here = f"{path}.{part}[{name}]"
+            wrong += _resource_name(name, here)
+            if value_of(amount) < 0:
+                wrong.append(field_invalid(here, amount, "must be greater than or equal to 0"))
+            if part == "requests" and name in limits and value_of(amount) != value_of(limits[name]):
+                wrong += _within(name, amount, limits[name], f"{path}.requests")
+    return wrong
+
+
+def _within(name: str, amount: Any, limit: Any, path: str) -> list[FieldError]:
+    if "/" in name and not name.startswith("kubernetes.io/"):
+        return [field_invalid(path, amount, f"must be equal to {name} limit of {limit}")]
+    if value_of(amount) > value_of(limit):
+        return [field_invalid(path, amount, f"must be less than or equal to {name} limit of {limit}")]
+    return []
+
+
+def _resource_name(name: str, path: str) -> list[FieldError]:
+    wrong = texts(label_key(name), path, name)
+    if "/" not in name and name not in STANDARD_RESOURCES and not name.startswith("hugepages-"):
+        if name not in OTHER_RESOURCES:
+            text = "must be a standard resource type or fully qualified"
+            wrong.append(field_invalid(path, name, text))
+        wrong.append(field_invalid(path, name, "must be a standard resource for containers"))
+    return wrong
