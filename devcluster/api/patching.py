@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from devcluster.api.bodies import parse_yaml, report, typed
+from devcluster.api.bodies import check_kind, parse_yaml, report, typed
 from devcluster.api.call import Call
 from devcluster.api.json_errors import describe
 from devcluster.api.negotiation import split_media_type
@@ -23,6 +23,7 @@ from devcluster.errors import (
     not_found,
     unsupported_media_type,
 )
+from devcluster.kinds.registry import Registry
 
 __all__ = ["APPLY", "change_of", "is_apply"]
 
@@ -59,7 +60,7 @@ def is_apply(call: Call) -> bool:
     return media_type == APPLY
 
 
-def change_of(call: Call, options: WriteOptions, clock: Clock) -> Change:
+def change_of(call: Call, registry: Registry, options: WriteOptions, clock: Clock) -> Change:
     """What the patch in the body makes of an object.
 
     Raises:
@@ -68,10 +69,10 @@ def change_of(call: Call, options: WriteOptions, clock: Clock) -> Change:
     media_type = split_media_type(call.request.headers["content-type"])
     if media_type == APPLY:
         return _applied(call, options, clock)
-    return _patched(call, options, media_type)
+    return _patched(call, registry, options, media_type)
 
 
-def _patched(call: Call, options: WriteOptions, media_type: str) -> Change:
+def _patched(call: Call, registry: Registry, options: WriteOptions, media_type: str) -> Change:
     body = call.request.body
     patch, repeated = _parse(body, media_type, options.field_validation)
     steps: dict[str, Callable[[Object], Any]] = {
@@ -85,7 +86,9 @@ def _patched(call: Call, options: WriteOptions, media_type: str) -> Change:
         if live is None:
             raise not_found(call.resource.group, call.resource.plural, call.name)
         patched = step(live)
-        return _decoded(call, options, patched, repeated, patch if media_type == STRATEGIC else None)
+        return _decoded(
+            call, registry, options, patched, repeated, patch if media_type == STRATEGIC else None
+        )
 
     return change
 
@@ -144,7 +147,7 @@ def _decoded(call: Call, options: WriteOptions, patched: Any, repeated: list[str
 
     def refuse(why: str) -> StatusError:
         if patch is None:
-            shown = orjson.dumps(patched).decode()
+            shown = orjson.dumps(_sorted(patched)).decode()
         else:
             from devcluster.patch.go_format import format_v  # noqa: PLC0415
 
@@ -154,10 +157,16 @@ def _decoded(call: Call, options: WriteOptions, patched: Any, repeated: list[str
     if not isinstance(patched, dict):
         raise refuse("json: cannot unmarshal into Go value")
     resource = call.resource
+    if patch is None:
+        try:
+            check_kind(patched, resource, registry)
+        except StatusError as error:
+            raise refuse(error.message.partition(f"cannot be handled as a {resource.kind}: ")[2]) from None
     try:
         obj, problems = typed(patched, resource)
     except StatusError as error:
-        raise refuse(error.message.partition(f"cannot be handled as a {resource.kind}: ")[2]) from None
+        why = error.message.partition(f"cannot be handled as a {resource.kind}: ")[2]
+        raise refuse(why if patch is None else _unconverted(why)) from None
     problems = [*repeated, *problems]
     if problems and options.field_validation == "Strict":
         raise refuse(f"strict decoding error: {', '.join(problems)}")
@@ -166,13 +175,13 @@ def _decoded(call: Call, options: WriteOptions, patched: Any, repeated: list[str
 
 
 def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
-    from devcluster.patch import apply, check_applied  # noqa: PLC0415
+    from devcluster.patch import apply, check_applied, in_versions  # noqa: PLC0415
 
     resource = call.resource
     try:
         config = parse_yaml(call.request.body)
     except ValueError as error:
-        raise bad_request(f"error decoding YAML: {error}") from None
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     if config is None:
         config = {}
     if not isinstance(config, dict):
@@ -193,6 +202,7 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
             now=clock.timestamp(),
             subresource=call.subresource,
             reset=reset_fields(resource, call.subresource),
+            convert=in_versions(resource.schemas),
         )
         obj, problems = typed(result, resource)
         report(call, options.field_validation, resource, problems)

@@ -101,7 +101,12 @@ class Writer:
         strategy.prepare_create(obj, context)
         if info is not None:
             strategy.default(obj)
-        errors = validate_metadata(metadata, namespaced=resource.namespaced, name_rule=strategy.validate_name)
+        errors = validate_metadata(
+            metadata,
+            namespaced=resource.namespaced,
+            name_rule=strategy.validate_name,
+            built_in=not resource.custom,
+        )
         errors += strategy.validate_create(obj, context)
         self._raise(call, metadata.get("name", ""), errors)
         for warning in strategy.warnings(obj, None):
@@ -112,7 +117,7 @@ class Writer:
         if (existing := self.store.get(key)) is not None:
             raise _exists(call, existing, generated=generated)
         version = metadata.get("resourceVersion")
-        if version and not options.dry_run:
+        if version and not options.dry_run and not call.patches:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         kept = await conversion.to_storage(resource, obj)
         if (existing := self.store.get(key)) is not None:  # conversion may have taken its time
@@ -189,7 +194,8 @@ class Writer:
         metadata, before = obj["metadata"], old["metadata"]
         match_namespace(metadata, call.namespace if resource.namespaced else "")
         check_name(call, obj)
-        self._check_uid(call, metadata, stored)
+        if not call.patches:  # the uid of a patch is checked as any immutable field
+            self._check_uid(call, metadata, stored)
         self._check_version(call, metadata, stored)
         self._dedup(call, metadata, after=False)
         context = self._context(call, options)
@@ -258,7 +264,7 @@ class Writer:
     def _record(
         self, call: Call, obj: Object, old: Object | None, options: WriteOptions, context: Context
     ) -> None:
-        from devcluster.patch import record_update  # noqa: PLC0415
+        from devcluster.patch import in_versions, record_update  # noqa: PLC0415
 
         record_update(
             obj,
@@ -269,6 +275,7 @@ class Writer:
             api_version=call.resource.api_version,
             now=context.now,
             reset=reset_fields(call.resource, call.subresource),
+            convert=in_versions(call.resource.schemas),
         )
 
     def _free_name(self, call: Call, base: str) -> str:
@@ -341,7 +348,7 @@ class Writer:
                 raise StatusError(
                     500,
                     "",
-                    f'resourceVersion: Invalid value: "{shown}": strconv.ParseUint: parsing "{shown}": invalid syntax',
+                    f'strconv.ParseUint: parsing "{shown}": invalid syntax',
                 )
             raise conflict(resource.group, resource.plural, call.name)
 

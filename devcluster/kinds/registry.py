@@ -114,6 +114,7 @@ class Registry:
         versions = self._versions.setdefault((resource.group, resource.plural), [])
         versions.append(resource)
         versions.sort(key=lambda each: version_priority(each.version))
+        _acquaint(versions)
 
     def _discard(self, resource: Resource) -> bool:
         old = self._by_plural.pop((resource.group, resource.version, resource.plural), None)
@@ -123,6 +124,7 @@ class Registry:
             del self._by_kind[old.group, old.version, old.kind]
         versions = self._versions[old.group, old.plural]
         versions.remove(old)
+        _acquaint(versions)
         if not versions:
             del self._versions[old.group, old.plural]
         return True
@@ -131,6 +133,13 @@ class Registry:
         self.generation += 1
         for callback in list(self._subscribers):
             callback()
+
+
+def _acquaint(versions: list[Resource]) -> None:
+    """Let each version of a resource know the schemas of all."""
+    schemas = {each.api_version: each.schema for each in versions}
+    for each in versions:
+        each.schemas = schemas
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:

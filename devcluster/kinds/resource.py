@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from devcluster.errors import qualified
@@ -77,6 +77,8 @@ class Resource:
     selectable_fields: tuple[str, ...] = ()
     """Field selectors beside metadata.name and metadata.namespace, of custom kinds; built-in ones say them by
     `Strategy.fields`."""
+    schemas: Mapping[str, Schema] = dataclasses.field(default_factory=dict)
+    """Of all versions that are served, by their `apiVersion`; the registry keeps it."""
 
     @property
     def api_version(self) -> str:
