@@ -15,17 +15,33 @@ Problems = list[list[str | int]]
 """Fields that are unknown or there twice: `unknown` or `duplicate`, then the path from the inside out."""
 
 
+_GO_KINDS = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "slice",
+    dict: "map",
+    Repeated: "map",
+}
+
+
 class DecodeError(Exception):
     """A value that does not fit its Go type; the text is Go's.
 
     On its way out it learns where it happened: every struct puts its field before what is there.
     """
 
-    def __init__(self, head: str, go_type: str = "") -> None:
-        """`go_type` is the type aimed at; without one `head` is the whole text and the place is not told."""
+    def __init__(self, head: str, go_type: str = "", *, value: Any = None, kind: str = "") -> None:
+        """`go_type` is the type aimed at; without one `head` is the whole text and the place is not told.
+
+        `kind` is what that type is made of, empty for one that reads itself, and `value` what did not fit.
+        """
         super().__init__(head)
         self.head = head
         self.go_type = go_type
+        self.kind = kind
+        self.value = value
         self.struct = ""
         self.path: list[str] = []
 
@@ -34,6 +50,23 @@ class DecodeError(Exception):
             return self.head
         place = f"{self.struct}.{'.'.join(reversed(self.path))}"
         return f"json: cannot unmarshal {self.head} into Go struct field {place} of type {self.go_type}"
+
+    @property
+    def restored(self) -> str:
+        """The text where the object was not read from JSON but restored of maps: strategic merge patches."""
+        if not self.go_type:
+            return self.head
+        found = _GO_KINDS[type(self.value)]
+        if not self.kind:
+            return f"json: cannot unmarshal {self.head} into Go value of type {self.go_type}"
+        if self.kind == "struct":
+            return f"cannot restore struct from: {found}"
+        if self.kind in {"map", "slice"}:
+            return f"cannot restore {self.kind} from {found}"
+        numbers = {"int32", "int64", "float64"}
+        if (found in numbers and self.kind in numbers) or (found == "int64" and self.kind == "string"):
+            return f"cannot convert {found} to {self.go_type}"
+        return f"unrecognized type: {self.kind}"
 
 
 class Codec(Protocol):
@@ -134,7 +167,7 @@ class _Slice:
 
     def convert(self, value: Any, problems: Problems) -> list[Any] | None:
         if type(value) is not list:
-            raise DecodeError(json_type(value), self.go)
+            raise DecodeError(json_type(value), self.go, value=value, kind="slice")
         convert = self._item.convert
         converted = []
         for index, item in enumerate(value):
@@ -160,7 +193,7 @@ class _Map:
 
     def convert(self, value: Any, problems: Problems) -> dict[str, Any] | None:
         if not isinstance(value, dict):
-            raise DecodeError(json_type(value), self.go)
+            raise DecodeError(json_type(value), self.go, value=value, kind="map")
         if type(value) is Repeated:
             problems += _repeated(value.pairs)
         elif self._strings and all(type(item) is str for item in value.values()):
@@ -209,7 +242,7 @@ class Struct:
     def convert(self, value: Any, problems: Problems) -> dict[str, Any]:
         """As `Codec.convert`."""
         if not isinstance(value, dict):
-            raise DecodeError(json_type(value), self.go)
+            raise DecodeError(json_type(value), self.go, value=value, kind="struct")
         fields = self._fields
         converted = {}
         if type(value) is Repeated:

@@ -35,14 +35,14 @@ def decode_strict(
     `unknown field "spec.foo"` and `duplicate field "spec.replicas"`, in the order in which they stand there.
 
     Raises:
-        StatusError: 400, a value has the wrong type.
+        StatusError: 400, a value has the wrong type; the `DecodeError` is its cause.
     """
     if raw is not None and (marked := json_text.with_repeated(raw)) is not None:
         document = marked
     try:
         return convert(document, schema.openapi_name)
     except DecodeError as error:
-        raise cannot_be_handled(gvk, str(error)) from None
+        raise cannot_be_handled(gvk, str(error)) from error
 
 
 def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]]:

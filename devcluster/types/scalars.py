@@ -27,7 +27,7 @@ class _String:
     def convert(self, value: Any, _problems: Problems) -> str:
         if type(value) is str:
             return value
-        raise DecodeError(json_type(value), self.go)
+        raise DecodeError(json_type(value), self.go, value=value, kind=self.go)
 
     def zero(self) -> str:
         return ""
@@ -40,7 +40,7 @@ class _Bool:
     def convert(self, value: Any, _problems: Problems) -> bool:
         if value is True or value is False:
             return value
-        raise DecodeError(json_type(value), self.go)
+        raise DecodeError(json_type(value), self.go, value=value, kind=self.go)
 
     def zero(self) -> bool:
         return False
@@ -58,7 +58,9 @@ class _Integer:
         if type(value) is int and self._least <= value <= self._most:
             return value
         shown = json_type(value)
-        raise DecodeError(f"number {value}" if shown == "number" else shown, self.go)
+        raise DecodeError(
+            f"number {value}" if shown == "number" else shown, self.go, value=value, kind=self.go
+        )
 
     def zero(self) -> int:
         return 0
@@ -73,7 +75,7 @@ class _Float:
             return value
         if type(value) is float:
             return int(value) if value.is_integer() and abs(value) < _PLAIN_BELOW else value
-        raise DecodeError(json_type(value), self.go)
+        raise DecodeError(json_type(value), self.go, value=value, kind=self.go)
 
     def zero(self) -> int:
         return 0
@@ -87,7 +89,7 @@ class _Bytes:
 
     def convert(self, value: Any, _problems: Problems) -> str:
         if type(value) is not str:
-            raise DecodeError(json_type(value), self.go)
+            raise DecodeError(json_type(value), self.go, value=value, kind="slice")
         text = value.replace("\r", "").replace("\n", "")
         try:
             if len(text) % 4:
@@ -106,7 +108,7 @@ class _Time:
 
     def convert(self, value: Any, _problems: Problems) -> str | None:
         if type(value) is not str:
-            raise DecodeError(json_type(value), "string")
+            raise DecodeError(json_type(value), "string", value=value)
         try:
             normal = self._normal(value)
             return None if normal.startswith(_ZERO_TIME) else normal
@@ -147,7 +149,14 @@ class _IntOrString:
     omits = False
 
     def convert(self, value: Any, problems: Problems) -> int | str:
-        return value if type(value) is str else BASIC["int32"].convert(value, problems)
+        if type(value) is str:
+            return value
+        try:
+            number: int = BASIC["int32"].convert(value, problems)
+        except DecodeError as error:
+            error.kind = ""
+            raise
+        return number
 
     def zero(self) -> int:
         return 0

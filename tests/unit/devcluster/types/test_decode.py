@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from devcluster.errors import StatusError
-from devcluster.types import cannot_be_handled, convert, decode_strict, schema_for
+from devcluster.types import DecodeError, cannot_be_handled, convert, decode_strict, schema_for
 
 ANSWERS = json.loads(Path(__file__).with_name("recorded_answers.json").read_text())
 POD = "io.k8s.api.core.v1.Pod"
@@ -124,3 +124,32 @@ def test_what_is_no_object_is_refused(document: Any):
     gvk = ("", "v1", "Pod")
     with pytest.raises(StatusError, match=r"Go value of type v1\.Pod"):
         decode_strict(document, schema_for(*gvk), gvk)
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        ({"spec": {"replicas": "x"}}, "unrecognized type: int32"),
+        ({"spec": {"replicas": 1.5}}, "cannot convert float64 to int32"),
+        ({"spec": {"replicas": True}}, "unrecognized type: int32"),
+        ({"spec": {"paused": "x"}}, "unrecognized type: bool"),
+        ({"spec": {"minReadySeconds": {}}}, "unrecognized type: int32"),
+        ({"spec": "x"}, "cannot restore struct from: string"),
+        ({"metadata": {"labels": {"a": 1}}}, "cannot convert int64 to string"),
+        ({"metadata": {"labels": {"a": True}}}, "unrecognized type: string"),
+        ({"metadata": {"labels": "x"}}, "cannot restore map from string"),
+        ({"metadata": {"finalizers": {}}}, "cannot restore slice from map"),
+        (
+            {"spec": {"strategy": {"rollingUpdate": {"maxSurge": True}}}},
+            "json: cannot unmarshal bool into Go value of type int32",
+        ),
+        (
+            {"metadata": {"creationTimestamp": "x"}},
+            'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"',
+        ),
+    ],
+)
+def test_what_a_strategic_merge_patch_made_wrong_is_told_otherwise(document: Any, why: str):
+    with pytest.raises(DecodeError) as caught:
+        convert(document, "io.k8s.api.apps.v1.Deployment")
+    assert caught.value.restored == why
