@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from devcluster.clock import Clock
+from devcluster.crd.definition import CLEANUP_FINALIZER, DefinitionStrategy
+from devcluster.crd.establish import GROUP, PLURAL, Establisher
+from devcluster.errors import StatusError
+from devcluster.kinds.registry import Registry
+from devcluster.kinds.strategy import Context
+from devcluster.storage.records import Key
+from devcluster.storage.store import Store
+
+Object = dict[str, Any]
+STRATEGY = DefinitionStrategy()
+
+
+class Cluster:
+    """A store whose definitions are established, without a server around it."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self.store = store or Store()
+        self.registry = Registry()
+        self.establisher = Establisher(self.store, self.registry, Clock(lambda: 1e9))
+        self.context = Context(store=self.store, now="2026-01-01T00:00:00Z", user=None)  # type: ignore[arg-type]
+
+    def define(self, plural: str = "widgets", group: str = "example.com", **names: Any) -> Object:
+        definition: Object = {
+            "kind": "CustomResourceDefinition",
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "metadata": {"name": f"{plural}.{group}", "uid": plural},
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": {"plural": plural, "kind": "Widget", **names},
+                "versions": [
+                    version("v1", storage=True),
+                    version("v2", served=False),
+                    version("v1beta1", deprecated=True),
+                ],
+            },
+        }
+        STRATEGY.prepare_create(definition, self.context)
+        STRATEGY.default(definition)
+        self.store.create(key(plural, group), definition)
+        return definition
+
+    def definition(self, plural: str = "widgets", group: str = "example.com") -> Object | None:
+        stored = self.store.get(key(plural, group))
+        return stored.decode() if stored is not None else None
+
+    def conditions(self, plural: str = "widgets") -> dict[str, tuple[str, str]]:
+        definition = self.definition(plural)
+        assert definition is not None
+        return {
+            each["type"]: (each["status"], each["reason"]) for each in definition["status"]["conditions"]
+        }
+
+    def add(self, name: str, finalizers: list[str] | None = None) -> Key:
+        where = Key("example.com", "widgets", "default", name)
+        metadata: Object = {"name": name, "namespace": "default"}
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        obj = {"kind": "Widget", "apiVersion": "example.com/v1", "metadata": metadata}
+        self.store.create(where, obj)
+        return where
+
+    def delete(self, plural: str = "widgets") -> None:
+        definition = self.definition(plural)
+        assert definition is not None
+        assert STRATEGY.prepare_delete(definition, self.context)
+        self.store.update(key(plural), definition)
+        self.establisher.settle()
+
+
+def version(name: str, *, storage: bool = False, served: bool = True, **more: Any) -> Object:
+    schema = {"type": "object", "properties": {"spec": {"type": "object"}}}
+    return {"name": name, "served": served, "storage": storage, "schema": {"openAPIV3Schema": schema}, **more}
+
+
+def key(plural: str = "widgets", group: str = "example.com") -> Key:
+    return Key(GROUP, PLURAL, "", f"{plural}.{group}")
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.establisher.start()
+    return made
+
+
+def test_a_definition_is_established_and_its_served_versions_are_there(cluster: Cluster) -> None:
+    cluster.define(shortNames=["wd"], categories=["all"])
+    cluster.establisher.settle()
+    assert cluster.conditions() == {
+        "NamesAccepted": ("True", "NoConflicts"),
+        "Established": ("True", "InitialNamesAccepted"),
+    }
+    assert [each.version for each in cluster.registry.versions("example.com", "widgets")] == ["v1", "v1beta1"]
+    resource = cluster.registry.find("example.com", "v1", "widgets")
+    assert resource is not None
+    assert (resource.kind, resource.list_kind, resource.singular) == ("Widget", "WidgetList", "widget")
+    assert (resource.short_names, resource.categories) == (("wd",), ("all",))
+    assert resource.storage_version == "v1"
+    old = cluster.registry.find("example.com", "v1beta1", "widgets")
+    assert old is not None
+    assert old.deprecation == "example.com/v1beta1 Widget is deprecated"
+
+
+async def test_the_status_follows_by_itself_where_a_loop_runs(cluster: Cluster) -> None:
+    cluster.define()
+    assert cluster.registry.versions("example.com", "widgets") == []
+    await asyncio.sleep(0)
+    assert len(cluster.registry.versions("example.com", "widgets")) == 2
+
+
+def test_what_was_established_before_is_served_from_the_start() -> None:
+    first = Cluster()
+    first.establisher.start()
+    first.define()
+    first.establisher.settle()
+    second = Cluster(first.store)
+    second.establisher.start()
+    assert len(second.registry.versions("example.com", "widgets")) == 2
+
+
+def test_names_that_another_has_are_refused_until_they_are_free(cluster: Cluster) -> None:
+    cluster.define()
+    cluster.establisher.settle()
+    cluster.define("gadgets", singular="gadget")
+    cluster.establisher.settle()
+    assert cluster.conditions("gadgets") == {
+        "NamesAccepted": ("False", "ListKindConflict"),
+        "Established": ("False", "NotAccepted"),
+    }
+    assert cluster.registry.versions("example.com", "gadgets") == []
+    cluster.delete()
+    cluster.establisher.settle()
+    assert cluster.conditions("gadgets")["Established"] == ("True", "InitialNamesAccepted")
+    assert len(cluster.registry.versions("example.com", "gadgets")) == 2
+
+
+def test_the_same_names_in_another_group_are_no_conflict(cluster: Cluster) -> None:
+    cluster.define()
+    cluster.define(group="example.org")
+    cluster.establisher.settle()
+    assert len(cluster.registry.versions("example.org", "widgets")) == 2
+
+
+def test_a_deleted_definition_takes_its_objects_along(cluster: Cluster) -> None:
+    cluster.define()
+    cluster.establisher.settle()
+    where = cluster.add("one")
+    cluster.delete()
+    assert cluster.store.get(where) is None
+    assert cluster.definition() is None
+    assert cluster.registry.versions("example.com", "widgets") == []
+
+
+def test_it_waits_for_objects_that_have_finalizers_and_takes_no_new_ones(cluster: Cluster) -> None:
+    cluster.define()
+    cluster.establisher.settle()
+    where = cluster.add("one", ["example.com/wait"])
+    cluster.delete()
+    definition = cluster.definition()
+    assert definition is not None
+    assert definition["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
+    assert cluster.conditions()["Terminating"] == ("True", "InstanceDeletionInProgress")
+    stored = cluster.store.get(where)
+    assert stored is not None
+    assert "deletionTimestamp" in stored.decode()["metadata"]
+    resource = cluster.registry.find("example.com", "v1", "widgets")
+    assert resource is not None
+    with pytest.raises(StatusError, match="create not allowed while custom resource definition is terminating"):
+        resource.strategy.prepare_create({"metadata": {"name": "two"}}, cluster.context)
+    cluster.store.delete(where)
+    cluster.establisher.settle()
+    assert cluster.definition() is None
+
+
+def test_a_changed_schema_is_in_force_at_once(cluster: Cluster) -> None:
+    cluster.define()
+    cluster.establisher.settle()
+    definition = cluster.definition()
+    assert definition is not None
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["required"] = ["spec"]
+    cluster.store.update(key(), definition)
+    resource = cluster.registry.find("example.com", "v1", "widgets")
+    assert resource is not None
+    new = {"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "a"}}
+    (error,) = resource.strategy.validate_create(new, cluster.context)
+    assert str(error) == "spec: Required value"
+
+
+def test_a_version_that_objects_were_stored_in_stays(cluster: Cluster) -> None:
+    old = cluster.define()
+    new = {**old, "spec": {**old["spec"], "versions": [version("v3", storage=True)]}}
+    STRATEGY.prepare_update(new, old, cluster.context)
+    assert new["status"]["storedVersions"] == ["v1", "v3"]
+    (error,) = STRATEGY.validate_update(new, old, cluster.context)
+    assert str(error).startswith('status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was')
+
+
+def test_an_established_definition_keeps_its_scope_and_kind(cluster: Cluster) -> None:
+    cluster.define()
+    cluster.establisher.settle()
+    old = cluster.definition()
+    assert old is not None
+    names = {**old["spec"]["names"], "kind": "Other", "listKind": "OtherList"}
+    new = {**old, "spec": {**old["spec"], "scope": "Cluster", "names": names}}
+    errors = list(map(str, STRATEGY.validate_update(new, old, cluster.context)))
+    assert errors == [
+        'spec.scope: Invalid value: "Cluster": field is immutable',
+        'spec.names.kind: Invalid value: "Other": field is immutable',
+    ]
