@@ -165,10 +165,8 @@ def _decoded(status: int, body: bytes) -> Object:
         answer = ""
     if not isinstance(answer, dict):
         found = {list: "array", str: "string", bool: "bool"}.get(type(answer), "number")
-        raise WebhookFailed(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type "
-            + _GO_HEAD
-        )
+        problem = f"json: cannot unmarshal {found} into Go value of type {_GO_HEAD}"
+        raise WebhookFailed(f"couldn't get version/kind; json parse error: {problem}")
     return answer
 
 

@@ -147,7 +147,7 @@ class Webhooks:
 
 
 def _patched(obj: Object, operations: list[Object]) -> Object:
-    """The object after the patch; an operation that cannot be done is told in the words of the real server."""
+    """The object after the patch; raises StatusError that names an operation that cannot be done."""
     for operation in operations:
         try:
             obj = json_patch(obj, [operation])

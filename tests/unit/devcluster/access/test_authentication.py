@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import datetime
+import random
+from typing import Any
+
+import pytest
+
+from devcluster.access.attributes import Attributes
+from devcluster.access.authentication import ADMIN, Authenticator
+from devcluster.access.jwt import Signer
+from devcluster.access.rbac import RbacAuthorizer
+from devcluster.access.reviews import AccessReviews
+from devcluster.access.tokens import AUDIENCE, ServiceAccountTokens
+from devcluster.api.exchange import ApiRequest, User
+from devcluster.clock import Clock
+from devcluster.errors import StatusError
+from devcluster.storage import Key, Store
+
+Object = dict[str, Any]
+ACCOUNT: Object = {"metadata": {"name": "robot", "namespace": "a", "uid": "account-uid"}}
+POD: Object = {
+    "metadata": {"name": "p", "namespace": "a", "uid": "pod-uid"},
+    "spec": {"serviceAccountName": "robot", "nodeName": "n"},
+}
+
+
+class World:
+    def __init__(self) -> None:
+        self.time = 1_800_000_000.0
+        self.clock = Clock(lambda: self.time)
+        self.store = Store()
+        self.authorizer = RbacAuthorizer(self.store)
+        self.tokens = ServiceAccountTokens(self.store, self.clock, random.Random(1), Signer())
+        self.authenticator = Authenticator(
+            self.authorizer, self.tokens, lambda _: Attributes(verb="list", resource="pods")
+        )
+        self.authenticator.add("secret", ADMIN)
+        self.authenticator.add("bobs", User("bob"))
+        self.reviews = AccessReviews(self.authenticator, self.authorizer, self.tokens, self.clock)
+        self.store.create(Key("", "serviceaccounts", "a", "robot"), ACCOUNT)
+
+    def ask(self, token: str = "", **headers: str) -> User:
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token:
+            given["authorization"] = f"Bearer {token}"
+        return self.authenticator.authenticate(ApiRequest(method="GET", path="/", headers=given))
+
+    def token(self, **spec: Any) -> str:
+        answer = self.tokens.issue(ACCOUNT, {"kind": "TokenRequest", "spec": spec})
+        return str(answer["status"]["token"])
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_token_stands_for_its_user(world: World) -> None:
+    assert world.ask("secret") == ADMIN
+    assert world.ask("bobs") == User("bob", ("system:authenticated",))
+
+
+def test_who_shows_nothing_is_anonymous(world: World) -> None:
+    assert world.ask() == User("system:anonymous", ("system:unauthenticated",))
+
+
+@pytest.mark.parametrize("token", ["nope", "a.b.c", "....", "ä.ö.ü"])
+def test_a_token_that_nobody_has_is_refused(world: World, token: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        world.ask(token)
+    assert (caught.value.code, caught.value.message) == (401, "Unauthorized")
+
+
+def test_a_certificate_names_user_and_groups(world: World) -> None:
+    request = ApiRequest(method="GET", path="/", client_certificate={"CN": ["ann"], "O": ["one", "two"]})
+    assert world.authenticator.authenticate(request) == User("ann", ("one", "two", "system:authenticated"))
+
+
+def test_an_account_token_stands_for_the_account(world: World) -> None:
+    user = world.ask(world.token())
+    assert user.name == "system:serviceaccount:a:robot"
+    assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated")
+    assert user.uid == "account-uid"
+    assert list(user.extra) == ["authentication.kubernetes.io/credential-id"]
+
+
+def test_an_account_token_ends_with_its_time(world: World) -> None:
+    token = world.token(expirationSeconds=600)
+    world.time += 599
+    world.ask(token)
+    world.time += 1
+    with pytest.raises(StatusError):
+        world.ask(token)
+
+
+def test_an_account_token_ends_with_the_account(world: World) -> None:
+    token = world.token()
+    world.ask(token)
+    world.store.delete(Key("", "serviceaccounts", "a", "robot"))
+    with pytest.raises(StatusError):
+        world.ask(token)
+
+
+def test_a_token_bound_to_a_pod_ends_with_it(world: World) -> None:
+    world.store.create(Key("", "pods", "a", "p"), POD)
+    token = world.token(boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "p"})
+    assert world.ask(token).extra["authentication.kubernetes.io/pod-name"] == ("p",)
+    world.store.delete(Key("", "pods", "a", "p"))
+    with pytest.raises(StatusError):
+        world.ask(token)
+
+
+def test_a_token_for_others_is_none_here(world: World) -> None:
+    with pytest.raises(StatusError):
+        world.ask(world.token(audiences=["others"]))
+
+
+def test_a_token_of_another_key_is_refused(world: World) -> None:
+    stranger = ServiceAccountTokens(world.store, world.clock, random.Random(1), Signer())
+    with pytest.raises(StatusError):
+        world.ask(stranger.issue(ACCOUNT, {})["status"]["token"])
+
+
+def test_the_answer_to_a_token_request_says_what_was_granted(world: World) -> None:
+    answer = world.tokens.issue(ACCOUNT, {"kind": "TokenRequest"})
+    expires = datetime.datetime.fromtimestamp(world.time + 3600, datetime.UTC)
+    assert answer["spec"] == {"audiences": [AUDIENCE], "expirationSeconds": 3600, "boundObjectRef": None}
+    assert answer["status"]["expirationTimestamp"] == expires.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "message"),
+    [
+        (
+            {"expirationSeconds": 5},
+            422,
+            (
+                'TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 5: '
+                "may not specify a duration less than 10 minutes"
+            ),
+        ),
+        (
+            {"expirationSeconds": 4294967297},
+            422,
+            (
+                'TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: '
+                "4294967297: "
+                "may not specify a duration larger than 2^32 seconds"
+            ),
+        ),
+        ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "x"}}, 404, 'pods "x" not found'),
+        (
+            {"boundObjectRef": {"kind": "ConfigMap", "apiVersion": "v1", "name": "x"}},
+            400,
+            "cannot bind token to object of type /v1, Kind=ConfigMap",
+        ),
+    ],
+)
+def test_odd_token_requests_are_refused(world: World, spec: Object, code: int, message: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        world.token(**spec)
+    assert (caught.value.code, caught.value.message) == (code, message)
+
+
+def test_who_may_acts_as_somebody_else(world: World) -> None:
+    user = world.ask("secret", impersonate_user="ann", impersonate_group="one\ntwo", impersonate_extra_x="y")
+    assert user == User("ann", ("one", "two", "system:authenticated"), "", {"x": ("y",)})
+
+
+def test_an_account_that_is_acted_as_has_its_groups(world: World) -> None:
+    user = world.ask("secret", impersonate_user="system:serviceaccount:a:robot")
+    assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated")
+
+
+@pytest.mark.parametrize(
+    ("headers", "code", "message"),
+    [
+        (
+            {"impersonate_user": "ann"},
+            403,
+            (
+                'pods is forbidden: User "bob" cannot impersonate-on:user-info:list resource "pods" in API '
+                'group "" '
+                "at the cluster scope"
+            ),
+        ),
+        (
+            {"impersonate_user": "system:serviceaccount:a:b"},
+            403,
+            (
+                'pods is forbidden: User "bob" cannot impersonate-on:serviceaccount:list resource "pods" '
+                "in API "
+                'group "" at the cluster scope'
+            ),
+        ),
+        (
+            {"impersonate_group": "x"},
+            400,
+            (
+                'requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"x"}, '
+                "Extra:map[string][]string(nil)} "
+                "without impersonating a user name"
+            ),
+        ),
+    ],
+)
+def test_impersonation_is_refused(world: World, headers: dict[str, str], code: int, message: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        world.ask("bobs", **headers)
+    assert (caught.value.code, caught.value.message) == (code, message)
+
+
+async def review(world: World, kind: str, spec: Object, **metadata: str) -> Object:
+    obj: Object = {"kind": kind, "metadata": metadata, "spec": spec}
+    return dict((await world.reviews.review(kind, obj, User("bob")))["status"])
+
+
+async def test_a_token_review_tells_whose_it_is(world: World) -> None:
+    status = await review(world, "TokenReview", {"token": world.token()})
+    assert status["authenticated"] is True
+    assert status["audiences"] == [AUDIENCE]
+    assert status["user"]["username"] == "system:serviceaccount:a:robot"
+
+
+async def test_a_token_review_tells_what_is_wrong(world: World) -> None:
+    assert await review(world, "TokenReview", {"token": "nope"}) == {
+        "user": {},
+        "error": "invalid bearer token",
+    }
+    status = await review(world, "TokenReview", {"token": world.token(), "audiences": ["foo"]})
+    assert status["error"] == (
+        f'[invalid bearer token, token audiences ["{AUDIENCE}"] is invalid for the target audiences ["foo"]]'
+    )
+
+
+async def test_an_access_review_decides(world: World) -> None:
+    attributes = {"verb": "get", "resource": "pods", "namespace": "x"}
+    assert await review(world, "SelfSubjectAccessReview", {"resourceAttributes": attributes}) == {
+        "allowed": False
+    }
+    spec = {"groups": ["system:masters"], "nonResourceAttributes": {"verb": "get", "path": "/x"}}
+    assert await review(world, "SubjectAccessReview", spec) == {"allowed": True}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "message"),
+    [
+        (
+            "SubjectAccessReview",
+            {"nonResourceAttributes": {"verb": "get", "path": "/api"}},
+            (
+                '.authorization.k8s.io "" is invalid: spec.user: Invalid value: "": at least one of user '
+                "or group "
+                "must be specified"
+            ),
+        ),
+        (
+            "SubjectAccessReview",
+            {"user": "bob"},
+            (
+                '.authorization.k8s.io "" is invalid: spec.resourceAttributes: Invalid value: null: '
+                "exactly one of "
+                "nonResourceAttributes or resourceAttributes must be specified"
+            ),
+        ),
+        (
+            "SelfSubjectAccessReview",
+            {"nonResourceAttributes": {"verb": "get", "path": "/api"}, "resourceAttributes": {}},
+            (
+                '.authorization.k8s.io "" is invalid: spec.nonResourceAttributes: Invalid value: '
+                '{"Path":"/api","Verb":"get"}: cannot be specified in combination with resourceAttributes'
+            ),
+        ),
+        ("SelfSubjectRulesReview", {}, "no namespace on request"),
+        ("TokenReview", {"token": ""}, "token is required for TokenReview in authentication"),
+        (
+            "LocalSubjectAccessReview",
+            {"user": "bob", "resourceAttributes": {"namespace": "other"}},
+            (
+                '.authorization.k8s.io "" is invalid: spec.resourceAttributes.namespace: Invalid value: '
+                '"other": '
+                "must match metadata.namespace"
+            ),
+        ),
+    ],
+)
+async def test_reviews_that_make_no_sense_are_refused(
+    world: World, kind: str, spec: Object, message: str
+) -> None:
+    with pytest.raises(StatusError) as caught:
+        await review(world, kind, spec, namespace="a")
+    assert caught.value.message == message
