@@ -1,0 +1,170 @@
+"""Strategic merge patches: what they do, and how those that make no sense are refused."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from devcluster.errors import StatusError
+from devcluster.patch import strategic_merge_patch
+from devcluster.types import schema_for
+
+POD = schema_for("", "v1", "Pod")
+LIVE = {
+    "metadata": {"name": "p", "finalizers": ["a/a", "b/b", "c/c"], "labels": {"x": "1", "y": "2"}},
+    "spec": {
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "old"}],
+        "containers": [{"name": "a", "image": "a:1", "args": ["x", "y"]}, {"name": "b", "image": "b:1"}],
+        "volumes": [{"name": "v", "emptyDir": {}}],
+    },
+}
+
+
+def names(found: dict[str, Any]) -> list[str]:
+    return [container["name"] for container in found["spec"]["containers"]]
+
+
+def test_items_merge_by_key_and_other_lists_are_replaced():
+    found = strategic_merge_patch(
+        LIVE,
+        {
+            "spec": {
+                "containers": [{"name": "a", "image": "a:2", "args": ["z"]}],
+                "tolerations": [{"key": "new"}],
+            }
+        },
+        POD,
+    )
+
+    assert found["spec"]["containers"] == [
+        {"name": "a", "image": "a:2", "args": ["z"]},
+        {"name": "b", "image": "b:1"},
+    ]
+    assert found["spec"]["tolerations"] == [{"key": "new"}]
+
+
+def test_a_new_item_goes_before_what_the_patch_does_not_mention():
+    found = strategic_merge_patch(LIVE, {"spec": {"containers": [{"name": "n", "image": "n"}]}}, POD)
+
+    assert names(found) == ["n", "a", "b"]
+
+
+def test_an_order_places_the_items_it_names_and_leaves_the_others_between():
+    order = [{"name": "n"}, {"name": "b"}]
+    patch = {"spec": {"$setElementOrder/containers": order, "containers": [{"name": "n", "image": "n"}]}}
+
+    assert names(strategic_merge_patch(LIVE, patch, POD)) == ["n", "a", "b"]
+
+
+def test_lists_of_strings_merge_and_lose_what_a_parallel_list_names():
+    patch = {"metadata": {"finalizers": ["d/d", "b/b"], "$deleteFromPrimitiveList/finalizers": ["a/a"]}}
+
+    found = strategic_merge_patch(LIVE, patch, POD)
+
+    assert found["metadata"]["finalizers"] == ["d/d", "b/b", "c/c"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "path", "expected"),
+    [
+        (
+            {"spec": {"containers": [{"$patch": "delete", "name": "a"}]}},
+            ("spec", "containers"),
+            LIVE["spec"]["containers"][1:],
+        ),
+        (
+            {"spec": {"containers": [{"$patch": "replace"}, {"name": "r"}]}},
+            ("spec", "containers"),
+            [{"name": "r"}],
+        ),
+        ({"metadata": {"labels": {"$patch": "replace", "z": "3"}}}, ("metadata", "labels"), {"z": "3"}),
+        ({"metadata": {"labels": {"$patch": "delete"}}}, ("metadata", "labels"), {}),
+        ({"metadata": {"labels": {"x": None}}}, ("metadata", "labels"), {"y": "2"}),
+        (
+            {
+                "spec": {
+                    "volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/"}}]
+                }
+            },
+            ("spec", "volumes"),
+            [{"name": "v", "hostPath": {"path": "/"}}],
+        ),
+        (
+            {"spec": {"affinity": {"nodeAffinity": None, "podAffinity": {}}}},
+            ("spec", "affinity"),
+            {"podAffinity": {}},
+        ),
+        ({"spec": {"nodeSelector": "text"}}, ("spec", "nodeSelector"), "text"),
+    ],
+)
+def test_directives_do_what_they_say(patch: dict[str, Any], path: tuple[str, ...], expected: Any):
+    found: Any = strategic_merge_patch(LIVE, patch, POD)
+
+    for step in path:
+        found = found[step]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("patch", "code", "message"),
+    [
+        ({"$patch": "bad"}, 500, "unknown patch type: bad in map: map[$patch:bad]"),
+        ({"metadata": {"labels": {"$retainKeys": "x"}}}, 400, "invalid patch format of retainKeys"),
+        (
+            {"metadata": {"labels": {"$retainKeys": ["x"], "z": "1"}}},
+            400,
+            "invalid patch format of retainKeys",
+        ),
+        ({"metadata": {"$setElementOrder": []}}, 400, "invalid patch format of setElementOrder list"),
+        ({"metadata": {"$deleteFromPrimitiveList": []}}, 400, "invalid patch format of primitive list"),
+        (
+            {"metadata": {"$setElementOrder/finalizers": "x"}},
+            500,
+            "expected a []interface {}, but received a string",
+        ),
+        (
+            {"metadata": {"$setElementOrder/nope": ["x"]}},
+            500,
+            'unable to find api field in struct ObjectMeta for the json field "nope"',
+        ),
+        (
+            {"metadata": {"finalizers": ["c/c", "a/a"], "$setElementOrder/finalizers": ["a/a", "c/c"]}},
+            500,
+            "The order in patch list:\n[c/c a/a]\n doesn't match $setElementOrder list:\n[a/a c/c]\n",
+        ),
+        (
+            {"metadata": {"finalizers": [1]}},
+            500,
+            "list element types are not identical: [[a/a b/b c/c] [1]]",
+        ),
+        (
+            {"spec": {"containers": [{"image": "x"}]}},
+            500,
+            "map: map[image:x] does not contain declared merge key: name",
+        ),
+        (
+            {"spec": {"containers": [{"$patch": "merge", "name": "a"}]}},
+            500,
+            "merging lists cannot yet be specified in the patch",
+        ),
+    ],
+)
+def test_a_patch_that_makes_no_sense_is_refused_in_the_servers_words(
+    patch: dict[str, Any], code: int, message: str
+):
+    with pytest.raises(StatusError) as refused:
+        strategic_merge_patch(LIVE, patch, POD)
+
+    assert (refused.value.code, refused.value.message) == (code, message)
+
+
+def test_neither_argument_changes():
+    patch = {"metadata": {"$setElementOrder/finalizers": ["b/b"]}, "spec": {"containers": [{"name": "a"}]}}
+    before = copy.deepcopy((LIVE, patch))
+
+    strategic_merge_patch(LIVE, patch, POD)
+
+    assert (LIVE, patch) == before
