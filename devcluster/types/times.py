@@ -31,6 +31,7 @@ _RANGES = (
     ("second", 5, 0, 59),
 )
 _FRACTION = re.compile(r"[.,]\d+")
+_MICROS = re.compile(r"[.,]\d{6}")
 _ZONE = re.compile(r"Z|[+-]\d\d:\d\d")
 _MAX_ZONE_HOURS = 24
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -84,8 +85,8 @@ def _parse(text: str, layout: str) -> datetime.datetime:
         if name.isdigit():
             fields.append(int(match[0]))
         position = match.end()
-    fraction = _FRACTION.match(text, position)
-    if layout == _MICRO_LAYOUT and (fraction is None or len(fraction[0]) != len(".000000")):
+    fraction = (_MICROS if layout == _MICRO_LAYOUT else _FRACTION).match(text, position)
+    if layout == _MICRO_LAYOUT and fraction is None:
         raise _unreadable(text, layout, text[position:], ".000000")
     micros = int(fraction[0][1:7].ljust(6, "0")) if fraction else 0
     position = fraction.end() if fraction else position

@@ -47,6 +47,8 @@ def test_control_characters_are_escaped_in_the_text():
 
 def test_micro_times_have_exactly_six_digits():
     assert normal_micro_time("2020-01-01T02:00:00.123456+02:00") == "2020-01-01T00:00:00.123456Z"
+    with pytest.raises(InvalidTime, match='cannot parse "789Z" as "Z07:00"'):
+        normal_micro_time("2020-01-01T00:00:00.123456789Z")
     for text in ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00.1Z"):
         with pytest.raises(InvalidTime, match=r'as "\.000000"'):
             normal_micro_time(text)
