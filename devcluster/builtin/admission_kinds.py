@@ -39,6 +39,7 @@ class WebhooksStrategy(StoredStrategy):
 
     columns = columns("Name | Webhooks# | Age")
     has_generation = True
+    unconditional_update = False
 
     def __init__(self, clock: Clock, *, mutating: bool) -> None:
         """`mutating` ones may be called again."""
@@ -84,6 +85,7 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
 
     columns = columns("Name | Validations# | ParamKind | Age")
     has_generation = True
+    unconditional_update = False
 
     def default(self, obj: Object) -> None:
         """The same as for webhooks."""
@@ -110,6 +112,7 @@ class AdmissionPolicyBindingStrategy(StoredStrategy):
 
     columns = columns("Name | PolicyName | ParamRef | Age")
     has_generation = True
+    unconditional_update = False
 
     def default(self, obj: Object) -> None:
         """The same as for webhooks."""
@@ -200,7 +203,9 @@ def client_config(config: Object, path: str) -> list[FieldError]:
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [field_required(path, "exactly one of url or service is required")]
-    return _url(url, f"{path}.url") if service is None else _service(service, f"{path}.service")
+    if service is None:
+        return _url(str(url), f"{path}.url")
+    return _service(service, f"{path}.service")
 
 
 def _service(service: Object, path: str) -> list[FieldError]:

@@ -42,6 +42,7 @@ from devcluster.types import schema_for
 __all__ = ["resources"]
 
 ALL = ("all",)
+ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 EXTENSIONS = ("api-extensions",)
 NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 REVIEW = ("create",)
@@ -82,7 +83,7 @@ def resources(*, clock: Clock | None = None, rng: random.Random | None = None) -
 
 def _core(clock: Clock, rng: random.Random) -> Iterator[Resource]:
     yield _of("", "ConfigMap", ConfigMapStrategy(clock), short="cm")
-    yield _of("", "Endpoints", EndpointsStrategy(clock), short="ep")
+    yield _of("", "Endpoints", EndpointsStrategy(clock), short="ep", deprecation=ENDPOINTS)
     yield _of("", "LimitRange", LimitRangeStrategy(clock), short="limits")
     yield _of(
         "",
@@ -212,6 +213,7 @@ def _of(
     subresources: tuple[str, ...] = (),
     store_as: tuple[str, str] | None = None,
     convert: Convert | None = None,
+    deprecation: str = "",
 ) -> Resource:
     return Resource(
         group=group,
@@ -231,4 +233,5 @@ def _of(
         storage_version=version,
         store_as=store_as,
         convert=convert,
+        deprecation=deprecation,
     )

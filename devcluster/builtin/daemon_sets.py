@@ -34,6 +34,7 @@ SHOWN = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "upd
 class DaemonSetStrategy(WorkloadStrategy):
     """The rules of daemon sets."""
 
+    names_pods = False
     columns = columns(
         "Name | Desired# | Current# | Ready# | Up-to-date# | Available# | Node Selector | Age "
         "| Containers* | Images* | Selector*"

@@ -37,6 +37,7 @@ class EndpointsStrategy(StoredStrategy):
     """The rules of endpoints."""
 
     columns = columns("Name | Endpoints | Age")
+    create_on_update = True
 
     def default(self, obj: Object) -> None:
         """Ports are of TCP."""
@@ -60,10 +61,6 @@ class EndpointsStrategy(StoredStrategy):
             for number, port in enumerate(ports):
                 wrong += _port(port, f"{here}.ports[{number}]", named=len(ports) > 1)
         return wrong
-
-    def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """There is a newer kind."""
-        return ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
 
     def row(self, obj: Object) -> list[Any]:
         """With the first addresses."""

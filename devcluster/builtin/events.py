@@ -64,6 +64,7 @@ def _default_core(event: Object) -> None:
 class CoreEventStrategy(StoredStrategy):
     """Events as the core group shows them, and as they are stored."""
 
+    create_on_update = True
     columns = columns(
         "Last Seen | Type | Reason | Object | Subobject* | Source* | Message | First Seen* | Count* | Name*"
     )

@@ -115,6 +115,10 @@ class JobStrategy(WorkloadStrategy):
 class CronJobStrategy(WorkloadStrategy):
     """Stored: nothing acts on them."""
 
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        """Nobody runs them."""
+        return []
+
     columns = columns(
         "Name | Schedule | Timezone | Suspend? | Active# | Last Schedule | Age "
         "| Containers* | Images* | Selector*"

@@ -28,6 +28,7 @@ __all__ = ["IngressClassStrategy", "IngressStrategy", "NetworkPolicyStrategy"]
 PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 DIRECTIONS = ("Ingress", "Egress")
+CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 SHOWN = 3
 CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
@@ -58,6 +59,15 @@ class IngressStrategy(BuiltinStrategy):
         if name is not None:
             wrong += texts(dns_subdomain(name), "spec.ingressClassName", name)
         return wrong
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        """There is a field for the class now."""
+        marked = CLASS_ANNOTATION in (new["metadata"].get("annotations") or {})
+        if old is not None or not marked or new["spec"].get("ingressClassName") is not None:
+            return []
+        return [
+            f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
+        ]
 
     def row(self, obj: Object) -> list[Any]:
         """As `kubectl get ingresses` shows it."""

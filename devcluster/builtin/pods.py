@@ -11,6 +11,7 @@ from devcluster.builtin.differences import unified
 from devcluster.builtin.pod_checks import pod_spec
 from devcluster.builtin.pod_defaults import default_pod
 from devcluster.builtin.pod_rows import pod_cells, wide_cells
+from devcluster.builtin.pod_warnings import name_warnings, pod_warnings
 from devcluster.builtin.quality_of_service import quality_of_service
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, forbidden
 
@@ -94,6 +95,14 @@ class PodStrategy(BuiltinStrategy):
                 new["metadata"][field] = old["metadata"][field]
             else:
                 new["metadata"].pop(field, None)
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        """Of what it says twice, or in vain."""
+        if old is not None:
+            return []
+        return name_warnings(new["metadata"].get("name", ""), "the Pod's hostname") + pod_warnings(
+            new["spec"], "spec"
+        )
 
     def grace_period(self, obj: Object, asked: int | None) -> int | None:
         """What was asked for or what the pod says; nothing for one that has not started or has ended."""

@@ -46,6 +46,7 @@ BUDGET_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expe
 class DisruptionBudgetStrategy(BuiltinStrategy):
     """The rules of disruption budgets."""
 
+    unconditional_update = False
     columns = columns("Name | Min Available | Max Unavailable | Allowed Disruptions# | Age")
     has_generation = True
 
@@ -206,6 +207,8 @@ class LeaseStrategy(StoredStrategy):
     """The rules of leases."""
 
     columns = columns("Name | Holder | Age")
+    create_on_update = True
+    unconditional_update = False
 
     def default(self, obj: Object) -> None:
         """A specification, if empty."""
@@ -248,6 +251,8 @@ class QuotaStrategy(BuiltinStrategy):
 
 class LimitRangeStrategy(PlainStrategy):
     """Stored: nothing is limited."""
+
+    create_on_update = True
 
     def default(self, obj: Object) -> None:
         """Of containers, limits and requests follow from the bounds."""

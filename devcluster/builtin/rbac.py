@@ -25,6 +25,7 @@ class RoleStrategy(PlainStrategy):
     """The rules of roles; `namespaced` ones are about resources alone."""
 
     name_rule = staticmethod(path_segment)
+    create_on_update = True
 
     def __init__(self, clock: Clock, *, namespaced: bool) -> None:
         """`namespaced`: a Role, not a ClusterRole."""
@@ -48,6 +49,7 @@ class BindingStrategy(StoredStrategy):
 
     columns = columns("Name | Role | Age | Users* | Groups* | ServiceAccounts*")
     name_rule = staticmethod(path_segment)
+    create_on_update = True
 
     def __init__(self, clock: Clock, *, namespaced: bool) -> None:
         """`namespaced`: a RoleBinding, not a ClusterRoleBinding."""

@@ -33,6 +33,7 @@ class ServiceStrategy(BuiltinStrategy):
 
     columns = columns("Name | Type | Cluster-IP | External-IP | Port(s) | Age | Selector*")
     name_rule = staticmethod(dns_label)
+    create_on_update = True
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         """`rng` draws addresses and ports."""
@@ -175,6 +176,28 @@ class ServiceStrategy(BuiltinStrategy):
                 "TCP", taken
             )
         return wrong
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        """Of what has no effect, or soon will have none."""
+        spec = new["spec"]
+        kind, warnings = spec["type"], []
+        headless = spec.get("clusterIP") == "None"
+        if headless and spec.get("externalIPs"):
+            warnings.append("spec.externalIPs is ignored for headless services")
+        if headless and spec["sessionAffinity"] != "None":
+            warnings.append("spec.SessionAffinity is ignored for headless services")
+        if spec.get("externalIPs") and not headless and kind != "ExternalName":
+            warnings.append(
+                "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+            )
+        if spec.get("externalIPs") and kind == "ExternalName":
+            warnings.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+        if spec.get("externalName") and kind != "ExternalName":
+            warnings.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        if spec.get("trafficDistribution") == "PreferClose":
+            text = '"PreferClose" is deprecated; use "PreferSameZone"'
+            warnings.append(f"spec.trafficDistribution: {text}")
+        return warnings
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         """Its address and its type."""

@@ -37,6 +37,7 @@ RETENTION = ("Retain", "Delete")
 class StatefulSetStrategy(WorkloadStrategy):
     """The rules of stateful sets."""
 
+    names_pods = False
     columns = columns("Name | Ready | Age | Containers* | Images*")
 
     def default(self, obj: Object) -> None:

@@ -9,6 +9,7 @@ from devcluster.builtin.base import BuiltinStrategy, Object
 from devcluster.builtin.checks import label_selector, non_negative, selector_matches
 from devcluster.builtin.pod_checks import pod_template
 from devcluster.builtin.pod_defaults import default_pod_spec
+from devcluster.builtin.pod_warnings import name_warnings, pod_warnings
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
 
 __all__ = [
@@ -26,11 +27,20 @@ class WorkloadStrategy(BuiltinStrategy):
     """A kind that makes pods of `spec.template`."""
 
     has_generation = True
+    names_pods = True
+    """Whether its name becomes part of host names that nobody chose."""
 
     def default(self, obj: Object) -> None:
         """The template."""
         default_template(obj.setdefault("spec", {}))
         obj.setdefault("status", {})
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        """Of the name when it is new, and of the template when it is changed."""
+        if old is not None and old["metadata"].get("generation") == new["metadata"].get("generation"):
+            return []
+        warnings = name_warnings(new["metadata"].get("name", "")) if self.names_pods and old is None else []
+        return warnings + pod_warnings(new["spec"]["template"]["spec"], "spec.template.spec")
 
 
 def default_template(spec: Object) -> None:

@@ -10,6 +10,18 @@ MINUTE = 60
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 YEAR = 365 * DAY
+NAMES = {1: "s", MINUTE: "m", HOUR: "h", DAY: "d", YEAR: "y"}
+STEPS = (
+    (2 * MINUTE, 1, 0),
+    (10 * MINUTE, MINUTE, 1),
+    (3 * HOUR, MINUTE, 0),
+    (8 * HOUR, HOUR, MINUTE),
+    (2 * DAY, HOUR, 0),
+    (8 * DAY, DAY, HOUR),
+    (2 * YEAR, DAY, 0),
+    (8 * YEAR, YEAR, DAY),
+)
+"""Below what, in which unit, and with which smaller one beside it."""
 
 
 def human_duration(seconds: float) -> str:
@@ -17,23 +29,10 @@ def human_duration(seconds: float) -> str:
     whole = int(seconds)
     if whole < 0:
         return "<invalid>" if whole < -1 else "0s"
-    if whole < 2 * MINUTE:
-        return f"{whole}s"
-    if whole < 10 * MINUTE:
-        return _two(whole, MINUTE, "m", 1, "s")
-    if whole < 3 * HOUR:
-        return f"{whole // MINUTE}m"
-    if whole < 8 * HOUR:
-        return _two(whole, HOUR, "h", MINUTE, "m")
-    if whole < 2 * DAY:
-        return f"{whole // HOUR}h"
-    if whole < 8 * DAY:
-        return _two(whole, DAY, "d", HOUR, "h")
-    if whole < 2 * YEAR:
-        return f"{whole // DAY}d"
-    if whole < 8 * YEAR:
-        return _two(whole, YEAR, "y", DAY, "d")
-    return f"{whole // YEAR}y"
+    for below, unit, part in STEPS:
+        if whole < below:
+            return _shown(whole, unit, part)
+    return _shown(whole, YEAR, 0)
 
 
 def age(timestamp: str | None, now: datetime.datetime) -> str:
@@ -50,7 +49,7 @@ def parse_time(timestamp: str) -> datetime.datetime | None:
         return None
 
 
-def _two(seconds: int, unit: int, name: str, part: int, part_name: str) -> str:
+def _shown(seconds: int, unit: int, part: int) -> str:
     whole, rest = divmod(seconds, unit)
-    rest //= part
-    return f"{whole}{name}{rest}{part_name}" if rest else f"{whole}{name}"
+    rest = rest // part if part else 0
+    return f"{whole}{NAMES[unit]}{rest}{NAMES[part]}" if rest else f"{whole}{NAMES[unit]}"
