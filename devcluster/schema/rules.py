@@ -25,6 +25,8 @@ from devcluster.schema.structural import parse
 __all__ = ["Findings", "MessageError", "Rules", "WrongResult", "compile_rule", "compile_rules"]
 
 _UNSET_FIELD = "<nil>"
+_UNFORESEEN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
+"""What a function may raise of values that no check foresaw."""
 _MESSAGE_LIMIT = 5 * 1024
 
 
@@ -195,8 +197,8 @@ class Rules:
             except CelError as error:
                 findings.errors.append(field_invalid(shown, kind, _failure(str(error), rule)))
                 continue
-            except RecursionError:
-                findings.errors.append(field_invalid(shown, kind, _failure("expression too deep", rule)))
+            except _UNFORESEEN:
+                findings.errors.append(field_invalid(shown, kind, _failure("no such overload", rule)))
                 continue
             broken = _broken(rule, value, kind, path, _message(rule, env))
             (findings.forgiven if forgive and not rule.transition else findings.errors).append(broken)
@@ -214,7 +216,7 @@ def _message(rule: Rule, env: dict[str, Any]) -> str:
         return rule.failed
     try:
         text = rule.message_program.run(env)
-    except (CelError, RecursionError, KeyError):
+    except (CelError, *_UNFORESEEN):
         return rule.failed
     if not isinstance(text, str):
         return rule.failed

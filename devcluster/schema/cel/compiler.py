@@ -222,7 +222,7 @@ class Compiler:
             typed_key, typed = self.visit(key), self.visit(value)
             own = typed.type.params[0] if optional and typed.type.params else typed.type
             for have, given, at in ((key_type, typed_key.type, key.at), (value_type, own, value.at)):
-                if have is not None and not assignable(have, given, {}):
+                if have is not None and not self.mixed and not assignable(have, given, {}):
                     self.fail(at, f"expected type '{have}' but found '{given}'")
             key_type = typed_key.type if key_type is None else join(key_type, typed_key.type)
             value_type = own if value_type is None else join(value_type, own)
@@ -275,7 +275,9 @@ class Compiler:
             return self.no_overload(node.at, name, types, member=member)
         results = [_result(each, types) for each in fitting]
         result = results[0] if all(each == results[0] for each in results) else DYN
-        call = fitting[0].call if len({id(each.call) for each in fitting}) == 1 else _dispatch(fitting)
+        known = name in OPERATORS or not any(map(_has_dyn, types))
+        same = len({id(each.call) for each in fitting}) == 1
+        call = fitting[0].call if known and same else _dispatch(fitting)
         return Typed(result, _bind(call, [each.run for each in typed]))
 
     def no_overload(self, at: int, name: str, types: list[Type], *, member: bool = False) -> Typed:
@@ -295,6 +297,10 @@ def _dotted(node: syntax.Expr) -> str | None:
         before = _dotted(node.operand)
         return None if before is None else f"{before}.{node.field}"
     return None
+
+
+def _has_dyn(kind: Type) -> bool:
+    return kind == DYN or any(map(_has_dyn, kind.params))
 
 
 def _fits(overload: Overload, types: list[Type]) -> bool:

@@ -228,12 +228,10 @@ def _find_network(text: str) -> Network | None:
 def _network(text: str) -> Network:
     found = _find_network(text)
     if found is None:
-        why = (
-            f"netip.ParsePrefix(\"{text}\"): no '/'"
-            if "/" not in text
-            else f'netip.ParsePrefix("{text}"): invalid'
-        )
-        raise CelError(f"network address parse error during conversion from string: {why}")
+        why = "prefix length out of range" if _find_address(text.partition("/")[0]) else "unable to parse IP"
+        why = why if "/" in text else "no '/'"
+        about = "network address parse error during conversion from string: "
+        raise CelError(f'{about}{about}netip.ParsePrefix("{text}"): {why}')
     return found
 
 
@@ -347,7 +345,7 @@ FUNCTIONS: Table = {
     "getQuery": [method((URL,), map_of(STRING, list_of(STRING)), _query)],
     "quantity": [function((STRING,), QUANTITY, _quantity)],
     "isQuantity": [function((STRING,), BOOL, lambda text: parse_quantity(text) is not None)],
-    "sign": [method((QUANTITY,), INT, lambda quantity: _compare(quantity.amount, 0))],
+    "sign": [function((QUANTITY,), INT, lambda quantity: _compare(quantity.amount, 0))],
     "isGreaterThan": [method((each, each), BOOL, _greater) for each in (QUANTITY, SEMVER)],
     "isLessThan": [method((each, each), BOOL, _less) for each in (QUANTITY, SEMVER)],
     "compareTo": [method((each, each), INT, _compare) for each in (QUANTITY, SEMVER)],

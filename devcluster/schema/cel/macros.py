@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from devcluster.schema.cel import syntax
 from devcluster.schema.cel.errors import CelError, no_such_overload
 from devcluster.schema.cel.types import BOOL, DYN, INT, Type, assignable, list_of, map_of, optional_of
-from devcluster.schema.cel.values import NONE, Optional
+from devcluster.schema.cel.values import NONE, Optional, compare
 
 if TYPE_CHECKING:
     from devcluster.schema.cel.compiler import Compiler, Env, Run, Typed
@@ -182,7 +183,7 @@ def _quantify(turns: Any, test: Run, *, decisive: bool) -> bool:
             failure = failure or error
             continue
         if value is decisive:
-            return decisive
+            return value is True
         if type(value) is not bool:
             failure = failure or no_such_overload()
     if failure is not None:
@@ -228,12 +229,23 @@ def _transform_entry(turns: Any, runs: list[Run]) -> dict[Any, Any]:
     return found
 
 
+def _sort_by(turns: Any, runs: list[Run]) -> list[Any]:
+    (make,) = runs
+    keyed = [(make(env), env[_TURN]) for env in turns]
+    keyed.sort(key=functools.cmp_to_key(lambda one, other: compare(one[0], other[0])))
+    return [item for _, item in keyed]
+
+
 def _bool_result(_: Type, __: list[Typed]) -> Type:
     return BOOL
 
 
 def _list_result(_: Type, bodies: list[Typed]) -> Type:
     return list_of(bodies[-1].type)
+
+
+def _same_list(kind: Type, _: list[Typed]) -> Type:
+    return list_of(kind.params[0] if kind.params else DYN)
 
 
 def _map_result(kind: Type, bodies: list[Typed]) -> Type:
@@ -260,7 +272,8 @@ _MACROS: dict[tuple[str, int], tuple[int, Build]] = {
     ("existsOne", 3): (2, Build(_exists_one, _bool_result, BOOL)),
     ("map", 2): (1, Build(_map, _list_result)),
     ("map", 3): (1, Build(_filter_map, _list_result, BOOL)),
-    ("filter", 2): (1, Build(_filter, lambda kind, _: list_of(kind.params[0] if kind.params else DYN), BOOL)),
+    ("sortBy", 2): (1, Build(_sort_by, _same_list)),
+    ("filter", 2): (1, Build(_filter, _same_list, BOOL)),
     ("transformList", 3): (2, Build(_map, _list_result)),
     ("transformList", 4): (2, Build(_filter_map, _list_result, BOOL)),
     ("transformMap", 3): (2, Build(_transform_map, _map_result)),

@@ -46,6 +46,10 @@ __all__ = ["FUNCTIONS"]
 _SECOND = 10**9
 
 
+def _unreadable(wanted: str) -> CelError:
+    return CelError(f"type conversion error from 'string' to '{wanted}'")
+
+
 def _to_int(value: Any) -> int:
     kind = type(value)
     if kind in {int, UInt}:
@@ -62,13 +66,13 @@ def _to_int(value: Any) -> int:
         try:
             return checked(int(value, 10))
         except ValueError:
-            raise CelError(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
+            raise _unreadable("int") from None
     raise no_such_overload()
 
 
 def _to_uint(value: Any) -> UInt:
     if type(value) is str and not value.isdecimal():
-        raise CelError(f'strconv.ParseUint: parsing "{value}": invalid syntax')
+        raise _unreadable("uint")
     whole = int(value)
     if not 0 <= whole < 2**64:
         raise CelError("unsigned integer overflow")
@@ -79,7 +83,7 @@ def _to_double(value: Any) -> float:
     try:
         return float(value)
     except ValueError:
-        raise CelError(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from None
+        raise _unreadable("double") from None
 
 
 def _to_bool(value: Any) -> bool:
@@ -89,7 +93,7 @@ def _to_bool(value: Any) -> bool:
     known |= {"0": False, "f": False, "F": False, "false": False, "FALSE": False, "False": False}
     if value in known:
         return known[value]
-    raise CelError(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+    raise _unreadable("bool")
 
 
 def _timestamp(value: Any) -> Timestamp:
@@ -99,9 +103,7 @@ def _timestamp(value: Any) -> Timestamp:
         return Timestamp(value * _SECOND)
     found = to_timestamp(value)
     if found is None:
-        raise CelError(
-            f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
-        )
+        raise _unreadable("google.protobuf.Timestamp")
     return found
 
 
@@ -112,7 +114,7 @@ def _duration(value: Any) -> Duration:
         return Duration(value)
     found = to_duration(value)
     if found is None:
-        raise CelError(f'time: invalid duration "{value}"')
+        raise _unreadable("google.protobuf.Duration")
     return found
 
 
@@ -146,7 +148,7 @@ _PARTS: dict[str, Callable[[datetime.datetime], int]] = {
 
 
 def _whole(unit: int) -> Callable[[Duration], int]:
-    return lambda value: int(math.trunc(value.nanoseconds / unit)) if unit > 1 else value.nanoseconds
+    return lambda value: math.trunc(value.nanoseconds / unit)
 
 
 def _value(optional: Optional) -> Any:

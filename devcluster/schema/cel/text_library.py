@@ -49,7 +49,7 @@ def _char_at(text: str, index: int) -> str:
 
 
 def _index_of(text: str, part: str, start: int = 0) -> int:
-    if not 0 <= start <= len(text):
+    if start < 0:
         raise CelError(f"index out of range: {start}")
     return text.find(part, start)
 
