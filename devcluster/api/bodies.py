@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import orjson
@@ -10,14 +11,15 @@ import orjson
 from devcluster.api.call import Call
 from devcluster.api.json_errors import describe
 from devcluster.api.negotiation import split_media_type
-from devcluster.errors import StatusError, bad_request, unsupported_media_type
+from devcluster.errors import StatusError, bad_request, field_invalid, invalid, unsupported_media_type
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 
-__all__ = ["decode_object", "parse_yaml", "typed"]
+__all__ = ["check_kind", "decode_object", "parse_yaml", "report", "typed"]
 
 Object = dict[str, Any]
 
+BOOLEAN = "tag:yaml.org,2002:bool"
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _FORMATS = ("application/json", "application/yaml", _PROTOBUF)
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -39,16 +41,11 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     group_version = document.get("apiVersion") or ""
     name = document.get("kind") or ""
     if not isinstance(group_version, str) or not isinstance(name, str):
-        raise _unrecognized(
-            resource, body, "couldn't get version/kind; json parse error: json: cannot unmarshal"
-        )
+        raise _unrecognized(resource, body, _not_text(document))
     if resource.custom and not name:
         shown = orjson.dumps(document).decode() if raw is None else raw.decode(errors="replace")
         raise _unrecognized(resource, body, f"Object 'Kind' is missing in '{shown.strip()}'")
-    if (group_version or resource.api_version) != resource.api_version or (
-        name or resource.kind
-    ) != resource.kind:
-        _check_kind(resource, registry, group_version or resource.api_version, name or resource.kind)
+    check_kind(document, resource, registry)
     obj, problems = typed(document, resource, raw if validation != "Ignore" else None)
     report(call, validation, resource, problems)
     return obj
@@ -130,8 +127,9 @@ def parse_yaml(body: bytes) -> Any:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
-        line = f"line {mark.line + 1}: " if mark is not None else ""
-        raise ValueError(f"error converting YAML to JSON: yaml: {line}{problem}") from None
+        number = 0 if mark is None else mark.line + isinstance(error, yaml.scanner.ScannerError)
+        line = f"line {number}: " if number else ""
+        raise ValueError(f"yaml: {line}{problem}") from None
 
 
 @functools.cache
@@ -144,7 +142,15 @@ def _yaml_loader() -> Any:
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in base.yaml_implicit_resolvers.items()
     }
+    # As Go's library has it, `y` and `n` are booleans too.
+    loader.add_implicit_resolver(BOOLEAN, re.compile("[yYnN]$"), list("yYnN"))
+    loader.add_constructor(BOOLEAN, _yaml_boolean)
     return loader
+
+
+def _yaml_boolean(loader: Any, node: Any) -> bool:
+    text = loader.construct_scalar(node).lower()
+    return text in {"y", "yes", "true", "on"}
 
 
 def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | None]:
@@ -165,19 +171,30 @@ def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | No
     if media_type == _PROTOBUF and not resource.custom:
         from devcluster.types.protobuf import decode_protobuf  # noqa: PLC0415 -- loads the table of types
 
-        return decode_protobuf(body), None
+        return decode_protobuf(body, (resource.group, resource.version, resource.kind)), None
     offered = _FORMATS[:2] if resource.custom else _FORMATS
     raise unsupported_media_type(
         f"the body of the request was in an unknown format - accepted media types include: {', '.join(offered)}"
     )
 
 
-def _check_kind(resource: Resource, registry: Registry, api_version: str, kind: str) -> None:
+def check_kind(document: Object, resource: Resource, registry: Registry) -> None:
+    """Refuse a document of another kind or version; what it does not say is taken to be right.
+
+    Raises:
+        StatusError: as the real server has it.
+    """
+    api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
+    if not resource.custom:
+        api_version, kind = api_version or resource.api_version, kind or resource.kind
+    if api_version == resource.api_version and kind == resource.kind:
+        return
     group, _, version = api_version.rpartition("/")
     if resource.custom:
         if api_version != resource.api_version:
             raise _other_version(api_version, resource)
-        return
+        name = (document.get("metadata") or {}).get("name", "")
+        raise invalid(resource.group, kind, name, [field_invalid("kind", kind, f"must be {resource.kind}")])
     known = registry.of_kind(group, version, kind)
     cannot = f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
     if known is None:
@@ -201,12 +218,28 @@ def _other_version(api_version: str, resource: Resource) -> StatusError:
 
 
 def _not_an_object(document: Any) -> str:
-    names = {str: "string", bool: "bool", list: "array", int: "number", float: "number"}
-    found = names.get(type(document), "null")
+    found = _json_type(document)
     return (
         f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type "
         'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
     )
+
+
+def _not_text(document: Object) -> str:
+    field = next(each for each in document if each in {"apiVersion", "kind"} and not _is_text(document[each]))
+    return (
+        f"couldn't get version/kind; json parse error: json: cannot unmarshal {_json_type(document[field])} into "
+        f"Go struct field .{field} of type string"
+    )
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _json_type(value: Any) -> str:
+    names = {str: "string", bool: "bool", list: "array", dict: "object", int: "number", float: "number"}
+    return names.get(type(value), "null")
 
 
 def _unrecognized(resource: Resource, body: bytes, why: str) -> StatusError:

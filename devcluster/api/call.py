@@ -38,6 +38,11 @@ class Call:
         """The program that asks."""
         return self.request.headers.get("user-agent", "")
 
+    @property
+    def patches(self) -> bool:
+        """Whether the body is a patch."""
+        return self.request.method == "PATCH"
+
     def warn(self, text: str) -> None:
         """Tell the client, once."""
         if text not in self.warnings:

@@ -31,10 +31,9 @@ def decode_delete_options(call: Call) -> DeleteOptions:
 
     document = _parse(call, body)
     if isinstance(document, dict) and (kind := document.get("kind", "DeleteOptions")) != "DeleteOptions":
-        version = document.get("apiVersion", "v1")
+        version = document.get("apiVersion", "meta.k8s.io/v1")
         raise bad_request(
-            f'no kind "{kind}" is registered for the internal version of group "meta.k8s.io" in scheme '
-            f'"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:48" ({version})'
+            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
         )
     try:
         options, _ = convert(document, _NAME)

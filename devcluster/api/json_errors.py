@@ -110,5 +110,7 @@ def _bad(text: bytes, place: int, where: str) -> _Malformed:
         return _Malformed(_END)
     character = chr(text[place])
     special = {"'": r"'\''", '"': "'\"'"}
-    shown = special.get(character) or f"'{json.dumps(character)[1:-1]}'"
+    shown = (
+        special.get(character) or f"'{json.dumps(character, ensure_ascii=not character.isprintable())[1:-1]}'"
+    )
     return _Malformed(f"invalid character {shown} {where}")

@@ -103,11 +103,11 @@ class LocalClient:
         self, resource: str, namespace: str, name: str, patch: Object, *, subresource: str = ""
     ) -> Object:
         """Apply a merge patch."""
-        call = self._call(resource, namespace, name, subresource)
+        call = self._call(resource, namespace, name, subresource, "PATCH")
         call.request.body = orjson.dumps(patch)
         options = WriteOptions(kind="PatchOptions", field_validation="Ignore")
         written = await self._server.writer.update(
-            call, change_of(call, options, self._server.writer.clock), options
+            call, change_of(call, self._server.registry, options, self._server.writer.clock), options
         )
         return written.obj
 
@@ -150,10 +150,12 @@ class LocalClient:
             )
         return result
 
-    def _call(self, resource: str, namespace: str, name: str = "", subresource: str = "") -> Call:
+    def _call(
+        self, resource: str, namespace: str, name: str = "", subresource: str = "", method: str = ""
+    ) -> Call:
         served = self._resource(resource)
         return Call(
-            request=ApiRequest(method="", path="", headers=self._headers, user=self._user),
+            request=ApiRequest(method=method, path="", headers=self._headers, user=self._user),
             resource=served,
             user=self._user,
             namespace=namespace if served.namespaced else "",

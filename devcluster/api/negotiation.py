@@ -111,7 +111,7 @@ def _yaml(value: Any) -> bytes:
 
     document = orjson.loads(value) if isinstance(value, bytes) else value
     dumped: str = yaml.dump(
-        document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), allow_unicode=True, width=1 << 30
+        document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), allow_unicode=True
     )
     return dumped.encode()
 

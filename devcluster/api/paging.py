@@ -40,6 +40,8 @@ class Continuation:
         Raises:
             StatusError: 400, it is none.
         """
+        if (bad := _bad_byte(token)) < len(token):
+            raise bad_request(f"{_NOT_VALID}illegal base64 data at input byte {bad}")
         try:
             text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         except (binascii.Error, ValueError):
@@ -48,8 +50,9 @@ class Continuation:
             document = orjson.loads(text)
         except orjson.JSONDecodeError:
             raise bad_request(_NOT_VALID + describe(text)) from None
-        if not isinstance(document, dict) or document.get("v") != _FORMAT:
-            raise bad_request(f'{_NOT_VALID}server does not recognize this encoded version ""')
+        version = document.get("v", "") if isinstance(document, dict) else ""
+        if not isinstance(document, dict) or version != _FORMAT:
+            raise bad_request(f"{_NOT_VALID}server does not recognize this encoded version {version}")
         version, start = document.get("rv"), document.get("start", "")
         if not isinstance(version, int) or version == 0:
             raise bad_request(f"{_NOT_VALID}incorrect encoded start resourceVersion (version meta.k8s.io/v1)")

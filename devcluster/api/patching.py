@@ -142,7 +142,20 @@ def _wrong_type(value: Any, media_type: str) -> str:
     return f"json: cannot unmarshal {found} into Go value of type {target}"
 
 
-def _decoded(call: Call, options: WriteOptions, patched: Any, repeated: list[str], patch: Any) -> Object:
+def _sorted(patched: Any) -> Any:
+    return dict(sorted(patched.items())) if isinstance(patched, dict) else patched
+
+
+def _reason(error: StatusError, *, restored: bool) -> str:
+    """Why it cannot be decoded; `restored` of maps, as Go does it for strategic merge patches."""
+    cause = error.__cause__
+    text: str = getattr(cause, "restored", "") if restored else ""
+    return text or error.message.partition(": ")[2]
+
+
+def _decoded(
+    call: Call, registry: Registry, options: WriteOptions, patched: Any, repeated: list[str], patch: Any
+) -> Object:
     """The patched document as an object; `patch` is given for those that errors show instead of the document."""
 
     def refuse(why: str) -> StatusError:
@@ -161,12 +174,11 @@ def _decoded(call: Call, options: WriteOptions, patched: Any, repeated: list[str
         try:
             check_kind(patched, resource, registry)
         except StatusError as error:
-            raise refuse(error.message.partition(f"cannot be handled as a {resource.kind}: ")[2]) from None
+            raise refuse(_reason(error, restored=False)) from None
     try:
         obj, problems = typed(patched, resource)
     except StatusError as error:
-        why = error.message.partition(f"cannot be handled as a {resource.kind}: ")[2]
-        raise refuse(why if patch is None else _unconverted(why)) from None
+        raise refuse(_reason(error, restored=patch is not None)) from None
     problems = [*repeated, *problems]
     if problems and options.field_validation == "Strict":
         raise refuse(f"strict decoding error: {', '.join(problems)}")
@@ -185,9 +197,8 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
     if config is None:
         config = {}
     if not isinstance(config, dict):
-        raise bad_request(
-            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal"
-        )
+        why = _wrong_type(config, APPLY)
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
     check_applied(config, resource.group, resource.version, resource.kind)
     from devcluster.api.writing import reset_fields  # noqa: PLC0415
 

@@ -126,8 +126,10 @@ class Reader:
         limit = options.limit
         everything = selection.everything
         if not everything:
-            items = _matching(items, selection, limit + 1 if limit > 0 else 0)
-        if limit > 0 and len(items) > limit and not (options.version == "0" and not options.match):
+            items, more = _matching(items, selection, limit)
+        else:
+            more = limit > 0 and len(items) > limit
+        if more and not (options.version == "0" and not options.match):
             last = items[limit - 1].key
             metadata["continue"] = Continuation(version, (last.namespace, last.name)).encode(
                 in_namespace=in_namespace
@@ -230,11 +232,12 @@ def check_export(call: Call) -> None:
         raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
 
 
-def _matching(items: Sequence[Stored], selection: Selection, enough: int) -> list[Stored]:
+def _matching(items: Sequence[Stored], selection: Selection, limit: int) -> tuple[list[Stored], bool]:
+    """The first `limit` selected objects (0: all), and whether others follow, selected or not."""
     matching: list[Stored] = []
-    for each in items:
+    for index, each in enumerate(items, 1):
         if selection.matches(each):
             matching.append(each)
-            if len(matching) == enough:
-                break
-    return matching
+            if len(matching) == limit:
+                return matching, index < len(items)
+    return matching, False

@@ -58,10 +58,10 @@ def target_of(request: ApiRequest) -> Target:
         if len(below) > 2 and below[2] not in _OF_NAMESPACES:  # noqa: PLR2004 -- something in the namespace
             below = below[2:]
     plural, name, subresource = (*below[:3], "", "")[:3]
-    if not name and verb in {"get", "delete"}:
-        verb = "deletecollection" if verb == "delete" else _reading(request)
-    elif watched:
+    if watched and verb == "get":
         verb = "watch"
+    elif not name and verb in {"get", "delete"}:
+        verb = "deletecollection" if verb == "delete" else _reading(request)
     return Target(
         verb, path, group, version, namespace, plural, name, subresource, "/".join(below[3:]), watched
     )

@@ -77,7 +77,7 @@ class ScaleRequests:
         """Patch it; an apply manages the replicas of the object."""
         applies = is_apply(self._part(call))
         options = WriteOptions.of(call.request.query, "PatchOptions", apply=applies)
-        change = change_of(self._part(call), options, self._writer.clock)
+        change = change_of(self._part(call), self._registry, options, self._writer.clock)
         return await self._write(call, change, options, representation, managed=applies)
 
     async def _write(

@@ -117,7 +117,10 @@ class ApiServer:
         )
         if resource.deprecation:
             call.warn(resource.deprecation)
-        answer = await self._serve(call, target)
+        try:
+            answer = await self._serve(call, target)
+        except StatusError as error:
+            answer = negotiation.failure(error, request.headers.get("accept", ""))
         if call.warnings:
             answer.warnings += call.warnings
         return answer
@@ -207,7 +210,7 @@ class ApiServer:
         if verb not in resource.verbs:
             return False
         if target.name:
-            return verb in _NAMED or target.forced_watch
+            return verb in _NAMED or verb == "watch"
         if verb not in _COLLECTION or call.request.method == "HEAD":
             return False
         # Above the namespaces a namespaced resource can only be read.
@@ -242,7 +245,7 @@ class ApiServer:
     async def _patch(self, call: Call, representation: Representation) -> ApiResponse:
         applies = is_apply(call)
         options = WriteOptions.of(call.request.query, "PatchOptions", apply=applies)
-        change = change_of(call, options, self._clock)
+        change = change_of(call, self.registry, options, self._clock)
         written = await self.writer.update(
             call, change, options, may_create=applies and not call.subresource, managed=applies
         )

@@ -43,6 +43,22 @@ Change = Callable[[Object | None], Awaitable[Object]]
 
 ATTEMPTS = 5
 GENERATED_NAMES = 8
+_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _BASE_LENGTH = 63 - _SUFFIX_LENGTH
@@ -127,6 +143,7 @@ class Writer:
             obj = await conversion.to_request(resource, kept)
         if options.dry_run:
             return Written(obj, created=True)
+        kept["metadata"] = _in_order(kept["metadata"])
         stored = self.store.create(key, kept)
         return self._written(obj, kept, stored, created=True)
 
@@ -228,6 +245,7 @@ class Writer:
         strategy.commit(kept, old if kept is obj else stored.decode(), context)
         if options.dry_run:
             return Written(obj)
+        kept["metadata"] = _in_order(kept["metadata"])
         written = self.store.update(call.key, kept, expected=expected)
         return self._written(obj, kept, written)
 
@@ -420,6 +438,12 @@ def storage_path(key: Key) -> str:
     if "." in group and not group.endswith(".k8s.io"):
         known = f"{group}/{plural}"
     return "/".join(part for part in ("/registry", known, namespace, name) if part)
+
+
+def _in_order(metadata: Object) -> Object:
+    """The fields in the order in which the real server writes them, with room for the version."""
+    metadata.setdefault("resourceVersion", "")
+    return {field: metadata[field] for field in _ORDER if field in metadata}
 
 
 def _restore(metadata: Object, before: Object) -> None:

@@ -41,6 +41,8 @@ _IMMUTABLE = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+_REFERENCE_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _IMMUTABLE_TEXT = "field is immutable"
 
 
@@ -86,8 +88,10 @@ def dedup_owner_references(metadata: Metadata) -> list[str]:
     return dropped
 
 
-def validate_metadata(metadata: Metadata, *, namespaced: bool, name_rule: NameRule) -> list[FieldError]:
-    """What is wrong with the metadata of any object."""
+def validate_metadata(
+    metadata: Metadata, *, namespaced: bool, name_rule: NameRule, built_in: bool = False
+) -> list[FieldError]:
+    """What is wrong with the metadata of an object; `built_in` kinds are stricter about finalizers."""
     errors: list[FieldError] = []
     if generate := metadata.get("generateName"):
         errors += [
@@ -114,6 +118,8 @@ def validate_metadata(metadata: Metadata, *, namespaced: bool, name_rule: NameRu
     errors += _owner_references(metadata.get("ownerReferences"))
     errors += _finalizers(metadata.get("finalizers"))
     errors += _managed_fields(metadata.get("managedFields"))
+    if built_in:
+        errors += _unqualified_finalizers(metadata.get("finalizers"))
     return errors
 
 
@@ -195,18 +201,22 @@ def _owner_references(references: list[dict[str, Any]] | None) -> Iterable[Field
             if not reference.get(field):
                 yield field_invalid(f"{path}.{field}", reference.get(field, ""), "must not be empty")
         if kind == "Event" and reference.get("apiVersion") == "v1":
-            yield field_invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner")
+            yield field_invalid(path, _shown(reference), "/v1, Kind=Event is disallowed from being an owner")
         if reference.get("controller"):
             shown = f"{kind}/{reference.get('name', '')}"
             if first:
                 yield field_invalid(
                     path,
-                    references,
+                    [_shown(each) for each in references or ()],
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{first} and {shown}",
                 )
             else:
                 first = shown
+
+
+def _shown(reference: dict[str, Any]) -> dict[str, Any]:
+    return {field: reference[field] for field in _REFERENCE_FIELDS if field in reference}
 
 
 def _finalizers(finalizers: list[str] | None) -> Iterable[FieldError]:
@@ -215,6 +225,13 @@ def _finalizers(finalizers: list[str] | None) -> Iterable[FieldError]:
         yield from (field_invalid(path, finalizer, text) for text in label_key(finalizer))
     if finalizers and {"orphan", "foregroundDeletion"} <= set(finalizers):
         yield field_invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
+
+
+def _unqualified_finalizers(finalizers: list[str] | None) -> Iterable[FieldError]:
+    for index, finalizer in enumerate(finalizers or ()):
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            yield field_invalid(f"metadata.finalizers[{index}]", finalizer, text)
 
 
 def _managed_fields(entries: list[dict[str, Any]] | None) -> Iterable[FieldError]:
