@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ipaddress
+import os
 import re
 import signal
 import sys
@@ -150,15 +151,16 @@ def _fail(message: str, code: int) -> int:
 
 def _explain(error: OSError, options: argparse.Namespace) -> str:
     """Which flag an error of the operating system is about."""
-    reason = error.strerror or str(error)
+    reason = os.strerror(error.errno) if error.errno else str(error)
     if error.filename is None:
         return (
             f"--bind-address, --port: cannot listen on {options.bind_address} port {options.port}: {reason}"
         )
-    flag = "--data: " if options.data and str(options.data) in str(error.filename) else ""
-    if options.kubeconfig and str(options.kubeconfig.parent) in str(error.filename):
-        flag = "--kubeconfig: "
-    return f"{flag}{error.filename}: {reason}"
+    for flag, path in (("--data", options.data), ("--kubeconfig", options.kubeconfig)):
+        # What is written is beside the file first.
+        if path is not None and Path(error.filename).parent == path.parent:
+            return f"{flag}: {path}: {reason}"
+    return f"{error.filename}: {reason}"
 
 
 def _address(text: str) -> str:

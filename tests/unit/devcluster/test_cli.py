@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devcluster.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["up", "--port", "99999"], "--port: '99999' is not a port"),
+        (["up", "--pod-ready-delay", "soon"], "--pod-ready-delay: 'soon' is not a duration"),
+        (["up", "--bind-address", "here"], "--bind-address: 'here' is not an IP address"),
+        (["up", "--history", "-1"], "--history: '-1' is not a whole number"),
+        (["up", "--prot", "1"], "--prot"),
+        ([], "COMMAND"),
+    ],
+)
+def test_a_wrong_flag_is_named(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--data", "--kubeconfig"])
+def test_a_file_that_cannot_be_written_is_told_in_one_line(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", flag, str(tmp_path / "missing" / "file")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"devcluster: {flag}: ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_its_kubeconfig_is_and_stops_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "devcluster", "up", "--kubeconfig", str(tmp_path / "config")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert process.stderr.read() == ""
+    assert lines[0].startswith("devcluster: serving Kubernetes at https://127.0.0.1:")
+    assert lines[1] == f"export KUBECONFIG={tmp_path / 'config'}\n"
+    assert lines[2] == "devcluster: ready; Ctrl-C stops it\n"

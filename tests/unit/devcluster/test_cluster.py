@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from devcluster import DevCluster
+from devcluster.api.exchange import ApiRequest
+from devcluster.background import BackgroundCluster
+from devcluster.local_files import ForeignFile
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+async def get(kubeconfig: dict[str, Any], path: str, directory: Path) -> tuple[int, Any]:
+    """Ask as whoever has the kubeconfig."""
+    cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    context = ssl.create_default_context(cadata=authority)
+    headers = {}
+    if "token" in user:
+        headers["Authorization"] = f"Bearer {user['token']}"
+    else:
+        files = []
+        for name in ("client-certificate-data", "client-key-data"):
+            files.append(directory / name)
+            files[-1].write_bytes(base64.b64decode(user[name]))
+        context.load_cert_chain(*files)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(cluster["server"] + path, ssl=context, headers=headers) as response,
+    ):
+        return response.status, await response.json()
+
+
+async def test_the_administrator_is_served(tmp_path: Path) -> None:
+    async with DevCluster(controllers=False) as cluster:
+        status, namespaces = await get(cluster.kubeconfig, "/api/v1/namespaces", tmp_path)
+    assert status == 200
+    assert "default" in [each["metadata"]["name"] for each in namespaces["items"]]
+
+
+async def test_users_may_do_what_roles_say(tmp_path: Path) -> None:
+    async with DevCluster(controllers=False) as cluster:
+        for certificate in (False, True):
+            kubeconfig = cluster.user_kubeconfig("bob", ("team",), certificate=certificate)
+            status, answer = await get(kubeconfig, "/api/v1/pods", tmp_path)
+            assert status == 403
+            assert answer["message"].startswith('pods is forbidden: User "bob" cannot list resource "pods"')
+
+
+async def test_a_temporary_cluster_leaves_nothing_behind() -> None:
+    async with DevCluster(controllers=False) as cluster:
+        path = cluster.kubeconfig_path
+        assert path is not None
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert not path.parent.exists()
+
+
+async def test_with_a_data_file_all_is_there_after_a_restart(tmp_path: Path) -> None:
+    data = tmp_path / "cluster.db"
+    async with DevCluster(data=data, controllers=False) as first:
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}}
+        await first.client.create("configmaps", "default", config_map)
+        kubeconfig = first.kubeconfig
+    async with DevCluster(data=data, port=first.port, controllers=False) as second:
+        assert second.kubeconfig == kubeconfig
+        status, _ = await get(kubeconfig, f"{CONFIG_MAPS}/kept", tmp_path)
+    assert status == 200
+
+
+async def test_a_kubeconfig_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    theirs = tmp_path / "config"
+    theirs.write_text("apiVersion: v1\n")
+    with pytest.raises(ForeignFile):
+        async with DevCluster(kubeconfig=theirs, controllers=False):
+            pass
+    assert theirs.read_text() == "apiVersion: v1\n"
+
+
+async def test_a_kubeconfig_of_ours_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    for _ in range(2):
+        async with DevCluster(kubeconfig=path, controllers=False) as cluster:
+            written = json.loads(path.read_text().partition("\n")[2])
+            assert written == cluster.kubeconfig
+
+
+async def test_without_a_port_it_answers_in_process() -> None:
+    async with DevCluster(port=None, controllers=False) as cluster:
+        headers = {"authorization": f"Bearer {cluster.token}"}
+        answer = await cluster.handle(ApiRequest(method="GET", path="/api/v1/nodes", headers=headers))
+    assert answer.status == 200
+
+
+async def test_a_port_that_is_taken_is_an_error_of_the_system() -> None:
+    async with DevCluster(controllers=False) as first:
+        with pytest.raises(OSError, match="Address already in use"):
+            await DevCluster(port=first.port, controllers=False).start()
+
+
+def test_a_cluster_in_a_thread_serves_who_has_no_loop() -> None:
+    with BackgroundCluster(port=None, controllers=False) as background:
+        namespace = background.run(background.cluster.client.get("namespaces", "", "default"))
+        token = background.call(background.cluster.add_user, "bob", token="t")
+    assert namespace["status"]["phase"] == "Active"
+    assert token == "t"
+
+
+def test_a_cluster_in_a_thread_tells_why_it_did_not_start(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("mine")
+    with pytest.raises(ForeignFile), BackgroundCluster(kubeconfig=tmp_path / "config"):
+        pass
