@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions: what they may say, and the kinds that they define."""

@@ -94,13 +94,13 @@ def _compile_values(schema: Schema | None, named: frozenset[str]) -> Callable[[d
         return None
 
     def fill(value: dict[str, Any]) -> None:
-        for name in value:
+        for name, each in value.items():
             if name in named:
                 continue
-            if make is not None and value[name] is None:
+            if make is not None and each is None:
                 value[name] = make()
-            if inner is not None:
-                inner(value[name])
+            elif inner is not None:
+                inner(each)
 
     return fill
 

@@ -9,7 +9,7 @@ from devcluster.schema.node import Schema
 
 __all__ = ["FieldPathError", "resolve_field_path"]
 
-_TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|[.\[\]]|[^.\[\]']+|'")
+_PART = re.compile(r"'(?:\\.|[^'\\])*'|[.\[\]]|[^.\[\]']+|'")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
 
@@ -24,44 +24,41 @@ def resolve_field_path(path: str, schema: Schema, *, brackets: bool = True) -> t
     Raises:
         FieldPathError: it leads nowhere; with the server's words.
     """
-    tokens = iter(_TOKEN.findall(path))
+    parts = iter(_PART.findall(path))
     text = ""
-    for token in tokens:
-        if token == "[":
+    for part in parts:
+        if part == "[":
             if not brackets:
                 raise FieldPathError("array notation is not allowed")
-            name = _quoted(_following(tokens))
-            closing = _following(tokens)
+            name = _quoted(_following(parts))
+            closing = _following(parts)
             if closing != "]":
                 raise FieldPathError(f"expected ] but got {closing}")
-        elif token == ".":
-            name = _following(tokens)
+        elif part == ".":
+            name = _following(parts)
         else:
-            raise FieldPathError(f"expected [ or . but got: {token}")
+            raise FieldPathError(f"expected [ or . but got: {part}")
         named = bool(schema.properties)
         schema = _step(schema, name)
         text += f".{name}" if named else f"[{name}]"
     return text.removeprefix("."), schema
 
 
-def _following(tokens: Iterator[str]) -> str:
-    found = next(tokens, None)
+def _following(parts: Iterator[str]) -> str:
+    found = next(parts, None)
     if found is None:
         raise FieldPathError("unexpected end of JSON path")
     return found
 
 
-def _quoted(token: str) -> str:
-    if len(token) < 2 or token[0] != "'" or token[-1] != "'":  # noqa: PLR2004 -- two quotes
-        raise FieldPathError(f"expected single quoted string but got {token}")
-    return _ESCAPE.sub(lambda matched: _ESCAPES.get(matched[1], matched[1]), token[1:-1])
+def _quoted(part: str) -> str:
+    if len(part) < 2 or part[0] != "'" or part[-1] != "'":  # noqa: PLR2004 -- two quotes
+        raise FieldPathError(f"expected single quoted string but got {part}")
+    return _ESCAPE.sub(lambda matched: _ESCAPES.get(matched[1], matched[1]), part[1:-1])
 
 
 def _step(schema: Schema, name: str) -> Schema:
-    if schema.properties:
-        found = schema.properties.get(name)
-    else:
-        found = schema.additional
+    found = schema.properties.get(name) if schema.properties else schema.additional
     if found is None:
         raise FieldPathError("does not refer to a valid field")
     return found

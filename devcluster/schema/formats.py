@@ -118,7 +118,7 @@ def _is_duration(text: str) -> bool:
         any(
             unit in names or any(len(name) > 2 and unit.startswith(name) for name in names)
             for names in _LONG_UNITS
-        )  # noqa: PLR2004
+        )
         for _, unit in found
     )
 
@@ -228,7 +228,7 @@ _CHECKS: dict[str, Check] = {
     "mac": _pattern(
         r"([0-9a-f]{2}([:-])(([0-9a-f]{2}\2){4}|([0-9a-f]{2}\2){6})[0-9a-f]{2}|([0-9a-f]{4}\.){2,3}[0-9a-f]{4})",
         _CASELESS,
-    ),  # noqa: E501
+    ),
     "password": lambda _: True,
     "rgbcolor": _pattern(rf"rgb\(\s*{_BYTE}\s*,\s*{_BYTE}\s*,\s*{_BYTE}\s*\)"),
     "ssn": _pattern(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),

@@ -33,6 +33,7 @@ _PROPERTIES = {
     "S": r"$+<->^`|~",
     "Z": r"\s",
 }
+_PROPERTY = re.compile(r"\\[pP]")
 _MISTAKES = {
     "missing ), unterminated subpattern": "missing closing )",
     "unbalanced parenthesis": "unexpected )",
@@ -43,7 +44,7 @@ _MISTAKES = {
 }
 _TOKEN = re.compile(
     r"(?P<posix>\[:\^?\w+:\])|(?P<property>\\[pP](?:\{\^?\w+\}|\w))|(?P<quote>\\Q.*?(?:\\E|$))|(?P<escape>\\.)"
-    r"|(?P<group>\(\?P?<)|(?P<char>.)",
+    r"|(?P<around>\(\?<?[=!])|(?P<group>\(\?P?<)|(?P<char>.)",
     re.DOTALL,
 )
 
@@ -56,7 +57,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         ValueError: it is none; with the text for people.
     """
     try:
-        return re.compile(_translate(pattern), re.ASCII if pattern.isascii() else 0)
+        return re.compile(_translate(pattern), 0 if _PROPERTY.search(pattern) else re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"error parsing regexp: {_explain(error)}: `{pattern}`") from error
 
@@ -73,41 +74,35 @@ def _explain(error: Exception) -> str:
 def _translate(pattern: str) -> str:
     out: list[str] = []
     within = False
+    multiline = re.match(r"\(\?[a-z]*m", pattern) is not None
     for token in _TOKEN.finditer(pattern):
-        text = token.group()
-        kind = token.lastgroup
-        if kind == "posix" and within:
-            out.append(_posix(text))
-        elif kind == "posix":  # `[:alpha:]` outside of a class is a class of its own
-            out.append(text)
-        elif kind == "property":
-            out.append(_property(text, within=within))
-        elif kind == "quote":
-            out.append(re.escape(text[2:].removesuffix("\\E")))
-        elif kind == "escape":
-            out.append({"\\z": r"\Z", "\\C": "."}.get(text, text))
-        elif kind == "group":
-            # A named group, but `(?<=` and `(?<!` look behind, which Go has not.
-            following = pattern[token.end() : token.end() + 1]
-            if following in {"=", "!"}:
-                raise re.error("invalid or unsupported Perl syntax")
-            out.append("(?P<")
+        text, kind = token.group(), token.lastgroup
+        if kind != "char":
+            out.append(_translate_token(str(kind), text, within=within))
+        elif not within:
+            within = text == "["
+            out.append(r"\Z" if text == "$" and not multiline else text)
+        elif text == "^" and out[-1] == "[":
+            out[-1] = "[^"
         else:
-            if text == "[" and not within:
-                within = True
-                out.append(text)
-                continue
-            if text == "]" and within and out[-1] not in {"[", "[^"}:
-                within = False
-            elif text == "^" and within and out[-1] == "[":
-                out[-1] = "[^"
-                continue
-            elif text == "$" and not within:
-                text = r"\Z" if not re.match(r"\(\?[a-z]*m", pattern) else text
-            elif text == "[" and within:
-                text = r"\["
-            out.append(text)
+            # A bracket that closes nothing yet is a member of the class.
+            within = text != "]" or out[-1] in {"[", "[^"}
+            out.append(r"\[" if text == "[" else text)
     return "".join(out)
+
+
+def _translate_token(kind: str, text: str, *, within: bool) -> str:
+    if kind == "around":
+        raise re.error(f"invalid or unsupported Perl syntax: `{text}`")
+    if kind == "posix":
+        return _posix(text) if within else text
+    if kind == "property":
+        return _property(text, within=within)
+    if kind == "quote":
+        return re.escape(text[2:].removesuffix("\\E"))
+    if kind == "group":
+        return "(?P<"
+    return {"\\z": r"\Z", "\\C": "."}.get(text, text)
 
 
 def _posix(text: str) -> str:

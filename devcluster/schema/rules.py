@@ -251,10 +251,8 @@ def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
 
 def _compile(schema: Schema, node: Schema, kind: Type, *, root: bool) -> Rules | None:
     """`schema` has the rules, `node` the structure: they differ below an `allOf`."""
-    own: list[Rule] = []
-    for each in schema.source.get("x-kubernetes-validations") or ():
-        if (each.get("rule") or "").strip():
-            own.append(compile_rule(each, kind, node))
+    sources = schema.source.get("x-kubernetes-validations") or ()
+    own = [compile_rule(each, kind, node) for each in sources if (each.get("rule") or "").strip()]
     found = Rules(node, kind, own, root=root)
     for name, each in schema.properties.items():
         inner = node.properties.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 from devcluster.schema.cel.errors import CelError
@@ -33,7 +34,7 @@ _RANGE_LIMIT = 100_000
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(compare(one, other) <= 0 for one, other in zip(items, items[1:], strict=False))
+    return all(compare(one, other) <= 0 for one, other in itertools.pairwise(items))
 
 
 def _sum(items: list[Any]) -> Any:

@@ -16,6 +16,7 @@ from devcluster.schema.cel.types import (
     DOUBLE,
     DURATION,
     DYN,
+    ERROR,
     INT,
     NULL,
     STRING,
@@ -31,6 +32,7 @@ from devcluster.schema.cel.types import (
     type_of,
 )
 from devcluster.schema.cel.values import NONE, Optional, type_of_value
+from devcluster.schema.patterns import compile_pattern
 
 __all__ = ["Program", "Typed", "compile_expression"]
 
@@ -83,11 +85,14 @@ def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
     Raises:
         CompileError: it is wrong; with every issue found, as the server words them.
     """
-    tree = syntax.parse(source)
     compiler = Compiler(source, variables)
-    typed = compiler.visit(tree)
-    if compiler.issues:
-        raise CompileError(source, compiler.issues)
+    try:
+        typed = compiler.visit(syntax.parse(source))
+    except RecursionError:
+        raise CompileError(source, [(0, "expression recursion limit exceeded: 250")]) from None
+    issues = compiler.issues or compiler.late_issues
+    if issues:
+        raise CompileError(source, issues)
     return Program(typed.type, typed.run, frozenset(compiler.used))
 
 
@@ -98,6 +103,8 @@ class Compiler:
         self.source = source
         self.scope: dict[str, Type] = dict(variables)
         self.issues: list[tuple[int, str]] = []
+        self.late_issues: list[tuple[int, str]] = []
+        """What is only looked for in an expression that is right otherwise."""
         self.used: set[str] = set()
         self.mixed = False
         """Whether lists may hold what they like: the arguments of `format`."""
@@ -125,9 +132,9 @@ class Compiler:
                 raise AssertionError(node)
 
     def fail(self, at: int, text: str) -> Typed:
-        """Note an issue and go on with a value of any type."""
+        """Note an issue and go on with a value that goes with everything."""
         self.issues.append((at, text))
-        return Typed(DYN, _never)
+        return Typed(ERROR, _never)
 
     def _ident(self, node: syntax.Ident) -> Typed:
         name = node.name
@@ -172,9 +179,10 @@ class Compiler:
             if found is not None:
                 return found.key, found.type
             self.fail(at, f"undefined field '{name}'")
-        elif kind.name == "map":
+            return name, ERROR
+        if kind.name == "map":
             return name, kind.params[1]
-        elif kind != DYN and not kind.variable:
+        if kind not in {DYN, ERROR} and not kind.variable:
             self.fail(at, f"type '{kind}' does not support field selection")
         return name, DYN
 
@@ -189,7 +197,7 @@ class Compiler:
             result, wanted = kind.params[0], INT
         elif kind.name == "map":
             wanted, result = kind.params
-        elif kind != DYN:
+        elif kind not in {DYN, ERROR}:
             wanted = Type("none")
         if not assignable(wanted, key.type, {}):
             return self.no_overload(node.at, "_[_]", [operand.type, key.type])
@@ -205,7 +213,7 @@ class Compiler:
             typed = self.visit(each)
             own = typed.type.params[0] if optional and typed.type.params else typed.type
             if kind is not None and not self.mixed and not assignable(kind, own, {}):
-                self.fail(each.at, f"expected type '{kind}' but found '{own}'")
+                self.late_issues.append((each.at, f"expected type '{kind}' but found '{own}'"))
             kind = own if kind is None else join(kind, own)
             items.append((typed.run, optional))
         found = list_of(kind or DYN)
@@ -223,7 +231,7 @@ class Compiler:
             own = typed.type.params[0] if optional and typed.type.params else typed.type
             for have, given, at in ((key_type, typed_key.type, key.at), (value_type, own, value.at)):
                 if have is not None and not self.mixed and not assignable(have, given, {}):
-                    self.fail(at, f"expected type '{have}' but found '{given}'")
+                    self.late_issues.append((at, f"expected type '{have}' but found '{given}'"))
             key_type = typed_key.type if key_type is None else join(key_type, typed_key.type)
             value_type = own if value_type is None else join(value_type, own)
             entries.append((typed_key.run, typed.run, optional))
@@ -277,8 +285,18 @@ class Compiler:
         result = results[0] if all(each == results[0] for each in results) else DYN
         known = name in OPERATORS or not any(map(_has_dyn, types))
         same = len({id(each.call) for each in fitting}) == 1
-        call = fitting[0].call if known and same else _dispatch(fitting)
+        call = fitting[0].call if known and same else _dispatch(name, fitting)
+        self._check_literals(name, args)
         return Typed(result, _bind(call, [each.run for each in typed]))
+
+    def _check_literals(self, name: str, args: list[syntax.Expr]) -> None:
+        check, last = _LITERALS.get(name), args[-1] if args else None
+        if check is None or not isinstance(last, syntax.Literal) or not isinstance(last.value, str):
+            return
+        try:
+            check(last.value)
+        except (CelError, ValueError):
+            self.late_issues.append((last.at, f"invalid {name} argument"))
 
     def no_overload(self, at: int, name: str, types: list[Type], *, member: bool = False) -> Typed:
         """Note that there is no such function for such values."""
@@ -287,6 +305,11 @@ class Compiler:
         return self.fail(at, f"found no matching overload for '{name}' applied to '{applied}'")
 
 
+_LITERALS: dict[str, Callable[[str], Any]] = {
+    "matches": compile_pattern,
+    "timestamp": FUNCTIONS["timestamp"][0].call,
+    "duration": FUNCTIONS["duration"][0].call,
+}
 _SPECIAL = frozenset({"_?_:_", "_&&_", "_||_"})
 
 
@@ -317,14 +340,14 @@ def _result(overload: Overload, types: list[Type]) -> Type:
     return substitute(overload.result, bindings)
 
 
-def _dispatch(overloads: list[Overload]) -> Callable[..., Any]:
+def _dispatch(name: str, overloads: list[Overload]) -> Callable[..., Any]:
     # Some argument's type is only known now.
     def call(*args: Any) -> Any:
         types = [type_of_value(each) for each in args]
         for each in overloads:
             if _fits(each, types):
                 return each.call(*args)
-        raise no_such_overload()
+        raise CelError(f"no such overload: {name}")
 
     return call
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.schema.cel import syntax
 from devcluster.schema.cel.errors import CelError, no_such_overload
-from devcluster.schema.cel.types import BOOL, DYN, INT, Type, assignable, list_of, map_of, optional_of
+from devcluster.schema.cel.types import BOOL, DYN, ERROR, INT, Type, assignable, list_of, map_of, optional_of
 from devcluster.schema.cel.values import NONE, Optional, compare
 
 if TYPE_CHECKING:
@@ -30,8 +30,11 @@ def expand(compiler: Compiler, node: syntax.Call) -> Typed | None:
     if node.function in {"optMap", "optFlatMap"} and size == 2:  # noqa: PLR2004 -- a name and an expression
         return _optional_map(compiler, node)
     macro = _MACROS.get((node.function, size))
-    if macro is None or not all(isinstance(each, syntax.Ident) for each in node.args[: macro[0]]):
+    if macro is None:
         return None
+    for each in node.args[: macro[0]]:
+        if not isinstance(each, syntax.Ident):
+            return compiler.fail(each.at, "argument must be a simple name")
     return _comprehend(compiler, node, *macro)
 
 
@@ -69,7 +72,7 @@ def _optional_map(compiler: Compiler, node: syntax.Call) -> Typed | None:
     target = compiler.visit(node.target)
     if target.type.name == "optional_type":
         inner = target.type.params[0]
-    elif target.type == DYN:
+    elif target.type in {DYN, ERROR}:
         inner = DYN
     else:
         return compiler.no_overload(node.at, node.function, [target.type], member=True)
@@ -111,7 +114,7 @@ def _comprehend(compiler: Compiler, node: syntax.Call, count: int, build: Build)
         first, second = (INT, kind.params[0]) if count == 2 else (kind.params[0], DYN)  # noqa: PLR2004
     elif kind.name == "map":
         first, second = kind.params
-    elif kind == DYN:
+    elif kind in {DYN, ERROR}:
         first = second = DYN
     else:
         text = (
@@ -183,7 +186,7 @@ def _quantify(turns: Any, test: Run, *, decisive: bool) -> bool:
             failure = failure or error
             continue
         if value is decisive:
-            return value is True
+            return bool(value)
         if type(value) is not bool:
             failure = failure or no_such_overload()
     if failure is not None:

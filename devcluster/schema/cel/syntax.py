@@ -12,7 +12,6 @@ from devcluster.schema.cel.values import UInt
 
 __all__ = ["Call", "Expr", "Ident", "Index", "ListLiteral", "Literal", "MapLiteral", "Select", "parse"]
 
-_MAXIMUM_DEPTH = 100
 _TOKEN = re.compile(
     r"""(?P<space>[\t\n\f\r ]+|//[^\n]*)
     |(?P<string>[bB]?[rR]?(?:'{3}(?:\\.|[^\\])*?'{3}|"{3}(?:\\.|[^\\])*?"{3})|[rR]?[bB]?(?:'{3}(?:\\.|[^\\])*?'{3}|"{3}(?:\\.|[^\\])*?"{3})
@@ -142,12 +141,11 @@ class _Parser:
         self._source = source
         self._tokens: list[_Token] = list(self._scan())
         self._next = 0
-        self._depth = 0
 
     def parse(self) -> Expr:
         found = self._expression()
         if self._token.kind != "end":
-            raise self._unexpected()
+            raise self._unexpected(" expecting <EOF>", "extraneous")
         return found
 
     def _scan(self) -> Iterator[_Token]:
@@ -180,21 +178,19 @@ class _Parser:
 
     def _expect(self, text: str) -> _Token:
         token = self._accept(text)
-        if token is None:
-            raise self._unexpected(f" expecting '{text}'")
-        return token
+        if token is not None:
+            return token
+        if self._token.kind == "end":
+            issue = f"Syntax error: missing '{text}' at '<EOF>'"
+            raise CompileError(self._source, [(self._token.at, issue)])
+        raise self._unexpected(f" expecting '{text}'")
 
-    def _unexpected(self, expecting: str = "") -> CompileError:
+    def _unexpected(self, expecting: str, problem: str = "mismatched") -> CompileError:
         token = self._token
-        problem = "mismatched" if expecting else "extraneous" if token.kind != "end" else "mismatched"
-        return CompileError(
-            self._source, [(token.at, f"Syntax error: {problem} input '{token.text}'{expecting}")]
-        )
+        text = f"Syntax error: {problem} input '{token.text}'{expecting}"
+        return CompileError(self._source, [(token.at, text)])
 
     def _expression(self) -> Expr:
-        self._depth += 1
-        if self._depth > _MAXIMUM_DEPTH:
-            raise CompileError(self._source, [(self._token.at, "expression recursion limit exceeded: 250")])
         condition = self._or()
         question = self._accept("?")
         if question is not None:
@@ -202,7 +198,6 @@ class _Parser:
             self._expect(":")
             otherwise = self._expression()
             condition = Call(question.at, "_?_:_", [condition, then, otherwise])
-        self._depth -= 1
         return condition
 
     def _or(self) -> Expr:
@@ -262,8 +257,7 @@ class _Parser:
         optional = self._accept("?") is not None
         token = self._token
         if token.kind == "quoted":
-            self._take()
-            return Select(dot.at, operand, token.text[1:-1], optional)
+            raise CompileError(self._source, [(token.at, "unsupported syntax: '`'")])
         if token.kind != "ident" or token.text == "in":
             raise self._unexpected(" expecting IDENTIFIER")
         self._take()

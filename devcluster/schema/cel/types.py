@@ -12,6 +12,7 @@ __all__ = [
     "DOUBLE",
     "DURATION",
     "DYN",
+    "ERROR",
     "FORMAT",
     "INT",
     "IP",
@@ -64,6 +65,8 @@ class Type:
 
 
 DYN = Type("dyn")
+ERROR = Type("!error!")
+"""Of an expression that is wrong: it goes with everything, so that one mistake is not reported twice."""
 NULL = Type("null")
 BOOL = Type("bool")
 INT = Type("int")
@@ -115,7 +118,7 @@ def object_of(fields: Mapping[str, Field]) -> Type:
     return Type("object", fields=fields, identity=id(fields))
 
 
-def assignable(wanted: Type, given: Type, bindings: Bindings) -> bool:
+def assignable(wanted: Type, given: Type, bindings: Bindings) -> bool:  # noqa: PLR0911 -- a return for each case
     """Whether a `given` can be passed where a `wanted` is; type variables are bound on the way."""
     if wanted.variable:
         bound = bindings.get(wanted.name)
@@ -130,7 +133,7 @@ def assignable(wanted: Type, given: Type, bindings: Bindings) -> bool:
         return False
     if given.variable:
         return True
-    if DYN in {wanted, given}:
+    if DYN in {wanted, given} or ERROR in {wanted, given}:
         return True
     if given == NULL:
         return wanted == NULL or wanted.name in _NULLABLE

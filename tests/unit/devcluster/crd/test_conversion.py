@@ -66,8 +66,14 @@ async def test_of_the_metadata_only_labels_and_annotations_can_change() -> None:
     ("change", "message"),
     [
         (lambda answer: answer.pop("response"), "failed: no response provided"),
-        (lambda answer: answer.update(kind="X"), "failed: expected webhook response of apiextensions.k8s.io/v1, Kind="),
-        (lambda answer: answer["response"].update(uid="x"), r'failed: expected response.uid="[-0-9a-f]+", got "x"'),
+        (
+            lambda answer: answer.update(kind="X"),
+            "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=",
+        ),
+        (
+            lambda answer: answer["response"].update(uid="x"),
+            r'failed: expected response.uid="[-0-9a-f]+", got "x"',
+        ),
         (
             lambda answer: answer["response"].update(result={"status": "Failed", "message": "no way"}),
             "conversion webhook for example.com/v1, Kind=Thing failed: no way",
@@ -82,7 +88,9 @@ async def test_of_the_metadata_only_labels_and_annotations_can_change() -> None:
             r"at index 0: invalid groupVersion \(expected example.com/v2, received example.com/v3\)",
         ),
         (
-            lambda answer: answer["response"]["convertedObjects"][0].update(metadata={"name": "b", "uid": "u"}),
+            lambda answer: answer["response"]["convertedObjects"][0].update(
+                metadata={"name": "b", "uid": "u"}
+            ),
             "at index 0: must have the same name: a != b",
         ),
     ],
@@ -97,5 +105,7 @@ async def test_a_webhook_that_cannot_be_called_is_named() -> None:
     async def call(config: Object, review: Object, timeout: float) -> Object:
         raise ConnectionError("connection refused")
 
-    with pytest.raises(StatusError, match="conversion webhook for example.com/v1, Kind=Thing failed: connection ref"):
+    with pytest.raises(
+        StatusError, match="conversion webhook for example.com/v1, Kind=Thing failed: connection ref"
+    ):
         await webhook_conversion(CONVERSION, call)([thing("v1")], "example.com/v2")

@@ -55,9 +55,7 @@ class Cluster:
     def conditions(self, plural: str = "widgets") -> dict[str, tuple[str, str]]:
         definition = self.definition(plural)
         assert definition is not None
-        return {
-            each["type"]: (each["status"], each["reason"]) for each in definition["status"]["conditions"]
-        }
+        return {each["type"]: (each["status"], each["reason"]) for each in definition["status"]["conditions"]}
 
     def add(self, name: str, finalizers: list[str] | None = None) -> Key:
         where = Key("example.com", "widgets", "default", name)
@@ -174,7 +172,9 @@ def test_it_waits_for_objects_that_have_finalizers_and_takes_no_new_ones(cluster
     assert "deletionTimestamp" in stored.decode()["metadata"]
     resource = cluster.registry.find("example.com", "v1", "widgets")
     assert resource is not None
-    with pytest.raises(StatusError, match="create not allowed while custom resource definition is terminating"):
+    with pytest.raises(
+        StatusError, match="create not allowed while custom resource definition is terminating"
+    ):
         resource.strategy.prepare_create({"metadata": {"name": "two"}}, cluster.context)
     cluster.store.delete(where)
     cluster.establisher.settle()
@@ -202,7 +202,9 @@ def test_a_version_that_objects_were_stored_in_stays(cluster: Cluster) -> None:
     STRATEGY.prepare_update(new, old, cluster.context)
     assert new["status"]["storedVersions"] == ["v1", "v3"]
     (error,) = STRATEGY.validate_update(new, old, cluster.context)
-    assert str(error).startswith('status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was')
+    assert str(error).startswith(
+        'status.storedVersions[0]: Invalid value: "v1": missing from spec.versions; v1 was'
+    )
 
 
 def test_an_established_definition_keeps_its_scope_and_kind(cluster: Cluster) -> None:

@@ -58,9 +58,7 @@ def test_a_definition_is_judged_as_the_real_server_judges_it(case: dict[str, Any
         assert strategy.warnings(definition, None) == case["warnings"]
 
 
-@pytest.mark.parametrize(
-    "case", OBJECTS, ids=lambda case: f"{case['schema']}-{json.dumps(case['new'])[:60]}"
-)
+@pytest.mark.parametrize("case", OBJECTS, ids=lambda case: f"{case['schema']}-{json.dumps(case['new'])[:60]}")
 def test_an_object_is_judged_as_the_real_server_judges_it(case: dict[str, Any], context: Context) -> None:
     schema, strategy = compiled(case["schema"])
 

@@ -1,0 +1,72 @@
+"""What the real server (1.36) made of rules, and what ours makes of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.schema.cel import CelError, CompileError, compile_expression
+from devcluster.schema.cel.types import BOOL, DYN
+from devcluster.schema.declarations import compile_conversion, declare, escape
+from devcluster.schema.structural import parse
+
+RECORDED = json.loads((Path(__file__).parent / "recorded_expressions.json").read_text())
+SCHEMA = parse({"type": "object", "properties": RECORDED["properties"]})
+NO_OVERLOAD = "call arguments did not match a supported operator, function or macro signature for rule:"
+
+
+def answer(rule: str) -> dict[str, Any]:
+    kind, convert = declare(SCHEMA), compile_conversion(SCHEMA)
+    assert kind is not None
+    assert convert is not None
+    value = convert(RECORDED["self"])
+    try:
+        program = compile_expression(rule, {"self": kind, "oldSelf": kind})
+    except CompileError as error:
+        return {"compile": f"compilation failed: {error}"}
+    if program.type != BOOL:
+        return {"compile": "cel expression must evaluate to a bool"}
+    try:
+        return {"value": program.run({"self": value, "oldSelf": value})}
+    except CelError as error:
+        text = str(error)
+        if text.startswith("no such overload"):
+            return {"error": f"'{text}': {NO_OVERLOAD}"}
+        return {"error": f"{text} evaluating rule:"}
+
+
+@pytest.mark.parametrize("case", RECORDED["rules"], ids=lambda case: case["rule"][:70])
+def test_a_rule_means_what_it_means_to_the_real_server(case: dict[str, Any]) -> None:
+    assert answer(case["rule"]) == {key: value for key, value in case.items() if key != "rule"}
+
+
+@pytest.mark.parametrize(
+    ("name", "escaped"),
+    [
+        ("plain", "plain"),
+        ("a-b.c/d", "a__dash__b__dot__c__slash__d"),
+        ("a__b", "a__underscores__b"),
+        ("namespace", "__namespace__"),
+        ("$x", None),
+        ("1x", None),
+    ],
+)
+def test_names_of_properties_are_escaped(name: str, escaped: str | None) -> None:
+    assert escape(name) == escaped
+
+
+def test_a_deep_expression_is_refused_and_not_overflown() -> None:
+    with pytest.raises(CompileError, match="recursion limit"):
+        compile_expression("(" * 5000 + "1" + ")" * 5000, {})
+    with pytest.raises(CompileError):
+        compile_expression("[" * 5000, {})
+
+
+def test_the_variables_that_are_used_are_told() -> None:
+    program = compile_expression(
+        "self.all(oldSelf, oldSelf > 0) && has(request.user)", {"self": DYN, "request": DYN}
+    )
+    assert program.uses == {"self", "request"}

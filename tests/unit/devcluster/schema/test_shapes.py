@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from devcluster.numerals import show_float
+from devcluster.schema.correlation import same
+from devcluster.schema.defaulting import default
+from devcluster.schema.field_path import FieldPathError, resolve_field_path
+from devcluster.schema.patterns import compile_pattern
+from devcluster.schema.pruning import prune
+from devcluster.schema.structural import parse
+
+KEEP = {"x-kubernetes-preserve-unknown-fields": True}
+SCHEMA = parse(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "known": {"type": "string"},
+                    "map": {
+                        "type": "object",
+                        "additionalProperties": {"type": "object", "properties": {"a": {}}},
+                    },
+                    "list": {
+                        "type": "array",
+                        "items": {"type": "object", "properties": {"a": {"type": "string"}}},
+                    },
+                    "free": {"type": "object", "properties": {"a": {"type": "object"}}, **KEEP},
+                    "whole": {
+                        "type": "object",
+                        "x-kubernetes-embedded-resource": True,
+                        "properties": {"spec": KEEP},
+                    },
+                },
+            }
+        },
+    }
+)
+
+
+def test_unknown_fields_go_and_are_told() -> None:
+    obj: dict[str, Any] = {
+        "apiVersion": "g/v1",
+        "kind": "K",
+        "metadata": {"anything": 1},
+        "other": 1,
+        "spec": {
+            "known": "a",
+            "unknown": {"b": 1},
+            "map": {"x": {"a": 1, "b": 1}},
+            "list": [{"a": "1"}, {"b": 2}],
+            "free": {"a": {"b": 1}, "z": {"y": 1}},
+            "whole": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"x": 1},
+                "spec": {"a": 1},
+                "status": {},
+            },
+        },
+    }
+    assert prune(obj, SCHEMA) == [
+        "other",
+        "spec.free.a.b",
+        "spec.list[1].b",
+        "spec.map.x.b",
+        "spec.unknown",
+        "spec.whole.status",
+    ]
+    assert obj == {
+        "apiVersion": "g/v1",
+        "kind": "K",
+        "metadata": {"anything": 1},
+        "spec": {
+            "known": "a",
+            "map": {"x": {"a": 1}},
+            "list": [{"a": "1"}, {}],
+            "free": {"a": {}, "z": {"y": 1}},
+            "whole": {"apiVersion": "v1", "kind": "Pod", "metadata": {"x": 1}, "spec": {"a": 1}},
+        },
+    }
+
+
+def test_defaults_fill_what_is_missing_or_null_and_are_nobodys_to_share() -> None:
+    schema = parse(
+        {
+            "type": "object",
+            "properties": {
+                "a": {
+                    "type": "object",
+                    "default": {"b": [1]},
+                    "properties": {"c": {"type": "integer", "default": 2}},
+                },
+                "n": {"type": "string", "nullable": True, "default": "x"},
+                "m": {
+                    "type": "object",
+                    "additionalProperties": {"type": "object", "properties": {"d": {"default": 1}}},
+                },
+                "l": {"type": "array", "items": {"type": "object", "properties": {"d": {"default": 1}}}},
+                "f": {"type": "integer"},
+            },
+        }
+    )
+    one: dict[str, Any] = {"a": None, "n": None, "m": {"x": {}}, "l": [{}, {"d": 5}], "f": None}
+    default(one, schema)
+    assert one == {"a": {"b": [1], "c": 2}, "n": None, "m": {"x": {"d": 1}}, "l": [{"d": 1}, {"d": 5}]}
+    one["a"]["b"].append(2)
+    other: dict[str, Any] = {}
+    default(other, schema)
+    assert other == {"a": {"b": [1], "c": 2}, "n": "x"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("^a$", "a\n", False),
+        (r"^[[:alpha:]]+$", "abc", True),
+        (r"^[[:alpha:]]+$", "ab1", False),
+        (r"^\d+$", "٣", False),
+        (r"(?P<x>a)b\z", "ab", True),
+        (r"(?<x>a)b", "ab", True),
+        (r"^\p{L}+$", "é", True),
+        (r"^[]a]+$", "]a", True),
+        (r"^[^]a]+$", "b", True),
+        (r"^[\]$]+$", "$]", True),
+        (r"\Qa.b\E", "axb", False),
+        ("(?i)ABC", "abc", True),
+    ],
+)
+def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, *, matches: bool) -> None:
+    assert (compile_pattern(pattern).search(text) is not None) is matches
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "a**", "(?=a)", "(?<!a)", r"\p{Nope}", "a{2,1}"])
+def test_patterns_that_go_has_not_are_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="error parsing regexp"):
+        compile_pattern(pattern)
+
+
+def test_a_field_path_is_followed_or_refused_in_the_servers_words() -> None:
+    schema = parse(
+        {
+            "type": "object",
+            "properties": {
+                "a": {"type": "object", "properties": {"b.c": {"type": "string"}}},
+                "m": {"type": "object", "additionalProperties": {"type": "string"}},
+            },
+        }
+    )
+    assert resolve_field_path(".a['b.c']", schema)[0] == "a.b.c"
+    assert resolve_field_path(".m['x']", schema)[0] == "m[x]"
+    for path, why in {
+        ".z": "does not refer to a valid field",
+        "a": r"expected \[ or . but got: a",
+        ".a[b]": "expected single quoted string but got b",
+        ".": "unexpected end of JSON path",
+    }.items():
+        with pytest.raises(FieldPathError, match=why):
+            resolve_field_path(path, schema)
+    with pytest.raises(FieldPathError, match="array notation is not allowed"):
+        resolve_field_path(".a['b.c']", schema, brackets=False)
+
+
+def test_numbers_of_different_types_are_different_values() -> None:
+    assert same({"a": [1, None]}, {"a": [1, None]})
+    assert not same(1, 1.0)
+    assert not same(1, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.5, "0.5"),
+        (3.0, "3"),
+        (0.0, "0"),
+        (1e6, "1e+06"),
+        (100000.5, "100000.5"),
+        (1e-5, "1e-05"),
+        (-2.5, "-2.5"),
+    ],
+)
+def test_floats_are_shown_as_go_shows_them(value: float, shown: str) -> None:
+    assert show_float(value) == shown
