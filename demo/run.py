@@ -58,14 +58,18 @@ class Demo:
 
     async def _run_on(self, cluster: DevCluster, stop: asyncio.Event) -> None:
         self._screen.say(f"devcluster: a Kubernetes API at {cluster.server_url}")
-        manager = ManagerProcess(cluster.kubeconfig, self._folder)
+        assert cluster.kubeconfig_path is not None
+        manager = ManagerProcess(cluster.kubeconfig_path, self._folder)
         unsubscribe = cluster.store.subscribe(self._see)
         try:
             await self._apply(cluster, self._crds)
             await manager.start()
             self._screen.say(f"operator-manager: started, its log is {manager.log}")
             await self._apply(cluster, self._samples)
-            self._screen.say(f"applied {len(self._samples)} samples from config/samples/\n")
+            applied = ", ".join(
+                f"{each['kind'].lower()}/{each['metadata']['name']}" for each in self._samples
+            )
+            self._screen.say(f"applied from config/samples/: {applied}\n")
             self._footer = look_further(cluster, manager)
             with self._screen:
                 await self._show(manager, stop)
@@ -105,7 +109,10 @@ class Demo:
     async def _apply(self, cluster: DevCluster, objects: list[dict[str, Any]]) -> None:
         """Server-side apply, as `kubectl apply --server-side` does it."""
         for obj in objects:
-            resource = cluster.resource_of(obj["apiVersion"], obj["kind"])
+            group, _, version = obj["apiVersion"].rpartition("/")
+            resource = cluster.registry.of_kind(group, version, obj["kind"])
+            if resource is None:
+                raise DemoFailed(f"there is no kind {obj['kind']} in {obj['apiVersion']}")
             namespace = obj["metadata"].get("namespace", "default")
             path = resource.paths[-1].format(namespace=namespace)
             answer = await cluster.handle(
@@ -136,7 +143,7 @@ def look_further(cluster: DevCluster, manager: ManagerProcess) -> str:
     """What a person can do next."""
     return "\n".join(
         [
-            f"export KUBECONFIG={cluster.kubeconfig}",
+            f"export KUBECONFIG={cluster.kubeconfig_path}",
             "kubectl get memcacheds,deployments,pods",
             "kubectl scale memcached/memcached-sample --replicas=5",
             "kubectl describe memcached memcached-sample",

@@ -1,0 +1,109 @@
+"""`make demo` as a person starts it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WITHIN = 60.0
+
+
+def command(folder: Path, *flags: str) -> list[str]:
+    return [sys.executable, "-m", "demo", f"--folder={folder}", *flags]
+
+
+def test_it_ends_by_itself_when_everything_is_ready(tmp_path: Path) -> None:
+    done = subprocess.run(
+        command(tmp_path, "--once"), cwd=ROOT, capture_output=True, text=True, timeout=WITHIN, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "memcached/memcached-sample: ready  Available=True" in done.stdout
+    assert "event  memcached/memcached-sample: Created: " in done.stdout
+    assert f"export KUBECONFIG={tmp_path}/kubeconfig" in done.stdout
+    assert done.stdout.rstrip().endswith("make demo: everything became ready.")
+    assert done.stderr == ""
+
+
+def test_it_says_why_it_failed_when_the_manager_ends(tmp_path: Path) -> None:
+    environ = {**os.environ, "OPERATOR_MANAGER_LOG_LEVEL": "loud"}
+    done = subprocess.run(
+        command(tmp_path, "--once"),
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "make demo: failed: the manager ended with 2" in done.stdout
+    assert "OPERATOR_MANAGER_LOG_LEVEL" in done.stdout
+
+
+def test_a_person_plays_with_it_until_ctrl_c(tmp_path: Path) -> None:
+    process = subprocess.Popen(command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        told = read_until(process.stdout, "Ctrl-C stops everything")
+        health = re.search(r"health (http://\S+)", told)
+        assert health is not None
+        with urllib.request.urlopen(health[1], timeout=5) as answer:
+            assert answer.status == 200
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=WITHIN)
+        assert process.returncode == 0
+        assert rest.rstrip().endswith("make demo: stopped.")
+    finally:
+        process.kill()
+
+
+@pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")
+def test_on_a_terminal_it_is_a_live_view(tmp_path: Path) -> None:
+    leader, follower = pty.openpty()
+    environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "50"}
+    process = subprocess.Popen(
+        command(tmp_path, "--once"), cwd=ROOT, env=environ, stdout=follower, stderr=follower
+    )
+    os.close(follower)
+    shown = b""
+    try:
+        while True:
+            try:
+                piece = os.read(leader, 65536)
+            except OSError:  # what Linux says at the end of a terminal
+                break
+            if not piece:
+                break
+            shown += piece
+        assert process.wait(WITHIN) == 0, shown.decode()
+    finally:
+        process.kill()
+        os.close(leader)
+    text = shown.decode()
+    assert "Custom resources" in text
+    assert "Workloads" in text
+    assert "\x1b[" in text
+    assert "Traceback" not in text
+
+
+def read_until(stream: IO[str], wanted: str) -> str:
+    """The lines up to the one with `wanted` in it."""
+    deadline = time.monotonic() + WITHIN
+    told = ""
+    while wanted not in told:
+        line = stream.readline()
+        assert line, told
+        assert time.monotonic() < deadline, told
+        told += line
+    return told
