@@ -102,7 +102,7 @@ def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Ob
     problems = json_text.duplicate_fields(raw) if raw is not None else []
     obj = dict(document)
     metadata = obj.pop("metadata", None)
-    problems += [f'unknown field "{path}"' for path in prune(obj, resource.schema)]
+    unknown = [f'unknown field "{path}"' for path in prune(obj, resource.schema)]
     if metadata is not None:
         try:
             obj["metadata"], found = convert(metadata, _OBJECT_META)
@@ -111,7 +111,7 @@ def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Ob
                 f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
             ) from None
         problems += [problem.replace('field "', 'field "metadata.', 1) for problem in found]
-    return obj, problems
+    return obj, problems + unknown
 
 
 def parse_yaml(body: bytes) -> Any:
@@ -172,9 +172,8 @@ def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | No
         from devcluster.types.protobuf import decode_protobuf  # noqa: PLC0415 -- loads the table of types
 
         return decode_protobuf(body, (resource.group, resource.version, resource.kind)), None
-    offered = _FORMATS[:2] if resource.custom else _FORMATS
     raise unsupported_media_type(
-        f"the body of the request was in an unknown format - accepted media types include: {', '.join(offered)}"
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(_FORMATS)}"
     )
 
 

@@ -72,8 +72,8 @@ def negotiate(accept: str, *, custom: bool = False, stream: bool = False) -> Rep
             ):
                 return Representation(chosen, transform, version)
     if matched or custom:
-        streams = [f"{each};stream=watch" for each in offered if each != _YAML]
-        raise not_acceptable(_ONLY + ", ".join(streams if stream else offered))
+        streams = [f"{each};stream=watch" for each in _TYPES if each != _YAML]
+        raise not_acceptable(_ONLY + ", ".join(streams if stream else _TYPES))
     listed = ", ".join([*_TYPES, f"{_JSON};stream=watch", f"{_PROTOBUF};stream=watch"])
     error = not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {listed}")
     error.empty_details = True

@@ -142,8 +142,23 @@ def _wrong_type(value: Any, media_type: str) -> str:
     return f"json: cannot unmarshal {found} into Go value of type {target}"
 
 
-def _sorted(patched: Any) -> Any:
-    return dict(sorted(patched.items())) if isinstance(patched, dict) else patched
+def _shown(patched: Any, *, custom: bool) -> str:
+    """The document as errors show it: built-in kinds in the order of Go's fields below the top."""
+    if custom:
+        return orjson.dumps(patched, option=orjson.OPT_SORT_KEYS).decode()
+    return orjson.dumps(dict(sorted(patched.items())) if isinstance(patched, dict) else patched).decode()
+
+
+def _check_identity(call: Call, patched: Object) -> None:
+    """Refuse a patch that makes a custom object another kind of thing."""
+    resource = call.resource
+    wrong = [
+        field_invalid(field, patched[field], f"must be {right}")
+        for field, right in (("apiVersion", resource.api_version), ("kind", resource.kind))
+        if patched.get(field) != right and patched.get(field) is not None
+    ]
+    if wrong:
+        raise invalid(resource.group, str(patched.get("kind", resource.kind)), call.name, wrong)
 
 
 def _reason(error: StatusError, *, restored: bool) -> str:
@@ -160,7 +175,7 @@ def _decoded(
 
     def refuse(why: str) -> StatusError:
         if patch is None:
-            shown = orjson.dumps(_sorted(patched)).decode()
+            shown = _shown(patched, custom=call.resource.custom)
         else:
             from devcluster.patch.go_format import format_v  # noqa: PLC0415
 
@@ -170,7 +185,9 @@ def _decoded(
     if not isinstance(patched, dict):
         raise refuse("json: cannot unmarshal into Go value")
     resource = call.resource
-    if patch is None:
+    if resource.custom:
+        _check_identity(call, patched)
+    elif patch is None:
         try:
             check_kind(patched, resource, registry)
         except StatusError as error:

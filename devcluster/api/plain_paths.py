@@ -34,6 +34,11 @@ class PlainPaths:
         found = self._documents.answer(request)
         return _page_not_found() if found is None else found
 
+    @staticmethod
+    def unknown_page() -> ApiResponse:
+        """The 404 that is no Status."""
+        return _page_not_found()
+
     def unknown(self, target: Target) -> ApiResponse:
         """The 404 for a resource that there is not."""
         known = any(each.group == target.group and not each.custom for each in self._registry.all())

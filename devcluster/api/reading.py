@@ -122,7 +122,9 @@ class Reader:
                 raise expired("The resourceVersion for the provided list is too old.") from None
         if after != ("", ""):
             items = [each for each in items if (each.key.namespace, each.key.name) > after]
-        metadata: Object = {"resourceVersion": str(version)}
+        # Lists of custom kinds always have the token, empty at their end.
+        metadata: Object = {"continue": ""} if call.resource.custom else {}
+        metadata["resourceVersion"] = str(version)
         limit = options.limit
         everything = selection.everything
         if not everything:

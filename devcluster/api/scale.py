@@ -99,7 +99,7 @@ class ScaleRequests:
             scale = await change(before)
             check_name(call, scale)
             replicas = scale.get("spec", {}).get("replicas", 0)
-            if replicas < 0:
+            if replicas < 0 and not resource.custom:
                 wrong = field_invalid("spec.replicas", replicas, "must be greater than or equal to 0")
                 raise invalid("autoscaling", "Scale", call.name, [wrong])
             metadata, given = live["metadata"], scale["metadata"]

@@ -27,7 +27,7 @@ from devcluster.api.subresources import Subresources
 from devcluster.api.watching import Watcher
 from devcluster.api.writing import Writer, Written, check_name
 from devcluster.clock import Clock
-from devcluster.errors import StatusError, internal_error, method_not_allowed
+from devcluster.errors import StatusError, bad_request, internal_error, method_not_allowed, not_found
 from devcluster.kinds.metadata import match_namespace
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
@@ -91,7 +91,7 @@ class ApiServer:
             return negotiation.failure(error, request.headers.get("accept", ""))
         except ConnectionCut:
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 -- no request may take the server down
             _log.exception("request failed: %s %s", request.method, request.path)
             return ApiResponse.failure(internal_error("devcluster failed at this request; its log says more"))
 
@@ -149,10 +149,12 @@ class ApiServer:
         resource, verb = call.resource, target.verb
         if target.subresource:
             if target.subresource not in resource.subresources:
+                if resource.custom:
+                    raise not_found(resource.group, resource.plural, target.name)
                 return self.plain_paths.unknown(target)
             return await self._subresource(call, target)
         if not self._is_served(call, target):
-            raise _not_allowed(resource, target)
+            return self._refused(call, target)
         accept = call.request.headers.get("accept", "")
         representation = negotiate(accept, custom=resource.custom, stream=verb == "watch")
         match verb:
@@ -176,6 +178,15 @@ class ApiServer:
                 return await self._delete(call, representation)
             case _:
                 return await self._delete_collection(call, representation)
+
+    def _refused(self, call: Call, target: Target) -> ApiResponse:
+        """The answer to a verb that there is not, at least not here."""
+        if call.resource.custom:
+            if call.resource.namespaced and not target.namespace:
+                return self.plain_paths.unknown_page()
+            if not target.name and target.verb in _NAMED:
+                raise bad_request("name must be provided")
+        raise _not_allowed(call.resource, target)
 
     @property
     def logs(self) -> Logs | None:
@@ -210,7 +221,7 @@ class ApiServer:
         if verb not in resource.verbs:
             return False
         if target.name:
-            return verb in _NAMED or verb == "watch"
+            return verb in _NAMED or verb == "watch" or (verb == "create" and resource.custom)
         if verb not in _COLLECTION or call.request.method == "HEAD":
             return False
         # Above the namespaces a namespaced resource can only be read.
