@@ -226,7 +226,7 @@ class DevCluster:
         files = await asyncio.to_thread(LocalFiles, self._data)
         starting.push_async_callback(asyncio.to_thread, files.close)
         context = await asyncio.to_thread(self._prepare, files)
-        front = HttpFront(self.handle, rng=self.rng)
+        front = HttpFront(self.handle)
         await front.start(listener, context)
         starting.push_async_callback(front.stop)
         self.faults.connections = front.cut_connections

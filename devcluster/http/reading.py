@@ -6,28 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from multidict import CIMultiDictProxy
-
-__all__ = ["lower_headers", "split_target", "subject_of"]
+__all__ = ["add_header", "split_target", "subject_of"]
 
 _MOST_PARAMETERS = 1000
 
 
-def lower_headers(headers: CIMultiDictProxy[str]) -> dict[str, str]:
-    """Headers by their name in lower case.
+def add_header(headers: dict[str, str], name: str, value: str) -> None:
+    """Add a header; `name` is in lower case.
 
     Several of one name are joined by commas, as HTTP has it; those of impersonation, whose values may have
     commas of their own, by line breaks.
     """
-    result: dict[str, str] = {}
-    for name, value in headers.items():
-        lower = name.lower()
-        if lower in result:
-            separator = "\n" if lower.startswith("impersonate-") else ", "
-            result[lower] += separator + value
-        else:
-            result[lower] = value
-    return result
+    if name in headers:
+        value = headers[name] + ("\n" if name.startswith("impersonate-") else ", ") + value
+    headers[name] = value
 
 
 def split_target(target: str) -> tuple[str, Mapping[str, list[str]]]:

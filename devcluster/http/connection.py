@@ -1,0 +1,353 @@
+"""One connection: the requests that come over it, one after the other, and their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+import time
+import uuid
+from collections import deque
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any, cast
+
+import httptools
+
+from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, Handler
+from devcluster.errors import StatusError, internal_error, request_entity_too_large
+from devcluster.http.compression import compress, is_worth_compressing
+from devcluster.http.reading import add_header, split_target, subject_of
+
+__all__ = ["BODY_LIMIT", "Connection"]
+
+_log = logging.getLogger(__name__)
+
+BODY_LIMIT = 3 * 1024 * 1024
+"""Bytes of a request's body, as the real server has it."""
+_HEAD_LIMIT = 1024 * 1024
+"""Bytes of the request line and all headers, the same."""
+_MOST_WAITING = 16
+"""Requests that may have come ahead of their turn before no more is read."""
+_REQUEST_TIMEOUT = 60.0
+"""Seconds that a request may take to arrive."""
+_IDLE_TIMEOUT = 180.0
+"""Seconds without a request after which a connection is closed."""
+_NO_LINGER = struct.pack("ii", 1, 0)
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_NO_BODY = frozenset({204, 304})
+
+
+class _Incoming:
+    """A request while it arrives."""
+
+    __slots__ = ("body", "head_size", "headers", "keep_alive", "method", "since", "size", "target", "version")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.method = ""
+        """Empty until all headers are there."""
+        self.version = ""
+        self.target = b""
+        self.headers: dict[str, str] = {}
+        self.head_size = 0
+        self.body: list[bytes] = []
+        self.size = 0
+        self.keep_alive = True
+
+
+class Connection(asyncio.Protocol):
+    """Reads requests, has them answered in their order, and writes the answers.
+
+    What the handler raises becomes a 500, except ConnectionCut: that drops the connection without another
+    byte.
+    """
+
+    def __init__(self, handle: Handler, connections: set[Connection]) -> None:
+        """`connections`: where it is while it is open."""
+        self._handle = handle
+        self._connections = connections
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._certificate: dict[str, list[str]] | None = None
+        self._incoming: _Incoming | None = None
+        self._waiting: deque[_Incoming] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._streaming = False
+        self._stopping = False
+        self._reading = True
+        self._writable: asyncio.Future[None] | None = None
+        self._last = time.monotonic()
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Be there."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._certificate = subject_of(transport)
+        self._connections.add(self)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """The client has gone: what was done for it ends."""
+        self._transport = None
+        self._connections.discard(self)
+        self._waiting.clear()
+        self.resume_writing()
+        if self._task is not None:
+            self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        if not self._reading:
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # The request is answered as any other; what follows it was meant for the other protocol.
+            self._reading = False
+        except httptools.HttpParserError:
+            self._refuse(400)
+        else:
+            incoming = self._incoming
+            if incoming is not None and not incoming.method:
+                incoming.head_size += len(data)
+                if incoming.head_size > _HEAD_LIMIT:
+                    self._refuse(431)
+
+    def pause_writing(self) -> None:
+        """The client is slow."""
+        self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._incoming = _Incoming(time.monotonic())
+
+    def on_url(self, part: bytes) -> None:
+        """Its target, or more of it."""
+        incoming = self._incoming
+        assert incoming is not None
+        incoming.target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        incoming = self._incoming
+        assert incoming is not None
+        add_header(incoming.headers, name.decode("latin-1").lower(), value.decode("utf-8", "replace"))
+
+    def on_headers_complete(self) -> None:
+        """The body, if there is one, comes next."""
+        incoming = self._incoming
+        assert incoming is not None
+        incoming.method = self._parser.get_method().decode("latin-1")
+        incoming.version = self._parser.get_http_version()
+        incoming.keep_alive = self._parser.should_keep_alive()
+        if incoming.headers.get("expect", "").lower() == "100-continue" and self._task is None:
+            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, part: bytes) -> None:
+        """More of the body."""
+        incoming = self._incoming
+        assert incoming is not None
+        incoming.size += len(part)
+        if incoming.size <= BODY_LIMIT:
+            incoming.body.append(part)
+        else:
+            incoming.body.clear()
+
+    def on_message_complete(self) -> None:
+        """It is all there."""
+        incoming, self._incoming = self._incoming, None
+        assert incoming is not None
+        self._waiting.append(incoming)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+        elif len(self._waiting) == _MOST_WAITING and self._transport is not None:
+            self._transport.pause_reading()
+
+    # What the front calls.
+
+    def check(self, now: float) -> None:
+        """Close it if nothing has come for too long."""
+        if self._incoming is not None:
+            if now - self._incoming.since > _REQUEST_TIMEOUT:
+                self._refuse(408)
+        elif self._task is None and now - self._last > _IDLE_TIMEOUT:
+            self._close()
+
+    def stop(self) -> asyncio.Task[None] | None:
+        """End a stream as if it were over, and close once what is under way is answered: what to wait for."""
+        self._stopping = True
+        if self._task is None:
+            self._close()
+        elif self._streaming:
+            self._task.cancel()
+        return self._task
+
+    def reset(self) -> None:
+        """Drop it as a network does that fails: what was not sent is lost, the client gets a RST."""
+        if self._transport is not None:
+            connection = self._transport.get_extra_info("socket")
+            if connection is not None:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            self._transport.abort()
+
+    # Answering.
+
+    async def _work(self) -> None:
+        """Answer what waits, and what comes meanwhile."""
+        try:
+            while self._waiting and self._transport is not None:
+                incoming = self._waiting.popleft()
+                if len(self._waiting) == _MOST_WAITING - 1:
+                    self._transport.resume_reading()
+                await self._answer(incoming)
+                if not incoming.keep_alive or not self._reading or self._stopping:
+                    self._close()
+                    return
+        except ConnectionCut:
+            self.reset()
+        except ConnectionError:
+            self._close()
+        finally:
+            self._task = None
+            self._last = time.monotonic()
+
+    async def _answer(self, incoming: _Incoming) -> None:
+        path, query = split_target(incoming.target.decode("utf-8", "replace"))
+        headers = incoming.headers
+        try:
+            _check_size(incoming)
+            answer = await self._handle(
+                ApiRequest(
+                    method=incoming.method,
+                    path=path,
+                    query=query,
+                    headers=headers,
+                    body=b"".join(incoming.body),
+                    client_certificate=self._certificate,
+                )
+            )
+        except StatusError as error:
+            answer = ApiResponse.failure(error)
+        except ConnectionCut:
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the client gets an answer
+            _log.exception("%s %s failed", incoming.method, path)
+            answer = ApiResponse.failure(internal_error(f"{type(error).__name__}: {error}"))
+        answer.headers.setdefault("Audit-Id", headers.get("audit-id") or str(uuid.uuid4()))
+        if answer.stream is not None:
+            await self._stream(incoming, answer, answer.stream)
+            return
+        body = answer.body
+        if is_worth_compressing(body, headers.get("accept-encoding", "")):
+            answer.headers["Content-Encoding"] = "gzip"
+            answer.headers["Vary"] = "Accept-Encoding"
+            body = await compress(body)
+        if answer.status not in _NO_BODY:
+            answer.headers["Content-Length"] = str(len(body))
+        if incoming.method == "HEAD":
+            body = b""
+        self._write(self._head(incoming, answer) + body)
+        if self._writable is not None:
+            await self._writable
+
+    async def _stream(self, incoming: _Incoming, answer: ApiResponse, stream: Any) -> None:
+        """Send chunk by chunk until the stream ends, the client has gone or the server stops."""
+        chunked = incoming.version == "1.1"
+        if chunked:
+            answer.headers["Transfer-Encoding"] = "chunked"
+        else:
+            incoming.keep_alive = False
+        self._streaming = True
+        try:
+            self._write(self._head(incoming, answer))
+            if not self._stopping:
+                async for part in stream:
+                    if part:
+                        self._write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+                    if self._writable is not None:
+                        await self._writable
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._stopping or self._transport is None or task is None:
+                raise
+            task.uncancel()
+        except (ConnectionCut, ConnectionError):
+            raise
+        except Exception:  # noqa: BLE001 -- the same, of a stream
+            # The status line is out, so all that can still be said is that the answer is not complete.
+            _log.exception("%r failed in the middle of its stream", incoming.target)
+            raise ConnectionCut from None
+        finally:
+            self._streaming = False
+            with contextlib.suppress(asyncio.CancelledError):
+                await stream.aclose()
+        if chunked:
+            self._write(b"0\r\n\r\n")
+
+    def _head(self, incoming: _Incoming, answer: ApiResponse) -> bytes:
+        lines = [
+            f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, '')}",
+            f"Content-Type: {answer.content_type}",
+            "Cache-Control: no-cache, private",
+            f"Date: {_date()}",
+            *(f"{name}: {value}" for name, value in answer.headers.items()),
+            *(f'Warning: 299 - "{_quoted(warning)}"' for warning in answer.warnings),
+        ]
+        if not incoming.keep_alive or not self._reading or self._stopping:
+            lines.append("Connection: close")
+        elif incoming.version == "1.0":
+            lines.append("Connection: keep-alive")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "replace")
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError
+        self._transport.write(data)
+
+    def _refuse(self, status: int) -> None:
+        """Answer what is no request, and close."""
+        self._reading = False
+        self._incoming = None
+        if self._task is None and self._transport is not None:
+            text = f"{status} {_REASONS[status]}"
+            head = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+            self._transport.write(f"HTTP/1.1 {text}\r\n{head}{text}".encode())
+            self._close()
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+def _check_size(incoming: _Incoming) -> None:
+    if incoming.size > BODY_LIMIT:
+        raise request_entity_too_large(f"Request entity too large: limit is {BODY_LIMIT}")
+
+
+_dated = (0, "")
+
+
+def _date() -> str:
+    """The time as a Date header has it."""
+    global _dated  # noqa: PLW0603 -- once a second is often enough to spell it out
+    now = int(time.time())
+    if _dated[0] != now:
+        _dated = (now, formatdate(now, usegmt=True))
+    return _dated[1]
+
+
+def _quoted(warning: str) -> str:
+    """As it stands between the quotes of a Warning header."""
+    line = "".join(char if char.isprintable() else " " for char in warning)
+    return line.replace("\\", "\\\\").replace('"', '\\"')
