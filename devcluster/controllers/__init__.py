@@ -1,7 +1,8 @@
-"""What makes workloads look alive: the controllers, the scheduler and the nodes of a real cluster, in small."""
+"""What makes workloads look alive: the controllers, scheduler and nodes of a real cluster, in small."""
 
 from __future__ import annotations
 
 from devcluster.controllers.controllers import Controllers
+from devcluster.controllers.logs import PodLogs
 
-__all__ = ["Controllers"]
+__all__ = ["Controllers", "PodLogs"]

@@ -1,11 +1,12 @@
 """How a pod behaves once it runs: well, as a rule; otherwise as its annotations or its images ask.
 
-A pod's annotation                            | its image has, anywhere in its name | what happens
-`devcluster.local/never-ready: "true"`        | `never-ready`                       | runs, but is never ready
-`devcluster.local/crash: "true"`              | `crash-loop`                        | its container ends with exit code 1
-`devcluster.local/image-pull-error: "true"`   | `no-such-image`                     | its image cannot be pulled
-`devcluster.local/ready-delay: "2.5"`         |                                     | ready after so many seconds
-`devcluster.local/run-time: "10"`             |                                     | a pod of a Job ends after so many seconds
+| annotation of the pod                       | or in its image's name | what happens            |
+|---------------------------------------------|------------------------|-------------------------|
+| `devcluster.local/never-ready: "true"`      | `never-ready`          | runs, is never ready    |
+| `devcluster.local/crash: "true"`            | `crash-loop`           | exits with 1, again     |
+| `devcluster.local/image-pull-error: "true"` | `no-such-image`        | image cannot be pulled  |
+| `devcluster.local/ready-delay: "2.5"`       |                        | seconds until ready     |
+| `devcluster.local/run-time: "10"`           |                        | seconds that a Job runs |
 
 An annotation counts from the moment it is changed: taken off a pod that is stuck, the pod becomes ready.
 """

@@ -1,4 +1,4 @@
-"""Which objects belong to a controller object: those it manages and still selects, and strays that it selects."""
+"""Which objects belong to a controller object: those it manages and selects, and strays that it selects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def claim_pods(
 async def claim(
     client: Client, resource: str, owner: Object, owned: Sequence[Object], strays: Sequence[Object]
 ) -> list[Object]:
-    """Release those of `owned` that are not selected any more, adopt `strays`; an owner being deleted does neither."""
+    """Release those of `owned` that are not selected any more, adopt `strays`; not when `owner` is going."""
     if owner["metadata"].get("deletionTimestamp"):
         return list(owned)
     matches = LabelSelector.of(owner["spec"]["selector"]).matches

@@ -18,7 +18,7 @@ from devcluster.errors import StatusError
 from devcluster.storage import Change, Stored
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = ["ANYTHING", "Controller", "Environment", "Handler", "Name", "Routes"]
+__all__ = ["ANYTHING", "Controller", "Environment", "Handler", "Name", "Routes", "is_namespace_going"]
 
 log = logging.getLogger("devcluster.controllers")
 
@@ -112,7 +112,8 @@ class Controller:
             await self.sync(key)
         except StatusError as error:
             log.debug("%s: %s: %s", self.name, "/".join(key), error)
-            self.queue.retry(key)
+            if not is_namespace_going(error):
+                self.queue.retry(key)
         except Exception:
             log.exception("%s: %s", self.name, "/".join(key))
             self.queue.retry(key)
@@ -120,6 +121,12 @@ class Controller:
             self.queue.forget(key)
         finally:
             self.queue.done(key)
+
+
+def is_namespace_going(error: StatusError) -> bool:
+    """Whether nothing can be created because the namespace is being deleted: there is no use in trying again."""
+    causes = error.details.get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 def _controller(stored: Stored | None) -> OwnerReference | None:

@@ -22,6 +22,7 @@ from devcluster.controllers.garbage import GarbageCollector
 from devcluster.controllers.job import JobController
 from devcluster.controllers.kubelet import Kubelet
 from devcluster.controllers.namespaces import NamespaceController
+from devcluster.controllers.nodes import NodeController
 from devcluster.controllers.replica_set import ReplicaSetController
 from devcluster.controllers.scheduler import Scheduler
 from devcluster.controllers.service_accounts import ServiceAccountController
@@ -59,6 +60,7 @@ class Controllers:
         self._events = EventRecorder(client, clock)
         environment = Environment(client, self._view, clock, rng, self._events)
         self._controllers: list[Controller] = [
+            NodeController(environment),
             Scheduler(environment),
             Kubelet(environment, ready_delay=pod_ready_delay),
             DeploymentController(environment),

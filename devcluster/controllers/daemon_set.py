@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 from devcluster.controllers.claiming import claim_pods
 from devcluster.controllers.client import Object
-from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.controllers.controller import Name, Routes
 from devcluster.controllers.deployment.sizes import scaled
 from devcluster.controllers.nodes import NODES
 from devcluster.controllers.placement import is_eligible
+from devcluster.controllers.pod_control import PodController
 from devcluster.controllers.pods import is_available, is_ready, pod_from, seconds_until_available
 from devcluster.controllers.revision_history import History
-from devcluster.errors import StatusError
 from devcluster.storage import Change
 
 __all__ = ["DaemonSetController"]
@@ -35,7 +35,7 @@ Placed = Mapping[str, Sequence[Object]]
 """The pods by the node they are on, or are for."""
 
 
-class DaemonSetController(Controller):
+class DaemonSetController(PodController):
     """Creates and replaces pods node by node."""
 
     name = "daemonset-controller"
@@ -61,11 +61,8 @@ class DaemonSetController(Controller):
         finally:
             await self._write_status(daemon_set, nodes, placed, digest)
         hashes = {_hash(pod) for pods in placed.values() for pod in pods}
-        live = {
-            each["metadata"]["name"]
-            for each in history.revisions
-            if each["metadata"]["labels"][HASH_LABEL] in hashes
-        }
+        revisions = [each["metadata"] for each in history.revisions]
+        live = {each["name"] for each in revisions if each["labels"][HASH_LABEL] in hashes}
         await history.truncate({newest["name"], *live})
         min_ready = daemon_set["spec"].get("minReadySeconds", 0)
         waits = [
@@ -89,15 +86,15 @@ class DaemonSetController(Controller):
             surplus = list(pods) if not self._fits(daemon_set, node) else failed
             for pod in surplus:
                 if not pod["metadata"].get("deletionTimestamp"):
-                    await self._delete(daemon_set, pod)
+                    await self.delete_pod(daemon_set, pod)
                     busy = True
             if not pods and self._fits(daemon_set, node):
-                await self._create(daemon_set, name, digest)
+                await self.create_pod(daemon_set, _pod(daemon_set, name, digest))
                 busy = True
         for name in placed.keys() - names:
             for pod in placed[name]:
                 if not pod["metadata"].get("deletionTimestamp"):
-                    await self._delete(daemon_set, pod)
+                    await self.delete_pod(daemon_set, pod)
                     busy = True
         return busy
 
@@ -122,27 +119,9 @@ class DaemonSetController(Controller):
             else:
                 budget -= 1
                 for pod in outdated:
-                    await self._delete(daemon_set, pod)
+                    await self.delete_pod(daemon_set, pod)
         for pod in candidates[: max(budget, 0)]:
-            await self._delete(daemon_set, pod)
-
-    async def _create(self, daemon_set: Object, node: str, digest: str) -> None:
-        metadata = daemon_set["metadata"]
-        pod = _pod(daemon_set, node, digest)
-        try:
-            created = await self.client.create("pods", metadata["namespace"], pod)
-        except StatusError as error:
-            message = f"Error creating: {error.message}"
-            self.events.warning(daemon_set, "FailedCreate", message, component=self.name)
-            raise
-        message = f"Created pod: {created['metadata']['name']}"
-        self.events.normal(daemon_set, "SuccessfulCreate", message, component=self.name)
-
-    async def _delete(self, daemon_set: Object, pod: Object) -> None:
-        metadata = pod["metadata"]
-        await self.client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
-        message = f"Deleted pod: {metadata['name']}"
-        self.events.normal(daemon_set, "SuccessfulDelete", message, component=self.name)
+            await self.delete_pod(daemon_set, pod)
 
     async def _write_status(
         self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from devcluster.controllers import conditions
 from devcluster.controllers.client import Object
-from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.controllers.controller import Name, Routes
 from devcluster.controllers.job_pods import (
     TRACKING,
     Tally,
@@ -18,6 +18,7 @@ from devcluster.controllers.job_pods import (
     missing_indexes,
 )
 from devcluster.controllers.metadata import key_of
+from devcluster.controllers.pod_control import PodController
 from devcluster.controllers.pods import parse_time
 from devcluster.errors import StatusError
 
@@ -31,7 +32,7 @@ OUTCOMES = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 """What a condition that names the outcome becomes when all pods are gone or counted."""
 
 
-class JobController(Controller):
+class JobController(PodController):
     """Runs Jobs. Not done: policies for success and for failures of pods, back-off limits per index."""
 
     name = "job-controller"
@@ -140,10 +141,7 @@ class JobController(Controller):
     async def _stop(self, job: Object, tally: Tally) -> None:
         """Delete what still runs; it counts as failed when its deletion is seen."""
         for pod in tally.active:
-            metadata = pod["metadata"]
-            await self.client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
-            message = f"Deleted pod: {metadata['name']}"
-            self.events.normal(job, "SuccessfulDelete", message, component=self.name)
+            await self.delete_pod(job, pod)
         tally.terminating.extend(tally.active)
         tally.active.clear()
 
@@ -171,7 +169,7 @@ class JobController(Controller):
             for _ in range(-surplus):
                 index = next(free, None) if free is not None else None
                 if free is None or index is not None:
-                    tally.active.append(await self._create(job, index))
+                    tally.active.append(await self.create_pod(job, job_pod(job, index)))
 
     def _backoff(self, job: Object, tally: Tally) -> float:
         """Seconds until the next attempt."""
@@ -183,17 +181,6 @@ class JobController(Controller):
             return 0.0
         passed = (self.clock.now() - parse_time(times[-1])).total_seconds()
         return min(FIRST_BACKOFF * 2.0 ** (min(failed, 20) - 1), LAST_BACKOFF) - passed
-
-    async def _create(self, job: Object, index: int | None) -> Object:
-        try:
-            pod = await self.client.create("pods", job["metadata"]["namespace"], job_pod(job, index))
-        except StatusError as error:
-            message = f"Error creating: {error.message}"
-            self.events.warning(job, "FailedCreate", message, component=self.name)
-            raise
-        message = f"Created pod: {pod['metadata']['name']}"
-        self.events.normal(job, "SuccessfulCreate", message, component=self.name)
-        return pod
 
     # Counting: first the status says which pods it is about to count, so that none is counted twice.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from devcluster.clock import Clock
-from devcluster.controllers.client import Client, Object
-from devcluster.controllers.view import View
-from devcluster.errors import StatusError
+from devcluster.controllers.client import Object
+from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.controllers.pods import condition_of
 
-__all__ = ["NODES", "create_nodes", "node_address", "node_object"]
+__all__ = ["NODES", "NodeController", "node_address", "node_object"]
 
 NODES = ("", "nodes")
 COUNT = 3
+NOT_READY = "node.kubernetes.io/not-ready"
+"""The taint that a node has until it is ready."""
 FIRST_NETWORK = 244
 """Pods of the first node are in 10.244.0.0/16, of the second in 10.245.0.0/16."""
 CONDITIONS = (
@@ -21,19 +22,42 @@ CONDITIONS = (
 )
 
 
-async def create_nodes(client: Client, view: View, clock: Clock) -> None:
-    """Make `node-0`, `node-1` and `node-2`, unless there are nodes already."""
-    if view.select(NODES):
-        return
-    for number in range(COUNT):
-        node = node_object(number, clock.timestamp())
-        status = node.pop("status")
-        try:
-            created = await client.create("nodes", "", node)
-            await client.update("nodes", "", {**created, "status": status}, subresource="status")
-        except StatusError as error:
-            if error.reason != "AlreadyExists":
-                raise
+class NodeController(Controller):
+    """Makes the nodes, and every node that somebody adds, ready."""
+
+    name = "node-controller"
+
+    def routes(self) -> Routes:
+        """Nodes."""
+        return {NODES: self.enqueue}
+
+    async def start(self) -> None:
+        """Make `node-0`, `node-1` and `node-2`, unless there are nodes already."""
+        if self.view.select(NODES):
+            return
+        for number in range(COUNT):
+            await self.client.create("nodes", "", node_object(number))
+
+    async def sync(self, key: Name) -> None:
+        """One node."""
+        node = self.view.get(NODES, *key)
+        if node is None or node["metadata"].get("deletionTimestamp"):
+            return
+        if condition_of(node, "Ready") is None:
+            status = _ready(node, self._number(key[1]), self.clock.timestamp())
+            await self.client.update("nodes", "", {**node, "status": status}, subresource="status")
+            return
+        taints = node["spec"].get("taints") or []
+        kept = [each for each in taints if each["key"] != NOT_READY]
+        if kept != taints:
+            node["spec"]["taints"] = kept
+            if not kept:
+                del node["spec"]["taints"]
+            await self.client.update("nodes", "", node)
+
+    def _number(self, name: str) -> int:
+        names = [stored.key.name for stored in self.view.select(NODES)]
+        return names.index(name)
 
 
 def node_address(node: Object) -> str:
@@ -42,10 +66,10 @@ def node_address(node: Object) -> str:
     return next((each["address"] for each in addresses if each["type"] == "InternalIP"), "127.0.0.1")
 
 
-def node_object(number: int, now: str) -> Object:
-    """The node of that number, counted from 0."""
+def node_object(number: int) -> Object:
+    """The node of that number, counted from 0, before it is ready."""
     name = f"node-{number}"
-    resources = {"cpu": "64", "memory": "512Gi", "pods": "10k"}
+    network = f"10.{FIRST_NETWORK + number}.0.0/16"
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -60,40 +84,43 @@ def node_object(number: int, now: str) -> Object:
             },
             "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
         },
-        "spec": {
-            "podCIDR": f"10.{FIRST_NETWORK + number}.0.0/16",
-            "podCIDRs": [f"10.{FIRST_NETWORK + number}.0.0/16"],
-        },
-        "status": {
-            "capacity": dict(resources),
-            "allocatable": dict(resources),
-            "conditions": [
-                {
-                    "type": kind,
-                    "status": status,
-                    "lastHeartbeatTime": now,
-                    "lastTransitionTime": now,
-                    "reason": reason,
-                    "message": message,
-                }
-                for kind, status, reason, message in CONDITIONS
-            ],
-            "addresses": [
-                {"type": "InternalIP", "address": f"172.18.0.{number + 2}"},
-                {"type": "Hostname", "address": name},
-            ],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": {
-                "machineID": "",
-                "systemUUID": "",
-                "bootID": "",
-                "kernelVersion": "devcluster",
-                "osImage": "devcluster",
-                "containerRuntimeVersion": "devcluster://1",
-                "kubeletVersion": "v1.36.3",
-                "kubeProxyVersion": "",
-                "operatingSystem": "linux",
-                "architecture": "amd64",
-            },
+        "spec": {"podCIDR": network, "podCIDRs": [network]},
+    }
+
+
+def _ready(node: Object, number: int, now: str) -> Object:
+    """What a node's agent reports of it."""
+    resources = {"cpu": "64", "memory": "512Gi", "pods": "10k"}
+    conditions = [
+        {
+            "type": kind,
+            "status": value,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+            "reason": reason,
+            "message": message,
+        }
+        for kind, value, reason, message in CONDITIONS
+    ]
+    status = {
+        "capacity": dict(resources),
+        "allocatable": dict(resources),
+        "addresses": [
+            {"type": "InternalIP", "address": f"172.18.0.{number + 2}"},
+            {"type": "Hostname", "address": node["metadata"]["name"]},
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": {
+            "machineID": "",
+            "systemUUID": "",
+            "bootID": "",
+            "kernelVersion": "devcluster",
+            "osImage": "devcluster",
+            "containerRuntimeVersion": "devcluster://1",
+            "kubeletVersion": "v1.36.3",
+            "kubeProxyVersion": "",
+            "operatingSystem": "linux",
+            "architecture": "amd64",
         },
     }
+    return {**status, **(node.get("status") or {}), "conditions": conditions}

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from devcluster.controllers import conditions
 from devcluster.controllers.claiming import claim_pods
 from devcluster.controllers.client import Object
-from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.controllers.controller import Name, Routes, is_namespace_going
 from devcluster.controllers.metadata import controller_of
+from devcluster.controllers.pod_control import PodController
 from devcluster.controllers.pods import (
     deletion_order,
     is_active,
@@ -29,7 +30,7 @@ BURST = 500
 """Pods created or deleted in one go."""
 
 
-class ReplicaSetController(Controller):
+class ReplicaSetController(PodController):
     """Creates and deletes pods, adopts those that match, and counts."""
 
     name = "replicaset-controller"
@@ -53,7 +54,7 @@ class ReplicaSetController(Controller):
             try:
                 await self._manage(replica_set, active)
             except StatusError as error:
-                failure = error
+                failure = None if is_namespace_going(error) else error
         # What was there before: the pods just made or deleted come back as changes.
         terminating = sum(map(is_terminating, owned))
         await self._update_status(replica_set, active, terminating, failure)
@@ -66,32 +67,16 @@ class ReplicaSetController(Controller):
         self.enqueue_selecting(REPLICA_SETS, change)
 
     async def _manage(self, replica_set: Object, active: Sequence[Object]) -> None:
-        metadata = replica_set["metadata"]
         surplus = len(active) - replica_set["spec"].get("replicas", 1)
         if surplus < 0:
-            await self._create(replica_set, min(-surplus, BURST))
+            prefix = f"{replica_set['metadata']['name']}-"
+            for _ in range(min(-surplus, BURST)):
+                pod = pod_from(replica_set["spec"]["template"], replica_set, prefix=prefix)
+                await self.create_pod(replica_set, pod)
         elif surplus > 0:
             order = deletion_order(active, self._related(replica_set) if surplus < len(active) else ())
             for pod in order[: min(surplus, BURST)]:
-                name = pod["metadata"]["name"]
-                await self.client.delete("pods", metadata["namespace"], name, uid=pod["metadata"]["uid"])
-                self.events.normal(
-                    replica_set, "SuccessfulDelete", f"Deleted pod: {name}", component=self.name
-                )
-
-    async def _create(self, replica_set: Object, count: int) -> None:
-        metadata = replica_set["metadata"]
-        for _ in range(count):
-            pod = pod_from(replica_set["spec"]["template"], replica_set, prefix=f"{metadata['name']}-")
-            try:
-                created = await self.client.create("pods", metadata["namespace"], pod)
-            except StatusError as error:
-                self.events.warning(
-                    replica_set, "FailedCreate", f"Error creating: {error.message}", component=self.name
-                )
-                raise
-            name = created["metadata"]["name"]
-            self.events.normal(replica_set, "SuccessfulCreate", f"Created pod: {name}", component=self.name)
+                await self.delete_pod(replica_set, pod)
 
     def _related(self, replica_set: Object) -> list[Object]:
         """The pods of all ReplicaSets of the same Deployment."""

@@ -7,7 +7,7 @@ from collections import Counter
 from devcluster.controllers import conditions
 from devcluster.controllers.client import Object
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
-from devcluster.controllers.nodes import NODES, create_nodes
+from devcluster.controllers.nodes import NODES
 from devcluster.controllers.placement import refusal, unschedulable_message
 from devcluster.storage import Change, Key, Stored
 
@@ -32,10 +32,6 @@ class Scheduler(Controller):
     def routes(self) -> Routes:
         """Pods, and what may unblock them: nodes and claims."""
         return {PODS: self._on_pod, NODES: self._retry_stuck, CLAIMS: self._retry_stuck}
-
-    async def start(self) -> None:
-        """See to it that there are nodes."""
-        await create_nodes(self.client, self.view, self.clock)
 
     async def sync(self, key: Name) -> None:
         """One pod."""
@@ -103,7 +99,7 @@ class Scheduler(Controller):
             claim = self.view.get(CLAIMS, namespace, name)
             if claim is None:
                 return f'persistentvolumeclaim "{name}" not found'
-            if not claim["spec"].get("volumeName") and not _waits_for_pod(claim):
+            if not claim["spec"].get("volumeName"):
                 return "pod has unbound immediate PersistentVolumeClaims"
         return ""
 
@@ -141,9 +137,3 @@ def _is_ours(pod: Object) -> bool:
         and spec.get("schedulerName", "default-scheduler") == "default-scheduler"
         and pod.get("status", {}).get("phase", "Pending") == "Pending"
     )
-
-
-def _waits_for_pod(claim: Object) -> bool:
-    """Whether its volume is made once it is known where: such a claim is bound by the volume controller anyway."""
-    annotations = claim["metadata"].get("annotations") or {}
-    return "volume.kubernetes.io/selected-node" in annotations

@@ -1,47 +1,26 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+import contextlib
 import random
-import sys
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
 from devcluster.clock import Clock
-from devcluster.controllers import Controllers
-from devcluster.storage import Key, Store
+from devcluster.cluster import DevCluster
+from devcluster.storage import Key
 
 START = 1_800_000_000
-
-
-def _fake_client():
-    spec = importlib.util.spec_from_file_location(
-        "devcluster_controllers_fake", Path(__file__).with_name("fake_client.py")
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module.FakeClient
 
 
 class Cluster:
     """A cluster in virtual time, with what tests ask of it."""
 
-    def __init__(self, *, pod_ready_delay: float = 0.0) -> None:
-        loop = asyncio.get_running_loop()
-        self.clock = Clock(lambda: START + loop.time())
-        self.store = Store()
-        self.rng = random.Random(7)
-        self.client = _fake_client()(self.store, self.clock, self.rng)
-        self.controllers = Controllers(
-            self.client,
-            self.store,
-            self.clock,
-            self.rng,
-            pod_ready_delay=pod_ready_delay,
-            ca_pem="CERTIFICATE",
-        )
+    def __init__(self, devcluster: DevCluster) -> None:
+        self.devcluster = devcluster
+        self.clock, self.rng = devcluster.clock, devcluster.rng
+        self.store, self.client = devcluster.store, devcluster.client
         self.seen: list[tuple[str, str, dict | None]] = []
         self.store.subscribe(
             lambda change: self.seen.append(
@@ -73,19 +52,34 @@ class Cluster:
         await asyncio.sleep(seconds)
 
 
+@contextlib.asynccontextmanager
+async def started(pod_ready_delay: float) -> AsyncIterator[Cluster]:
+    loop = asyncio.get_running_loop()
+    async with DevCluster(
+        port=None,
+        pod_ready_delay=pod_ready_delay,
+        clock=Clock(lambda: START + loop.time()),
+        rng=random.Random(7),
+    ) as devcluster:
+        cluster = Cluster(devcluster)
+        await asyncio.sleep(0.1)
+        for name in ("x", "y"):
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await cluster.client.create("namespaces", "", namespace)
+        await asyncio.sleep(0.1)
+        cluster.seen.clear()
+        yield cluster
+
+
 @pytest.fixture
 async def cluster():
-    made = Cluster()
-    async with made.controllers:
-        await asyncio.sleep(0.1)
+    async with started(0.0) as made:
         yield made
 
 
 @pytest.fixture
 async def slow_cluster():
-    made = Cluster(pod_ready_delay=1.0)
-    async with made.controllers:
-        await asyncio.sleep(0.1)
+    async with started(1.0) as made:
         yield made
 
 

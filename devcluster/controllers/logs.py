@@ -1,0 +1,189 @@
+"""What containers print: made up, but always the same for the same container, and there to be followed."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from devcluster.clock import Clock
+from devcluster.errors import StatusError, bad_request
+from devcluster.storage import Change, Key, Store
+
+__all__ = ["PodLogs"]
+
+Object = dict[str, Any]
+
+INTERVAL = datetime.timedelta(seconds=5)
+"""Between the lines of a container that runs."""
+REMEMBERED = 10_000
+"""Lines of a container that has run for long; the first ones are forgotten."""
+
+
+class PodLogs:
+    """A line when a container starts, one every five seconds, one when it ends."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def stream(
+        self,
+        pod: Object,
+        container: str,
+        *,
+        follow: bool = False,
+        tail_lines: int | None = None,
+        since: datetime.datetime | None = None,
+        timestamps: bool = False,
+        previous: bool = False,
+    ) -> AsyncIterator[bytes]:
+        """The lines so far, and with `follow` those to come until the container ends.
+
+        Raises:
+            StatusError: 400, it has not printed anything yet.
+        """
+        run = _Run.of(pod, container, previous=previous)
+        return self._stream(pod, run, follow and not previous, tail_lines, since, timestamps=timestamps)
+
+    async def _stream(
+        self,
+        pod: Object,
+        run: _Run,
+        follow: bool,  # noqa: FBT001 -- private
+        tail_lines: int | None,
+        since: datetime.datetime | None,
+        *,
+        timestamps: bool,
+    ) -> AsyncIterator[bytes]:
+        lines = [line for line in run.lines(self._clock.now()) if since is None or line[0] >= since]
+        if tail_lines is not None:
+            lines = lines[len(lines) - tail_lines :] if tail_lines < len(lines) else lines
+        for line in lines:
+            yield _written(line, timestamps=timestamps)
+        if not follow or run.finished is not None:
+            return
+        async for line in self._follow(pod, run):
+            yield _written(line, timestamps=timestamps)
+
+    async def _follow(self, pod: Object, run: _Run) -> AsyncIterator[_Line]:
+        metadata = pod["metadata"]
+        key, changed = Key("", "pods", metadata["namespace"], metadata["name"]), asyncio.Event()
+
+        def notice(change: Change) -> None:
+            if change.key == key:
+                changed.set()
+
+        unsubscribe = self._store.subscribe(notice)
+        try:
+            count = run.count(self._clock.now())
+            while True:
+                stored = self._store.get(key)
+                if stored is None or stored.uid != metadata["uid"]:
+                    return
+                current = _Run.find(stored.decode(), run.container)
+                if current is None or current.finished is not None or current.started != run.started:
+                    if current is not None and current.finished is not None:
+                        yield current.last_line
+                    return
+                now = self._clock.now()
+                while count < run.count(now):
+                    yield run.line(count)
+                    count += 1
+                changed.clear()
+                seconds = (run.line(count)[0] - now).total_seconds()
+                try:
+                    async with asyncio.timeout(max(seconds, 0.0)):
+                        await changed.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            unsubscribe()
+
+
+_Line = tuple[datetime.datetime, str]
+
+
+class _Run:
+    """One life of a container."""
+
+    def __init__(self, container: str, image: str, state: Object) -> None:
+        self.container = container
+        self._image = image
+        ended = state.get("terminated")
+        self.started = datetime.datetime.fromisoformat((ended or state["running"])["startedAt"])
+        self.finished = datetime.datetime.fromisoformat(ended["finishedAt"]) if ended else None
+        self._exit_code = ended["exitCode"] if ended else 0
+
+    @classmethod
+    def of(cls, pod: Object, container: str, *, previous: bool) -> _Run:
+        """The present life, or the one before."""
+        name = pod["metadata"]["name"]
+        run = cls.find(pod, container, previous=previous)
+        if run is not None:
+            return run
+        if previous:
+            raise bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
+        raise _waiting(pod, container)
+
+    @classmethod
+    def find(cls, pod: Object, container: str, *, previous: bool = False) -> _Run | None:
+        """The same, None when there is none."""
+        status = _container_status(pod, container)
+        image = status.get("image", "")
+        state, last = status.get("state", {}), status.get("lastState", {})
+        # A container that waits for its next attempt shows what it printed at its last.
+        candidates = [last] if previous else [state, last]
+        for each in candidates:
+            if "running" in each or "terminated" in each:
+                return cls(container, image, each)
+        return None
+
+    def count(self, now: datetime.datetime) -> int:
+        """How many lines there are by then, the last one of a container that has ended not among them."""
+        until = self.finished or now
+        return max(int((until - self.started) / INTERVAL), 0) + 1
+
+    def line(self, number: int) -> _Line:
+        """The line of that number."""
+        time = self.started + number * INTERVAL
+        if not number:
+            return time, f"{self.container}: started from image {self._image}"
+        return time, f"{self.container}: running for {int((number * INTERVAL).total_seconds())}s"
+
+    @property
+    def last_line(self) -> _Line:
+        """What it prints at its end."""
+        assert self.finished is not None
+        word = f"failed with exit code {self._exit_code}" if self._exit_code else "done"
+        return self.finished, f"{self.container}: {word}"
+
+    def lines(self, now: datetime.datetime) -> Iterator[_Line]:
+        """All lines by then."""
+        count = self.count(now)
+        lines: Iterator[_Line] = map(self.line, range(max(count - REMEMBERED, 0), count))
+        return itertools.chain(lines, [self.last_line]) if self.finished is not None else lines
+
+
+def _container_status(pod: Object, container: str) -> Object:
+    status = pod.get("status") or {}
+    listed = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    return next((each for each in listed if each["name"] == container), {})
+
+
+def _waiting(pod: Object, container: str) -> StatusError:
+    waiting = _container_status(pod, container).get("state", {}).get("waiting", {})
+    reason = waiting.get("reason", "ContainerCreating")
+    text = "trying and failing to pull image" if reason in {"ImagePullBackOff", "ErrImagePull"} else reason
+    return bad_request(
+        f'container "{container}" in pod "{pod["metadata"]["name"]}" is waiting to start: {text}'
+    )
+
+
+def _written(line: _Line, *, timestamps: bool) -> bytes:
+    time, text = line
+    if timestamps:
+        return f"{time.strftime('%Y-%m-%dT%H:%M:%S.%f000Z')} {text}\n".encode()
+    return f"{text}\n".encode()

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+pytestmark = pytest.mark.looptime
+
+
+def config(name: str, owner: dict | None = None, *, block: bool = False, controller: bool = False) -> dict:
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+    if owner is not None:
+        reference = {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+        }
+        if block:
+            reference["blockOwnerDeletion"] = True
+        if controller:
+            reference["controller"] = True
+        obj["metadata"]["ownerReferences"] = [reference]
+    return obj
+
+
+async def chain(cluster, **kwargs):
+    top = await cluster.apply("configmaps", config("top"))
+    middle = await cluster.apply("configmaps", config("middle", top, **kwargs))
+    return top, middle, await cluster.apply("configmaps", config("bottom", middle, **kwargs))
+
+
+def names(cluster) -> set[str]:
+    return {each["metadata"]["name"] for each in cluster.list("configmaps")} - {"kube-root-ca.crt"}
+
+
+async def test_dependents_go_after_their_owner(cluster):
+    await chain(cluster)
+    await cluster.client.delete("configmaps", "x", "top")
+    await cluster.settle()
+    assert names(cluster) == set()
+
+
+async def test_in_the_foreground_dependents_go_first(cluster):
+    await chain(cluster, block=True)
+    cluster.seen.clear()
+    await cluster.client.delete("configmaps", "x", "top", propagation="Foreground")
+    await cluster.settle()
+    assert [name for _, name, obj in cluster.seen if obj is None] == ["bottom", "middle", "top"]
+
+
+async def test_foreground_deletion_waits_for_a_dependent_with_a_finalizer(cluster):
+    top = await cluster.apply("configmaps", config("top"))
+    held = config("held", top, block=True)
+    held["metadata"]["finalizers"] = ["a.b/c"]
+    await cluster.apply("configmaps", held)
+    await cluster.client.delete("configmaps", "x", "top", propagation="Foreground")
+    await cluster.settle()
+    assert names(cluster) == {"top", "held"}
+    await cluster.client.patch("configmaps", "x", "held", {"metadata": {"finalizers": None}})
+    await cluster.settle()
+    assert names(cluster) == set()
+
+
+async def test_orphans_stay_and_forget_their_owner(cluster):
+    await chain(cluster)
+    await cluster.client.delete("configmaps", "x", "top", propagation="Orphan")
+    await cluster.settle()
+    assert names(cluster) == {"middle", "bottom"}
+    assert "ownerReferences" not in cluster.get("configmaps", "middle")["metadata"]
+
+
+async def test_a_dependent_with_another_owner_stays_with_that(cluster):
+    first = await cluster.apply("configmaps", config("first"))
+    second = await cluster.apply("configmaps", config("second"))
+    shared = config("shared", first)
+    shared["metadata"]["ownerReferences"] += config("", second)["metadata"]["ownerReferences"]
+    await cluster.apply("configmaps", shared)
+    await cluster.client.delete("configmaps", "x", "first")
+    await cluster.settle()
+    owners = cluster.get("configmaps", "shared")["metadata"]["ownerReferences"]
+    assert [owner["name"] for owner in owners] == ["second"]
+
+
+async def test_an_object_whose_owner_never_was_goes(cluster):
+    owner = await cluster.apply("configmaps", config("owner"))
+    stranger = config("stranger", {**owner, "metadata": {"name": "owner", "uid": "not-its-uid"}})
+    await cluster.apply("configmaps", stranger)
+    await cluster.settle()
+    assert names(cluster) == {"owner"}
+
+
+async def test_an_owner_in_another_namespace_is_none(cluster):
+    owner = await cluster.apply("configmaps", config("owner"), namespace="y")
+    await cluster.apply("configmaps", config("stray", owner))
+    await cluster.settle()
+    assert names(cluster) == set()
+
+
+async def test_a_thousand_dependents_are_gone_quickly(cluster):
+    owner = await cluster.apply("configmaps", config("owner"))
+    for number in range(1000):
+        await cluster.apply("configmaps", config(f"c{number}", owner, controller=True))
+    started = time.perf_counter()
+    await cluster.client.delete("configmaps", "x", "owner")
+    await cluster.settle(30)
+    assert names(cluster) == set()
+    assert time.perf_counter() - started < 2

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.looptime
+
+
+def service(name: str = "web", **spec) -> dict:
+    ports = [{"port": 80, "protocol": "TCP", "targetPort": "http"}]
+    spec = {"selector": {"app": "web"}, "ports": ports, **spec}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def web(deployment):
+    made = deployment(replicas=2)
+    made["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"name": "http", "containerPort": 8080}]
+    return made
+
+
+async def test_endpoints_and_slices_follow_the_pods(cluster, web):
+    await cluster.apply("services", service())
+    await cluster.apply("deployments.apps", web)
+    await cluster.settle()
+    pods = {pod["metadata"]["name"]: pod for pod in cluster.list("pods")}
+    endpoints = cluster.get("endpoints", "web")
+    assert endpoints["metadata"]["labels"] == {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+    (subset,) = endpoints["subsets"]
+    assert subset["ports"] == [{"port": 8080, "protocol": "TCP"}]
+    assert {each["targetRef"]["name"]: each["ip"] for each in subset["addresses"]} == {
+        name: pod["status"]["podIP"] for name, pod in pods.items()
+    }
+    (found,) = cluster.list("endpointslices.discovery.k8s.io")
+    assert found["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
+    assert found["metadata"]["ownerReferences"][0]["kind"] == "Service"
+    assert found["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
+    assert {each["targetRef"]["name"] for each in found["endpoints"]} == set(pods)
+    assert found["endpoints"][0]["conditions"] == {"ready": True, "serving": True, "terminating": False}
+    await cluster.client.patch("deployments.apps", "x", "web", {"spec": {"replicas": 0}})
+    await cluster.settle()
+    assert "subsets" not in cluster.get("endpoints", "web")
+    (found,) = cluster.list("endpointslices.discovery.k8s.io")
+    assert found["endpoints"] is None
+
+
+async def test_pods_that_are_not_ready_are_listed_as_such(cluster, web):
+    web["spec"]["template"]["metadata"]["annotations"] = {"devcluster.local/never-ready": "true"}
+    await cluster.apply("services", service())
+    await cluster.apply("services", service("all", publishNotReadyAddresses=True))
+    await cluster.apply("deployments.apps", web)
+    await cluster.settle()
+    assert [list(each) for each in cluster.get("endpoints", "web")["subsets"]] == [
+        ["notReadyAddresses", "ports"]
+    ]
+    assert [list(each) for each in cluster.get("endpoints", "all")["subsets"]] == [["addresses", "ports"]]
+
+
+async def test_service_without_a_selector_is_left_alone(cluster):
+    bare = service()
+    del bare["spec"]["selector"]
+    await cluster.apply("services", bare)
+    await cluster.settle()
+    assert cluster.get("endpoints", "web") is None
+
+
+async def test_both_go_with_their_service(cluster, web):
+    await cluster.apply("services", service())
+    await cluster.apply("deployments.apps", web)
+    await cluster.settle()
+    await cluster.client.delete("services", "x", "web")
+    await cluster.settle()
+    assert cluster.get("endpoints", "web") is None
+    assert cluster.list("endpointslices.discovery.k8s.io") == []
+
+
+async def test_a_hundred_addresses_to_a_slice(cluster, web):
+    web["spec"]["replicas"] = 150
+    await cluster.apply("services", service())
+    await cluster.apply("deployments.apps", web)
+    await cluster.settle(10)
+    sizes = [len(each["endpoints"]) for each in cluster.list("endpointslices.discovery.k8s.io")]
+    assert sorted(sizes) == [50, 100]
+
+
+def budget(name: str = "web", **spec) -> dict:
+    spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"minAvailable": 2}, (1, 3, 2, 3)),
+        ({"maxUnavailable": 1}, (1, 3, 2, 3)),
+        ({"minAvailable": "50%"}, (1, 3, 2, 3)),
+        ({"maxUnavailable": "100%"}, (3, 3, 0, 3)),
+        ({"minAvailable": 5}, (0, 3, 5, 3)),
+    ],
+)
+async def test_budget_counts(cluster, deployment, spec, expected):
+    await cluster.apply("deployments.apps", deployment(replicas=3))
+    await cluster.apply("poddisruptionbudgets.policy", budget(**spec))
+    await cluster.settle()
+    status = cluster.get("poddisruptionbudgets.policy", "web")["status"]
+    fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    assert tuple(status[field] for field in fields) == expected
+    (condition,) = status["conditions"]
+    assert condition["reason"] == ("SufficientPods" if expected[0] else "InsufficientPods")

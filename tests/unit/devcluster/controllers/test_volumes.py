@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.looptime
+
+
+def claim(name: str = "data", storage_class: str = "standard", size: str = "1Gi") -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": size}},
+            "storageClassName": storage_class,
+            "volumeMode": "Filesystem",
+        },
+    }
+
+
+async def test_claim_of_a_class_gets_a_new_volume(cluster):
+    await cluster.apply("persistentvolumeclaims", claim())
+    await cluster.settle()
+    bound = cluster.get("persistentvolumeclaims", "data")
+    assert bound["spec"]["volumeName"] == f"pvc-{bound['metadata']['uid']}"
+    assert bound["status"] == {
+        "phase": "Bound",
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+    }
+    assert bound["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] == "yes"
+    volume = cluster.get("persistentvolumes", bound["spec"]["volumeName"], "")
+    assert volume["status"]["phase"] == "Bound"
+    assert volume["spec"]["claimRef"]["uid"] == bound["metadata"]["uid"]
+
+
+async def test_claim_takes_the_smallest_volume_that_fits(cluster):
+    for name, size in (("small", "500Mi"), ("fits", "2Gi"), ("large", "5Gi")):
+        spec = {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "manual",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": "/tmp"},
+        }
+        volume = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        await cluster.client.create("persistentvolumes", "", volume)
+    await cluster.settle()
+    assert cluster.get("persistentvolumes", "fits", "")["status"]["phase"] == "Available"
+    await cluster.apply("persistentvolumeclaims", claim(storage_class="manual"))
+    await cluster.settle()
+    assert cluster.get("persistentvolumeclaims", "data")["spec"]["volumeName"] == "fits"
+    await cluster.client.delete("persistentvolumeclaims", "x", "data")
+    await cluster.settle()
+    assert cluster.get("persistentvolumes", "fits", "")["status"]["phase"] == "Released"
+
+
+@pytest.mark.parametrize(
+    ("storage_class", "event"),
+    [
+        (
+            "",
+            (
+                "FailedBinding",
+                "no persistent volumes available for this claim and no storage class is set",
+            ),
+        ),
+        ("nope", ("ProvisioningFailed", 'storageclass.storage.k8s.io "nope" not found')),
+    ],
+)
+async def test_claim_that_cannot_be_bound_says_why(cluster, storage_class, event):
+    await cluster.apply("persistentvolumeclaims", claim(storage_class=storage_class))
+    await cluster.settle()
+    assert cluster.get("persistentvolumeclaims", "data")["status"]["phase"] == "Pending"
+    assert cluster.events() == [event]
+
+
+async def test_claim_in_use_stays_until_its_pod_is_gone(cluster):
+    await cluster.apply("persistentvolumeclaims", claim())
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes},
+    }
+    await cluster.apply("pods", pod)
+    await cluster.settle()
+    assert cluster.get("pods", "p")["status"]["phase"] == "Running"
+    await cluster.client.delete("persistentvolumeclaims", "x", "data")
+    await cluster.settle()
+    assert cluster.get("persistentvolumeclaims", "data") is not None
+    await cluster.client.delete("pods", "x", "p")
+    await cluster.settle()
+    assert cluster.get("persistentvolumeclaims", "data") is None
+    assert cluster.list("persistentvolumes", "") == []
+
+
+async def test_claim_that_asks_for_more_gets_it(cluster):
+    await cluster.apply("persistentvolumeclaims", claim())
+    await cluster.settle()
+    await cluster.client.patch(
+        "persistentvolumeclaims", "x", "data", {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    )
+    await cluster.settle()
+    assert cluster.get("persistentvolumeclaims", "data")["status"]["capacity"] == {"storage": "2Gi"}

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+pytestmark = pytest.mark.looptime
+
+
+def stateful_set(template: dict, **spec) -> dict:
+    spec = {"replicas": 3, "serviceName": "s", "selector": {"matchLabels": {"app": "s"}}, **spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "s"},
+        "spec": {**spec, "template": template},
+    }
+
+
+def daemon_set(template: dict) -> dict:
+    spec = {"selector": {"matchLabels": {"app": "ds"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "ds"}, "spec": spec}
+
+
+def job(template: dict, **spec) -> dict:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {"template": template, "backoffLimit": 6, "parallelism": 1, "completions": 1, **spec},
+    }
+
+
+def changes(cluster, plural: str) -> list[str]:
+    order, alive = [], set()
+    for kind, name, obj in cluster.seen:
+        if kind != plural:
+            continue
+        if obj is None:
+            order.append(f"-{name}")
+            alive.discard(name)
+        elif name not in alive:
+            order.append(f"+{name}")
+            alive.add(name)
+    return order
+
+
+async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster, template):
+    cluster = slow_cluster
+    await cluster.apply("statefulsets.apps", stateful_set(template("s")))
+    await asyncio.sleep(0.5)
+    assert [pod["metadata"]["name"] for pod in cluster.list("pods")] == ["s-0"]
+    await cluster.settle(10)
+    assert changes(cluster, "pods") == ["+s-0", "+s-1", "+s-2"]
+    first = cluster.get("pods", "s-0")
+    status = cluster.get("statefulsets.apps", "s")["status"]
+    assert first["metadata"]["labels"] == {
+        "app": "s",
+        "apps.kubernetes.io/pod-index": "0",
+        "controller-revision-hash": status["updateRevision"],
+        "statefulset.kubernetes.io/pod-name": "s-0",
+    }
+    assert (first["spec"]["hostname"], first["spec"]["subdomain"]) == ("s-0", "s")
+    assert status == {
+        "observedGeneration": 1,
+        "replicas": 3,
+        "readyReplicas": 3,
+        "availableReplicas": 3,
+        "currentReplicas": 3,
+        "updatedReplicas": 3,
+        "currentRevision": status["updateRevision"],
+        "updateRevision": status["updateRevision"],
+        "collisionCount": 0,
+    }
+    cluster.seen.clear()
+    await cluster.client.patch("statefulsets.apps", "x", "s", {"spec": {"replicas": 1}})
+    await cluster.settle(10)
+    assert [each for each in changes(cluster, "pods") if each[0] == "-"] == ["-s-2", "-s-1"]
+    assert cluster.events("StatefulSet")[-2:] == [
+        ("SuccessfulDelete", "Delete Pod s-2 in StatefulSet s successful"),
+        ("SuccessfulDelete", "Delete Pod s-1 in StatefulSet s successful"),
+    ]
+
+
+async def test_stateful_set_updates_from_the_last_to_the_partition(slow_cluster, template):
+    cluster = slow_cluster
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    await cluster.apply("statefulsets.apps", stateful_set(template("s"), updateStrategy=strategy))
+    await cluster.settle(10)
+    cluster.seen.clear()
+    new = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}}
+    await cluster.client.patch("statefulsets.apps", "x", "s", new)
+    await cluster.settle(10)
+    assert [each for each in changes(cluster, "pods") if each[0] == "-"] == ["-s-2", "-s-1"]
+    images = [pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")]
+    assert images == ["nginx:1", "nginx:2", "nginx:2"]
+    status = cluster.get("statefulsets.apps", "s")["status"]
+    assert (status["currentReplicas"], status["updatedReplicas"]) == (1, 2)
+    assert status["currentRevision"] != status["updateRevision"]
+    await cluster.client.patch(
+        "statefulsets.apps",
+        "x",
+        "s",
+        {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}},
+    )
+    await cluster.settle(10)
+    status = cluster.get("statefulsets.apps", "s")["status"]
+    assert status["currentRevision"] == status["updateRevision"]
+    assert [each["revision"] for each in cluster.list("controllerrevisions.apps")] in ([1, 2], [2, 1])
+
+
+async def test_stateful_set_makes_claims_and_keeps_them(cluster, template):
+    claims = [
+        {
+            "metadata": {"name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "standard",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+    ]
+    await cluster.apply(
+        "statefulsets.apps", stateful_set(template("s"), replicas=2, volumeClaimTemplates=claims)
+    )
+    await cluster.settle()
+    names = [each["metadata"]["name"] for each in cluster.list("persistentvolumeclaims")]
+    assert names == ["data-s-0", "data-s-1"]
+    assert cluster.get("statefulsets.apps", "s")["status"]["readyReplicas"] == 2
+    assert cluster.events("StatefulSet")[:2] == [
+        ("SuccessfulCreate", "Create Claim data-s-0 Pod s-0 in StatefulSet s success"),
+        ("SuccessfulCreate", "Create Pod s-0 in StatefulSet s successful"),
+    ]
+    await cluster.client.delete("statefulsets.apps", "x", "s")
+    await cluster.settle()
+    assert cluster.list("pods") == []
+    assert len(cluster.list("persistentvolumeclaims")) == 2
+
+
+async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(slow_cluster, template):
+    cluster = slow_cluster
+    await cluster.apply("daemonsets.apps", daemon_set(template("ds")))
+    await cluster.settle()
+    assert {pod["spec"]["nodeName"] for pod in cluster.list("pods")} == {"node-0", "node-1", "node-2"}
+    assert cluster.get("daemonsets.apps", "ds")["status"] == {
+        "currentNumberScheduled": 3,
+        "desiredNumberScheduled": 3,
+        "numberAvailable": 3,
+        "numberMisscheduled": 0,
+        "numberReady": 3,
+        "observedGeneration": 1,
+        "updatedNumberScheduled": 3,
+    }
+    cluster.seen.clear()
+    new = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}}
+    await cluster.client.patch("daemonsets.apps", "x", "ds", new)
+    await cluster.settle(20)
+    available = [
+        obj["status"].get("numberAvailable", 0) for kind, _, obj in cluster.seen if kind == "daemonsets"
+    ]
+    assert min(available) == 2
+    assert {pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")} == {"nginx:2"}
+    before = cluster.store.version
+    await asyncio.sleep(10_000)
+    assert cluster.store.version == before
+
+
+async def test_job_completes_as_the_real_one(slow_cluster, template):
+    cluster = slow_cluster
+    await cluster.apply(
+        "jobs.batch", job(template("j", restartPolicy="Never"), completions=2, parallelism=2)
+    )
+    await cluster.settle(10)
+    found = cluster.get("jobs.batch", "j")
+    assert [each["type"] for each in found["status"]["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+    assert found["status"]["succeeded"] == 2
+    assert "active" not in found["status"]
+    assert found["status"]["uncountedTerminatedPods"] == {}
+    pods = cluster.list("pods")
+    assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
+    assert not any(pod["metadata"].get("finalizers") for pod in pods)
+    assert cluster.events("Job")[-1] == ("Completed", "Job completed")
+    before = cluster.store.version
+    await asyncio.sleep(10_000)
+    assert cluster.store.version == before
+
+
+async def test_job_fails_when_too_many_pods_did(cluster, template):
+    crash = template("j", image="x:crash-loop", restartPolicy="Never")
+    await cluster.apply("jobs.batch", job(crash, backoffLimit=1))
+    await cluster.settle(60)
+    status = cluster.get("jobs.batch", "j")["status"]
+    assert status["failed"] == 2
+    assert [(each["type"], each["reason"]) for each in status["conditions"]] == [
+        ("FailureTarget", "BackoffLimitExceeded"),
+        ("Failed", "BackoffLimitExceeded"),
+    ]
+
+
+async def test_job_is_stopped_at_its_deadline(cluster, template):
+    stuck = template("j", image="x:never-ready", restartPolicy="Never")
+    await cluster.apply("jobs.batch", job(stuck, activeDeadlineSeconds=30))
+    await cluster.settle(20)
+    assert cluster.get("jobs.batch", "j")["status"]["active"] == 1
+    await cluster.settle(20)
+    status = cluster.get("jobs.batch", "j")["status"]
+    assert [each["reason"] for each in status["conditions"]] == ["DeadlineExceeded"] * 2
+    assert cluster.list("pods") == []
+
+
+async def test_indexed_job_runs_each_index_once(cluster, template):
+    indexed = job(
+        template("j", restartPolicy="Never"), completions=5, parallelism=2, completionMode="Indexed"
+    )
+    await cluster.apply("jobs.batch", indexed)
+    await cluster.settle()
+    status = cluster.get("jobs.batch", "j")["status"]
+    assert (status["succeeded"], status["completedIndexes"]) == (5, "0-4")
+    assert sorted(pod["spec"]["hostname"] for pod in cluster.list("pods")) == [f"j-{n}" for n in range(5)]
+
+
+async def test_suspended_job_waits(cluster, template):
+    await cluster.apply("jobs.batch", job(template("j", restartPolicy="Never"), suspend=True))
+    await cluster.settle()
+    assert cluster.list("pods") == []
+    await cluster.client.patch("jobs.batch", "x", "j", {"spec": {"suspend": False}})
+    await cluster.settle()
+    conditions = cluster.get("jobs.batch", "j")["status"]["conditions"]
+    assert [(each["type"], each["status"]) for each in conditions] == [
+        ("Suspended", "False"),
+        ("SuccessCriteriaMet", "True"),
+        ("Complete", "True"),
+    ]
+
+
+async def test_finished_job_is_deleted_after_its_time(cluster, template):
+    await cluster.apply(
+        "jobs.batch", job(template("j", restartPolicy="Never"), ttlSecondsAfterFinished=100)
+    )
+    await cluster.settle(90)
+    assert cluster.get("jobs.batch", "j") is not None
+    await cluster.settle(20)
+    assert cluster.get("jobs.batch", "j") is None
+    assert cluster.list("pods") == []
