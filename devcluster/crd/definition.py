@@ -1,5 +1,7 @@
 """The rules of CustomResourceDefinitions themselves."""
 
+# ruff: noqa: ARG002 -- the signatures are those of every strategy
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,7 @@
 """Validation of a definition's spec, in the words of the real server.
 
-The server keeps what all versions share (and so everything of a single version) at the top of the spec: that is where
+The server keeps what all versions share (and so everything of a single version) at the top of the spec: that is
+where
 its errors point, `spec.validation` for a schema.
 """
 
@@ -42,7 +43,10 @@ _REVIEW_VERSIONS = ("v1", "v1beta1")
 _SELECTABLE_MAXIMUM = 8
 _WARNING_MAXIMUM = 256
 _APPROVAL = "api-approved.kubernetes.io"
-_SELECTABLE = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+_SELECTABLE = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are "
+    "allowed."
+)
 
 
 def check_spec(new: Object, old: Object | None) -> Iterator[FieldError]:
@@ -68,7 +72,10 @@ def check_spec(new: Object, old: Object | None) -> Iterator[FieldError]:
         yield from _immutable(spec, old["spec"], established=is_established(dict(old)))
     yield from _approval(new, old)
     if spec.get("preserveUnknownFields") and not (old and old["spec"].get("preserveUnknownFields")):
-        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        text = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema "
+            "instead"
+        )
         yield field_invalid("spec.preserveUnknownFields", True, text)
 
 
@@ -86,9 +93,9 @@ def check_stored_versions(obj: Object) -> Iterator[FieldError]:
     for index, name in enumerate(stored):
         if name not in known:
             text = (
-                f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions "
-                f"until a storage migration ensures no data remains persisted in {name} and removes {name} from "
-                "status.storedVersions"
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "
+                f"{name} from status.storedVersions"
             )
             yield field_invalid(f"{field}[{index}]", name, text)
 
@@ -347,6 +354,6 @@ def _approval_state(obj: Object) -> tuple[str, str]:
     if urlsplit(value).netloc and urlsplit(value).scheme:
         return "approved", ""
     return "invalid", (
-        f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a reason starting with '
-        f'"unapproved", {about}'
+        f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a reason starting '
+        f'with "unapproved", {about}'
     )

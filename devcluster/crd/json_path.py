@@ -1,4 +1,4 @@
-"""The JSON paths of definitions: columns, scale, selectable fields (`.spec.ports[0].name`, `['a.b']`, filters)."""
+"""The JSON paths of definitions (`.spec.ports[0].name`, `['a.b']`, filters), and the cells they lead to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cell(obj: Any, column: Column) -> Any:
 
 
 def find(obj: Any, path: str) -> list[Any]:
-    """What `path` leads to; several values for a wildcard, a slice or a filter, none where a step is missing."""
+    """What `path` leads to: several values for a wildcard, slice or filter, none where a step is missing."""
     values = [obj]
     for step in _compile(path):
         values = [found for value in values for found in step(value)]

@@ -50,9 +50,9 @@ _AT_STATUS_ROOT = [
     "x-kubernetes-validations",
 ]
 _AT_STATUS_ROOT_SHOWN = (
-    "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
-    "MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields "
-    "XValidations]"
+    "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength "
+    "Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example "
+    "XPreserveUnknownFields XValidations]"
 )
 
 
@@ -91,11 +91,17 @@ def _status_root(source: Source, path: str) -> Iterator[FieldError]:
             continue
         if name == "type":
             if value != "object":
-                text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+                text = (
+                    'only "object" is allowed as the type at the root of the schema if the status subresource is '
+                    "enabled"
+                )
                 yield field_invalid(f"{path}.type", value, text)
                 return
         elif name not in _AT_STATUS_ROOT:
-            text = f"only {_AT_STATUS_ROOT_SHOWN} fields are allowed at the root of the schema if the status subresource is enabled"
+            text = (
+                f"only {_AT_STATUS_ROOT_SHOWN} fields are allowed at the root of the schema if the status "
+                "subresource is enabled"
+            )
             yield FieldError("FieldValueInvalid", path, f"Invalid value: {show(dict(source))}: {text}")
             return
 
@@ -234,7 +240,10 @@ def _never_null(source: Source, items: Source, list_type: str, path: str) -> Ite
             continue
         here = f"{path}.items.properties[{key}]"
         if key not in (items.get("required") or ()) and known.get("default") is None:
-            text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            text = (
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required "
+                "property"
+            )
             yield field_required(f"{here}.default", text)
         if known.get("nullable"):
             text = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
@@ -293,7 +302,10 @@ def _rules(source: Source, path: str, place: _Place = _Place(), *, root: bool = 
             yield FieldError("FieldValueInvalid", f"{here}.rule", _refused(rule, text))
             continue
         if uses_old and place.uncorrelated:
-            text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.uncorrelated}"
+            text = (
+                "oldSelf cannot be used on the uncorrelatable portion of the schema within "
+                f"{place.uncorrelated}"
+            )
             yield field_invalid(f"{here}.rule", rule["rule"], text)
         elif not uses_old and rule.get("optionalOldSelf") is not None:
             text = "may not be set if oldSelf is not used in rule"

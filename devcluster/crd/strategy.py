@@ -1,5 +1,7 @@
 """The rules of custom objects, drawn from their definition."""
 
+# ruff: noqa: ARG002 -- the signatures are those of every strategy
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -33,8 +35,8 @@ _BLOCKING = frozenset(
 _UNCHECKED = FieldError(
     "FieldValueInvalid",
     "<nil>",
-    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
-    "errors to complete validation",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
+    "existing errors to complete validation",
 )
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 _LARGEST_REPLICAS = 2**31 - 1
@@ -89,7 +91,7 @@ class CustomStrategy(Strategy):
         super().prepare_create(new, context)
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """Take nothing but the status: of the metadata, only managedFields and the version are the writer's."""
+        """Take the status alone: of the metadata, only managedFields and the version are the writer's."""
         status, metadata = new.get("status"), new["metadata"]
         kept = {name: metadata[name] for name in ("managedFields", "resourceVersion") if name in metadata}
         head: Object = {name: new[name] for name in ("kind", "apiVersion") if name in new}
@@ -136,7 +138,7 @@ class CustomStrategy(Strategy):
         return self._with_rules(errors, new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Finalizers that are not named after who removes them; rules broken before that are not held against it."""
+        """Finalizers not named after who removes them; rules that were broken before already."""
         before = set((old or {}).get("metadata", {}).get("finalizers") or ())
         added = sorted(set(new["metadata"].get("finalizers") or ()) - before)
         found = [warning for name in added for warning in _finalizer_warnings(name)]
@@ -199,7 +201,7 @@ def _finalizer_warnings(name: str) -> list[str]:
     if "/" not in name and name not in _STANDARD_FINALIZERS:
         path = " including a path (/)" if "." in name else ""
         found.append(
-            f"{field}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other "
-            "finalizer writers"
+            f"{field}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with "
+            "other finalizer writers"
         )
     return found

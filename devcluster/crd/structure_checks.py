@@ -75,7 +75,10 @@ def _invariants(source: Source, level: str, path: str) -> Iterator[FieldError]:
         yield field_invalid(f"{path}.type", kind, "must be object at the root")
     yield from _metadata(source, level, path, check=level == "root" or embedded)
     if embedded and not preserve and not source.get("properties"):
-        text = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+        text = (
+            "must not be empty if x-kubernetes-embedded-resource is true without "
+            "x-kubernetes-preserve-unknown-fields"
+        )
         yield field_required(f"{path}.properties", text)
 
 

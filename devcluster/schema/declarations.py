@@ -73,7 +73,8 @@ def escape(name: str) -> str | None:
 def declare(schema: Schema, *, root: bool = False) -> Type | None:
     """The type of a node's values in expressions; None when expressions cannot see them.
 
-    With `root`, the node is a whole object, of which rules may also see apiVersion, kind, and metadata's names.
+    With `root`, the node is a whole object, of which rules may also see apiVersion, kind, and metadata's
+    names.
     """
     if schema.int_or_string:
         return DYN

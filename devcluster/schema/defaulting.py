@@ -26,8 +26,8 @@ def default(obj: Any, schema: Schema) -> None:
 def drop_nulls(value: Any, schema: Schema | None, *, root: bool = False) -> None:
     """Remove the nulls of fields that are not nullable and have no default, in place.
 
-    A whole number becomes an integer on the way: in Go's JSON there is no `5.0`. With `root`, `value` is a whole
-    object, of which the metadata is left alone.
+    A whole number becomes an integer on the way: in Go's JSON there is no `5.0`. With `root`, `value` is a
+    whole object, of which the metadata is left alone.
     """
     if type(value) is dict:
         properties = schema.properties if schema is not None else {}

@@ -112,14 +112,10 @@ def _is_duration(text: str) -> bool:
     if parse_duration(text) is not None:
         return True
     found = _LONG_DURATION.findall(text)
-    if not found:
-        return False
-    return all(
-        any(
-            unit in names or any(len(name) > 2 and unit.startswith(name) for name in names)
-            for names in _LONG_UNITS
-        )
+    return any(
+        unit.lower() in names or unit.lower().startswith(names[-1])
         for _, unit in found
+        for names in _LONG_UNITS
     )
 
 

@@ -9,6 +9,7 @@ from devcluster.schema.node import Schema
 __all__ = ["prune"]
 
 _METADATA = frozenset({"apiVersion", "kind", "metadata"})
+_NOTHING = Schema()
 
 
 def prune(obj: Any, schema: Schema, *, root: bool = True) -> list[str]:
@@ -24,24 +25,7 @@ def prune(obj: Any, schema: Schema, *, root: bool = True) -> list[str]:
 
 def _prune(value: Any, schema: Schema | None, path: str, removed: list[str], root: bool) -> None:
     if type(value) is dict:
-        keep = root or (schema is not None and schema.embedded)
-        preserve = schema is not None and schema.preserve_unknown
-        properties = schema.properties if schema is not None else {}
-        additional = schema.additional if schema is not None else None
-        unknown: list[str] = []
-        for name, each in value.items():
-            if keep and name in _METADATA:
-                continue
-            child = properties.get(name, additional)
-            if child is not None:
-                if type(each) is dict or type(each) is list:
-                    _prune(each, child, f"{path}.{name}" if path else name, removed, False)
-            elif not preserve:
-                unknown.append(name)
-        for name in unknown:
-            del value[name]
-            if path or name not in _METADATA:
-                removed.append(f"{path}.{name}" if path else name)
+        _prune_fields(value, schema or _NOTHING, path, removed, root)
     elif type(value) is list:
         if schema is not None and schema.preserve_unknown:
             _skip(value, schema, path, removed)
@@ -50,6 +34,25 @@ def _prune(value: Any, schema: Schema | None, path: str, removed: list[str], roo
         for index, each in enumerate(value):
             if type(each) is dict or type(each) is list:
                 _prune(each, items, f"{path}[{index}]", removed, False)
+
+
+def _prune_fields(value: dict[str, Any], schema: Schema, path: str, removed: list[str], root: bool) -> None:
+    keep = root or schema.embedded
+    properties, additional = schema.properties, schema.additional
+    unknown: list[str] = []
+    for name, each in value.items():
+        if keep and name in _METADATA:
+            continue
+        child = properties.get(name, additional)
+        if child is not None:
+            if type(each) is dict or type(each) is list:
+                _prune(each, child, f"{path}.{name}" if path else name, removed, False)
+        elif not schema.preserve_unknown:
+            unknown.append(name)
+    for name in unknown:
+        del value[name]
+        if path or name not in _METADATA:
+            removed.append(f"{path}.{name}" if path else name)
 
 
 def _skip(value: list[Any], schema: Schema, path: str, removed: list[str]) -> None:

@@ -147,7 +147,7 @@ class Rules:
         if self.rules:
             self._apply(value, old, path, findings, forgive)
         for each in self.all_of:
-            each._validate(value, old, path, findings, forgive)
+            each._validate(value, old, path, findings, forgive)  # noqa: SLF001 -- of this very class
         if type(value) is list:
             if self.items is not None:
                 keys = self.schema.list_map_keys if self.schema.list_type == "map" else None

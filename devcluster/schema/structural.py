@@ -16,7 +16,8 @@ def parse(source: Mapping[str, Any], *, metadata: Schema | None = None) -> Schem
 
     Args:
         source: The schema as it stands in the definition, already found to be structural.
-        metadata: What is known of ObjectMeta. When given, the root also gets `apiVersion`, `kind` and `metadata`,
+        metadata: What is known of ObjectMeta. When given, the root also gets `apiVersion`, `kind` and
+            `metadata`,
             whatever the definition says of them.
     """
     root = _node(source)

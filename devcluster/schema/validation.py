@@ -1,7 +1,7 @@
 """Validation of custom objects against their schema, in the words of the real server.
 
-A schema is compiled to one function per node, so that a valid object costs little. Errors are drawn up only once
-there are any; those of parts that a write did not change are then dropped (ratcheting).
+A schema is compiled to one function per node, so that a valid object costs little. Errors are drawn up
+only once there are any; those of parts that a write did not change are then dropped (ratcheting).
 """
 
 from __future__ import annotations
@@ -361,7 +361,8 @@ def _alternatives(source: Any) -> Check | None:
 
 
 def _fewest(failed: list[list[Problem]]) -> list[Problem]:
-    return min(failed, key=lambda problems: len(problems))
+    fewest = min(map(len, failed))
+    return next(problems for problems in failed if len(problems) == fewest)
 
 
 def _failures(checks: Sequence[Check], value: Any, spine: Spine) -> list[list[Problem]]:

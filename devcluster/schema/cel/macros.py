@@ -234,8 +234,9 @@ def _transform_entry(turns: Any, runs: list[Run]) -> dict[Any, Any]:
 
 def _sort_by(turns: Any, runs: list[Run]) -> list[Any]:
     (make,) = runs
-    keyed = [(make(env), env[_TURN]) for env in turns]
-    keyed.sort(key=functools.cmp_to_key(lambda one, other: compare(one[0], other[0])))
+    by_key = functools.cmp_to_key(compare)
+    keyed: list[tuple[Any, Any]] = [(by_key(make(env)), env[_TURN]) for env in turns]
+    keyed.sort(key=lambda pair: pair[0])
     return [item for _, item in keyed]
 
 
