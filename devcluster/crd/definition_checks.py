@@ -1,7 +1,7 @@
 """Validation of a definition's spec, in the words of the real server.
 
-The server keeps what all versions share (and so everything of a single version) at the top of the spec: that is
-where
+The server keeps what all versions share (and so everything of a single version) at the top of the spec:
+that is where
 its errors point, `spec.validation` for a schema.
 """
 
@@ -44,8 +44,8 @@ _SELECTABLE_MAXIMUM = 8
 _WARNING_MAXIMUM = 256
 _APPROVAL = "api-approved.kubernetes.io"
 _SELECTABLE = (
-    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are "
-    "allowed."
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats "
+    "are allowed."
 )
 
 
@@ -94,8 +94,8 @@ def check_stored_versions(obj: Object) -> Iterator[FieldError]:
         if name not in known:
             text = (
                 f"missing from spec.versions; {name} was previously a storage version, and must remain in "
-                f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "
-                f"{name} from status.storedVersions"
+                f"spec.versions until a storage migration ensures no data remains persisted in {name} and "
+                f"removes {name} from status.storedVersions"
             )
             yield field_invalid(f"{field}[{index}]", name, text)
 
@@ -354,6 +354,6 @@ def _approval_state(obj: Object) -> tuple[str, str]:
     if urlsplit(value).netloc and urlsplit(value).scheme:
         return "approved", ""
     return "invalid", (
-        f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a reason starting '
-        f'with "unapproved", {about}'
+        f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a reason '
+        f'starting with "unapproved", {about}'
     )

@@ -16,7 +16,7 @@ Check = Callable[[Any, str, list[FieldError]], None]
 
 
 def compile_uniqueness(schema: Schema) -> Check | None:
-    """A function that, given a value and its path, adds what is there twice to a list; None if all may repeat."""
+    """A function that adds what is there twice in a value to a list of errors; None if all may repeat."""
     named = {name: inner for name, each in schema.properties.items() if (inner := compile_uniqueness(each))}
     values = compile_uniqueness(schema.additional) if schema.additional is not None else None
     items = compile_uniqueness(schema.items) if schema.items is not None else None

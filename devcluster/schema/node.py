@@ -22,9 +22,9 @@ UNSET: Final = _Unset()
 class Schema:
     """One node of a schema; the root of a kind's is the whole object, `metadata` included.
 
-    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), empty where any will do.
-    Lists are atomic unless `list_type` says otherwise and objects granular unless `map_type` does: the rules of
-    structured-merge-diff. A type that contains itself is a cycle of nodes.
+    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), empty where any will
+    do. Lists are atomic unless `list_type` says otherwise and objects granular unless `map_type` does: the rules
+    of structured-merge-diff. A type that contains itself is a cycle of nodes.
     """
 
     type: str = ""
@@ -56,6 +56,6 @@ class Schema:
     openapi_name: str = ""
     """`io.k8s.api.apps.v1.DeploymentSpec`: its component in OpenAPI; built-in kinds only."""
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """The JSON schema it was made of, for validation beyond the shape (bounds, patterns, CEL); custom kinds only."""
+    """The JSON schema it was made of, for what goes beyond the shape (bounds, CEL); custom kinds only."""
     merge_shape: Any = dataclasses.field(default=None, init=False, repr=False)
     """What `devcluster.patch` has made of this node, kept here so that it goes when the node goes."""

@@ -53,8 +53,8 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _OPERAND = (
-    " expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, "
-    "BYTES, IDENTIFIER}"
+    " expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, "
+    "STRING, BYTES, IDENTIFIER}"
 )
 _RELATIONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "in"})
 

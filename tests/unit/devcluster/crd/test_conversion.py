@@ -106,6 +106,6 @@ async def test_a_webhook_that_cannot_be_called_is_named() -> None:
         raise ConnectionError("connection refused")
 
     with pytest.raises(
-        StatusError, match="conversion webhook for example.com/v1, Kind=Thing failed: connection ref"
+        StatusError, match=r"conversion webhook for example\.com/v1, Kind=Thing failed: connection refused"
     ):
         await webhook_conversion(CONVERSION, call)([thing("v1")], "example.com/v2")

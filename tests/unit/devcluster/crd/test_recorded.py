@@ -1,6 +1,6 @@
 """What the real server (1.36) said to definitions and custom objects, and what ours says.
 
-The recordings hold the cause of each error. A case that shows a whole schema is left out: Go prints its struct.
+The recordings hold the cause of each error. A case that shows a whole schema is left out.
 """
 
 from __future__ import annotations
