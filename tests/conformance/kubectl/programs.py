@@ -1,0 +1,20 @@
+"""The kubectls of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from tests.conformance.kubectl.stage import version_of
+from tests.support.envtest import VARIABLE
+
+__all__ = ["programs"]
+
+
+def programs() -> list[Path]:
+    """The one of the assets, and the one on the PATH, unless both are of one version; there may be none."""
+    assets = os.environ.get(VARIABLE)
+    places = [shutil.which("kubectl", path=assets) if assets else None, shutil.which("kubectl")]
+    found = [Path(place) for place in places if place is not None]
+    return list({version_of(program): program for program in reversed(found)}.values())[::-1]

@@ -1,0 +1,57 @@
+"""What kubectl prints, with all that differs between two servers although they agree replaced."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.conformance.mask import Mask
+
+__all__ = ["shown"]
+
+DURATION = r"(?:\d+[dhms]){1,2}"
+BEFORE = [
+    (re.compile(r"(?m)^((?:Client|Kustomize) Version): .*"), r"\1: <version>"),
+    (re.compile(r"/tmp/kubectl-edit-\d+"), "/tmp/kubectl-edit"),
+    (re.compile(r"(nodePort\"?: )\d+"), r"\1<node port>"),
+    (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<date>"),
+    (re.compile(r"(?m)^[EWI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ "), "<log> "),
+    (re.compile(r"/tmp/(LIVE|MERGED)-\d+/(\S+)\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}"), r"\1/\2"),
+    (re.compile(r"/tmp/(LIVE|MERGED)-\d+"), r"\1"),
+    (re.compile(r"((?:pod-template|controller-revision)-hash\"?[=:] ?\"?)[\w-]+"), r"\1<hash>"),
+    (re.compile(r"\bnode-[0-2]\b(?:/[\d.]+)?"), "<node>"),
+    (re.compile(r"\(x\d+ over [^)]*\)"), "(<again>)"),
+    (re.compile(rf"\b{DURATION} ago\b"), "<age> ago"),
+    (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+"), "<token>"),
+]
+# In a column of its own; `cpu: 100m` is none.
+AGE = re.compile(rf"(?m)(^|(?<=\S)(?<!cpu:)  +|\t)(?:{DURATION}|<unknown>|<invalid>)(?=  |\t| \(|$)")
+# Between columns, not after the sign of a line in a diff.
+GAP = re.compile(r"(?<=.\S)  +(?=\S)")
+EVENTS = "Events:"
+
+
+def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
+    """The lines of a text, masked; columns are as wide as they need to be no more."""
+    for pattern, instead in BEFORE:
+        text = pattern.sub(instead, text)
+    # Tables are laid out by what stands in them.
+    text = AGE.sub(r"\1<age>", text)
+    lines = [GAP.sub("  ", line).rstrip() for line in mask.text(text).splitlines()]
+    lines = _sort_events(lines)
+    return sorted(lines) if unordered else lines
+
+
+def _sort_events(lines: list[str]) -> list[str]:
+    """Those of `describe`, which come by times of one second and then as it happens."""
+    kept: list[str] = []
+    events: set[str] | None = None
+    for line in [*lines, ""]:
+        if events is not None and line.startswith("  "):
+            events.add(re.sub(r"  <age>(?: \(<again>\))?", "", line))
+            continue
+        kept += sorted(events or ())
+        kept.append(line)
+        events = set() if line == EVENTS else None
+    return kept[:-1]

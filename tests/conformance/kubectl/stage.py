@@ -1,0 +1,190 @@
+"""Runs a scene with one kubectl on one control plane, and writes down what it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import secrets
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.conformance.kubectl.screen import shown
+from tests.conformance.mask import Mask
+from tests.support.certificates import Authority
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from tests.conformance.kubectl.scene import Command, Scene
+    from tests.support.control_plane import ControlPlane
+
+__all__ = ["play", "version_of"]
+
+TIMEOUT = 30.0
+EVERY = 0.1
+
+Output = dict[str, Any]
+
+
+@functools.cache
+def version_of(program: Path) -> str:
+    """`1.36`, of a kubectl."""
+    done = subprocess.run(
+        [program, "version", "--client", "-o", "json"], capture_output=True, check=True, timeout=TIMEOUT
+    )
+    client = json.loads(done.stdout)["clientVersion"]
+    return f"{client['major']}.{client['minor'].rstrip('+')}"
+
+
+def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> list[Output]:
+    """Run the scene in `folder` and return one masked output for each command that is recorded."""
+    stage = _Stage(scene, plane, program, folder)
+    try:
+        return stage.play()
+    finally:
+        stage.clean_up()
+
+
+class _Stage:
+    def __init__(self, scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> None:
+        self._scene = scene
+        self._plane = plane
+        self._program = program
+        self._folder = folder
+        self._id = f"conf-{secrets.token_hex(4)}"
+        names = {self._id: "{id}", str(folder): "{folder}", plane.server: "{server}"}
+        self._mask = Mask(names)
+
+    def play(self) -> list[Output]:
+        self._build()
+        outputs = []
+        for number, command in enumerate(self._scene.steps, 1):
+            try:
+                output = self._step(command)
+            except Exception as error:
+                raise AssertionError(f"command {number} ({command.run}): {error}") from error
+            if output is not None:
+                outputs.append(output)
+        return outputs
+
+    def clean_up(self) -> None:
+        for line in self._scene.cleanup:
+            with contextlib.suppress(Exception):
+                self._finished(line)
+        with contextlib.suppress(Exception):
+            self._plane.api.delete(f"/api/v1/namespaces/{self._id}")
+
+    def _build(self) -> None:
+        """The namespace, and the folder that kubectl runs in."""
+        self._plane.api.create("/api/v1/namespaces", {"metadata": {"name": self._id}})
+        # No pod is admitted before its namespace has the default service account.
+        account = f"/api/v1/namespaces/{self._id}/serviceaccounts/default"
+        eventually(lambda: self._plane.api.get(account), every=0.02)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self._scene.files.items():
+            path = self._folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self._filled(content))
+        us = self._plane.credentials
+        us.write(self._folder / "kubeconfig", namespace=self._id)
+        stranger = dataclasses.replace(us, authority=Authority("stranger").pem)
+        stranger.write(self._folder / "stranger.kubeconfig", namespace=self._id)
+        somebody = type(us).read(self._plane.user_kubeconfig("somebody"))
+        somebody.write(self._folder / "somebody.kubeconfig", namespace=self._id)
+
+    def _step(self, command: Command) -> Output | None:
+        if command.stop_at:
+            return self._interrupted(command)
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            done = self._finished(command.run, stdin=command.input, editor=command.editor)
+            if self._is_awaited(command, done):
+                break
+            assert time.monotonic() < deadline, f"never came; last: {done}"
+            time.sleep(EVERY)
+        if command.unrecorded:
+            return None
+        return self._output(command, done.stdout, done.stderr, done.returncode)
+
+    def _is_awaited(self, command: Command, done: subprocess.CompletedProcess[str]) -> bool:
+        if command.until:
+            return self._filled(command.until) in done.stdout
+        return not command.unrecorded or done.returncode == 0
+
+    def _output(self, command: Command, stdout: str, stderr: str, code: int) -> Output:
+        if command.run.startswith("rollout status"):
+            # On the way it tells what it sees, which is a matter of time.
+            stdout = "".join(stdout.splitlines(keepends=True)[-1:])
+        output: Output = {"kubectl": command.run}
+        if stdout:
+            output["stdout"] = shown(stdout, self._mask, unordered=command.unordered)
+        if stderr:
+            output["stderr"] = shown(stderr, self._mask, unordered=command.unordered)
+        if code:
+            output["exit"] = code
+        return output
+
+    def _finished(
+        self, line: str, *, stdin: str | None = None, editor: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self._arguments(line),
+            cwd=self._folder,
+            env=self._environ(editor),
+            input=None if stdin is None else self._filled(stdin),
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+
+    def _interrupted(self, command: Command) -> Output:
+        """For a command that would go on: until it has printed what is waited for."""
+        process = subprocess.Popen(
+            self._arguments(command.run),
+            cwd=self._folder,
+            env=self._environ(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        too_late = threading.Timer(TIMEOUT, process.kill)
+        too_late.start()
+        lines: list[str] = []
+        with process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                lines.append(line)
+                if len(lines) == 1:
+                    for meanwhile in command.meanwhile:
+                        self._finished(meanwhile)
+                if self._filled(command.stop_at) in line:
+                    break
+            process.send_signal(signal.SIGINT)
+            process.stdout.read()
+        too_late.cancel()
+        found = any(self._filled(command.stop_at) in line for line in lines)
+        assert found, f"never came; printed: {''.join(lines)}"
+        return self._output(command, "".join(lines), "", 0)
+
+    def _arguments(self, line: str) -> list[str]:
+        kubeconfig = [f"--kubeconfig={self._folder / 'kubeconfig'}"]
+        words = shlex.split(self._filled(line))
+        if any(word.startswith("--kubeconfig=") for word in words):
+            kubeconfig = []
+        return [str(self._program), *kubeconfig, f"--cache-dir={self._folder / 'cache'}", *words]
+
+    def _environ(self, editor: str = "") -> dict[str, str]:
+        own = {"KUBECTL_KUBERC": "false", "KUBE_EDITOR": editor or "false", "LC_ALL": "C", "TMPDIR": "/tmp"}
+        return {**os.environ, **own}
+
+    def _filled(self, text: str) -> str:
+        return text.replace("{id}", self._id)
