@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns
 from devcluster.builtin.checks import label_selector
+from devcluster.builtin.fields import child
 from devcluster.errors import (
     FieldError,
     field_duplicate,
@@ -52,7 +53,7 @@ class WebhooksStrategy(StoredStrategy):
             webhook.setdefault("failurePolicy", "Fail")
             _default_match(webhook)
             webhook.setdefault("timeoutSeconds", 10)
-            webhook.setdefault("clientConfig", {})
+            child(webhook, "clientConfig")
             service = webhook["clientConfig"].get("service")
             if service is not None:
                 service.setdefault("port", 443)
@@ -89,14 +90,14 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """The same as for webhooks."""
-        spec = obj.setdefault("spec", {})
+        spec = child(obj, "spec")
         spec.setdefault("failurePolicy", "Fail")
         constraints = spec.get("matchConstraints")
         if constraints is not None:
             _default_match(constraints)
             for rule in constraints.get("resourceRules") or ():
                 rule.setdefault("scope", "*")
-        obj.setdefault("status", {})
+        child(obj, "status")
 
     def row(self, obj: Object) -> list[Any]:
         """With the number of validations."""
@@ -116,7 +117,7 @@ class AdmissionPolicyBindingStrategy(StoredStrategy):
 
     def default(self, obj: Object) -> None:
         """The same as for webhooks."""
-        match = obj.setdefault("spec", {}).get("matchResources")
+        match = child(obj, "spec").get("matchResources")
         if match is not None:
             _default_match(match)
 
@@ -131,8 +132,8 @@ class AdmissionPolicyBindingStrategy(StoredStrategy):
 
 def _default_match(match: Object) -> None:
     match.setdefault("matchPolicy", "Equivalent")
-    match.setdefault("namespaceSelector", {})
-    match.setdefault("objectSelector", {})
+    child(match, "namespaceSelector")
+    child(match, "objectSelector")
 
 
 def _webhook(webhook: Object, path: str) -> list[FieldError]:

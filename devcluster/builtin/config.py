@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import Object, StoredStrategy, columns
 from devcluster.builtin.checks import immutable, texts
+from devcluster.builtin.fields import child
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_too_long
 from devcluster.kinds.names import config_key
 
@@ -70,7 +71,7 @@ class SecretStrategy(StoredStrategy):
         """Opaque; and text that is to be written becomes data."""
         text = obj.pop("stringData", None)
         if text:
-            data = obj.setdefault("data", {})
+            data = child(obj, "data")
             for key, value in text.items():
                 data[key] = base64.b64encode(value.encode()).decode()
         if not obj.get("type"):

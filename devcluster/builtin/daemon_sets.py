@@ -15,6 +15,7 @@ from devcluster.builtin.checks import (
     non_negative,
     percent_of,
 )
+from devcluster.builtin.fields import child
 from devcluster.builtin.pod_checks import pod_template
 from devcluster.builtin.templates import WorkloadStrategy, mismatch, restarts_always, within
 from devcluster.builtin.wide import container_cells, labels_cell, selector_cell
@@ -42,7 +43,7 @@ class DaemonSetStrategy(WorkloadStrategy):
 
     def begin(self, new: Object, context: Context) -> None:
         """The first generation of its template, in the annotation of old."""
-        annotations = new["metadata"].setdefault("annotations", {})
+        annotations = child(new["metadata"], "annotations")
         annotations[GENERATION] = "1"
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
@@ -60,11 +61,11 @@ class DaemonSetStrategy(WorkloadStrategy):
         """A rolling update, one node at a time."""
         super().default(obj)
         spec = obj["spec"]
-        strategy = spec.setdefault("updateStrategy", {})
+        strategy = child(spec, "updateStrategy")
         if not strategy.get("type"):
             strategy["type"] = "RollingUpdate"
         if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling = child(strategy, "rollingUpdate")
             rolling.setdefault("maxUnavailable", 1)
             rolling.setdefault("maxSurge", 0)
         spec.setdefault("revisionHistoryLimit", 10)

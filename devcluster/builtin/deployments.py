@@ -14,6 +14,7 @@ from devcluster.builtin.checks import (
     non_negative,
     percent_of,
 )
+from devcluster.builtin.fields import child
 from devcluster.builtin.templates import WorkloadStrategy, restarts_always, selected, status_counts, within
 from devcluster.builtin.wide import container_cells, selector_cell
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_unsupported
@@ -37,11 +38,11 @@ class DeploymentStrategy(WorkloadStrategy):
         spec = obj["spec"]
         if spec.get("replicas") is None:
             spec["replicas"] = 1
-        strategy = spec.setdefault("strategy", {})
+        strategy = child(spec, "strategy")
         if not strategy.get("type"):
             strategy["type"] = "RollingUpdate"
         if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling = child(strategy, "rollingUpdate")
             rolling.setdefault("maxUnavailable", "25%")
             rolling.setdefault("maxSurge", "25%")
         spec.setdefault("revisionHistoryLimit", 10)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import Object, StoredStrategy, columns
 from devcluster.builtin.checks import immutable, one_of, texts
+from devcluster.builtin.fields import child
 from devcluster.builtin.service_checks import valid_address
 from devcluster.errors import (
     FieldError,
@@ -80,7 +81,7 @@ class EndpointSliceStrategy(StoredStrategy):
             if not port.get("protocol"):
                 port["protocol"] = "TCP"
         for endpoint in obj.get("endpoints") or ():
-            endpoint.setdefault("conditions", {})
+            child(endpoint, "conditions")
         obj.setdefault("endpoints", None)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
@@ -135,7 +136,8 @@ def _endpoints_cell(subsets: Sequence[Object]) -> str:
             listed += addresses
         for port in ports:
             listed += [
-                f"[{each}]:{port['port']}" if ":" in each else f"{each}:{port['port']}" for each in addresses
+                f"[{each}]:{port.get('port', 0)}" if ":" in each else f"{each}:{port.get('port', 0)}"
+                for each in addresses
             ]
     return _shortened(listed) if subsets else "<none>"
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import Object, StoredStrategy, columns
 from devcluster.builtin.checks import texts
-from devcluster.errors import FieldError, field_invalid, field_required
+from devcluster.builtin.fields import child
+from devcluster.errors import FieldError, field_invalid, field_required, invalid
 from devcluster.kinds.names import label_key
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CoreEventStrategy", "NewEventStrategy", "convert_events"]
 
+SAID = ("reportingInstance", "action", "reason")
 CORE, NEW = "v1", "events.k8s.io/v1"
 NAMES = {
     "involvedObject": "regarding",
@@ -53,8 +55,8 @@ def convert_event(event: Object, api_version: str) -> Object:
 
 
 def _default_core(event: Object) -> None:
-    event.setdefault("involvedObject", {})
-    event.setdefault("source", {})
+    child(event, "involvedObject")
+    child(event, "source")
     for name in ("firstTimestamp", "lastTimestamp", "eventTime"):
         event.setdefault(name, None)
     for name in ("reportingComponent", "reportingInstance"):
@@ -74,8 +76,9 @@ class CoreEventStrategy(StoredStrategy):
         _default_core(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The namespace is that of the object it is about."""
-        return _namespaces(new, "involvedObject")
+        """The namespace is that of the object it is about; more is asked of one with an exact time."""
+        wrong = _namespaces(new, "involvedObject")
+        return wrong + _said(new, "reportingComponent") if new.get("eventTime") else wrong
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         """What it is about and what it says."""
@@ -122,8 +125,8 @@ class NewEventStrategy(CoreEventStrategy):
     def default(self, obj: Object) -> None:
         """Fields that are always there."""
         obj.setdefault("eventTime", None)
-        obj.setdefault("regarding", {})
-        obj.setdefault("deprecatedSource", {})
+        child(obj, "regarding")
+        child(obj, "deprecatedSource")
         obj.setdefault("deprecatedFirstTimestamp", None)
         obj.setdefault("deprecatedLastTimestamp", None)
 
@@ -132,18 +135,18 @@ class NewEventStrategy(CoreEventStrategy):
         wrong = _namespaces(new, "regarding")
         if not new.get("eventTime"):
             wrong.append(field_required("eventTime"))
+        else:
+            wrong += _said(new)
         kind = new.get("type", "")
         if kind not in {"Normal", "Warning"}:
-            wrong.append(field_invalid("type", kind, f"has invalid value: {kind}"))
-        if not new.get("eventTime"):
-            return wrong
-        controller = new.get("reportingController", "")
-        if not controller:
-            wrong.append(field_required("reportingController"))
-        wrong += texts(label_key(controller), "reportingController", controller)
-        return wrong + [
-            field_required(name) for name in ("reportingInstance", "action", "reason") if not new.get(name)
-        ]
+            wrong.append(field_invalid("type", "", f"has invalid value: {kind}"))
+        for old, name in NAMES.items():
+            if name.startswith("deprecated") and any(_values(new.get(name))):
+                wrong.append(field_invalid(old, "", "needs to be unset"))
+        if wrong:
+            # The server says it of the core group's kind, whichever was sent.
+            raise invalid("", "Event", new["metadata"].get("name", ""), wrong)
+        return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
         """Old ones may lack what is asked of new ones."""
@@ -167,6 +170,20 @@ class NewEventStrategy(CoreEventStrategy):
 def _namespaces(event: Object, about: str) -> list[FieldError]:
     own = event["metadata"].get("namespace", "")
     other = (event.get(about) or {}).get("namespace", "")
-    if own == other or (not other and own == "default"):
+    if own == other or (not other and own in {"default", "kube-system" if event.get("eventTime") else ""}):
+        return []
+    if other and event.get("eventTime"):
         return []
     return [field_invalid("involvedObject.namespace", other, "does not match event.namespace")]
+
+
+def _said(event: Object, controller: str = "reportingController") -> list[FieldError]:
+    """Who says it, and what was done."""
+    name = event.get(controller) or ""
+    wrong = texts(label_key(name), controller, name)
+    missing = (each for each in (controller, *SAID) if not event.get(each))
+    return wrong + [field_required(each) for each in missing]
+
+
+def _values(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else [value]

@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import Object, columns
-from devcluster.builtin.checks import immutable, label_selector, non_negative, one_of
+from devcluster.builtin.checks import immutable, label_selector, non_negative, one_of, selector_matches
+from devcluster.builtin.fields import child
 from devcluster.builtin.pod_checks import pod_template
 from devcluster.builtin.templates import WorkloadStrategy, default_template, mismatch
 from devcluster.builtin.wide import container_cells, selector_cell
@@ -51,7 +52,7 @@ class JobStrategy(WorkloadStrategy):
 
     def begin(self, new: Object, context: Context) -> None:
         """Labels that make its pods its own, and the selector for them; needs the uid."""
-        if not new.setdefault("spec", {}).get("manualSelector"):
+        if not child(new, "spec").get("manualSelector"):
             _generate_selector(new)
 
     def default(self, obj: Object) -> None:
@@ -130,15 +131,15 @@ class CronJobStrategy(WorkloadStrategy):
 
     def default(self, obj: Object) -> None:
         """Concurrent runs, and a few of them remembered."""
-        spec = obj.setdefault("spec", {})
-        default_template(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
-        spec["jobTemplate"].setdefault("metadata", {})
+        spec = child(obj, "spec")
+        default_template(child(child(spec, "jobTemplate"), "spec"))
+        child(spec["jobTemplate"], "metadata")
         if not spec.get("concurrencyPolicy"):
             spec["concurrencyPolicy"] = "Allow"
         spec.setdefault("suspend", False)
         spec.setdefault("successfulJobsHistoryLimit", 3)
         spec.setdefault("failedJobsHistoryLimit", 1)
-        obj.setdefault("status", {})
+        child(obj, "status")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
         """A schedule and a template."""
@@ -220,40 +221,42 @@ MANAGED_BY_MAXIMUM = 63
 
 
 def _generate_selector(job: Object) -> None:
-    name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
-    template = job["spec"].setdefault("template", {})
-    labels = template.setdefault("metadata", {}).setdefault("labels", {})
-    for key, value in (
-        ("job-name", name),
-        ("batch.kubernetes.io/job-name", name),
-        ("controller-uid", uid),
-        ("batch.kubernetes.io/controller-uid", uid),
-    ):
+    template = child(job["spec"], "template")
+    labels = child(child(template, "metadata"), "labels")
+    for key, value in _own_labels(job).items():
         labels.setdefault(key, value)
-    selector = job["spec"].setdefault("selector", {})
-    selector.setdefault("matchLabels", {}).setdefault("batch.kubernetes.io/controller-uid", uid)
+    selector = job["spec"]["selector"] = job["spec"].get("selector") or {}
+    chosen = child(selector, "matchLabels")
+    chosen.setdefault("batch.kubernetes.io/controller-uid", job["metadata"].get("uid", ""))
 
 
 def _generated(job: Object) -> list[FieldError]:
-    if job["spec"].get("manualSelector"):
+    selector = job["spec"].get("selector")
+    if job["spec"].get("manualSelector") or selector is None:
         return []
     wrong: list[FieldError] = []
-    name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
+    expected = _own_labels(job)
     labels = (job["spec"]["template"].get("metadata") or {}).get("labels") or {}
-    path = "spec.template.metadata.labels"
-    for key, expected in (
-        ("batch.kubernetes.io/controller-uid", uid),
-        ("batch.kubernetes.io/job-name", name),
-    ):
-        if labels.get(key) != expected:
-            text = f"must be '{expected}'"
-            wrong.append(field_invalid(f"{path}[{key}]", labels.get(key, ""), text))
-    chosen = (job["spec"].get("selector") or {}).get("matchLabels") or {}
-    if chosen.get("batch.kubernetes.io/controller-uid") != uid:
-        wrong.append(
-            field_invalid("spec.selector", job["spec"].get("selector"), "`selector` not auto-generated")
-        )
+    for key, value in expected.items():
+        path, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
+        if key not in labels:
+            wrong.append(field_required(path, text))
+        elif labels[key] != value:
+            wrong.append(field_invalid(path, dict(sorted(labels.items())), text))
+    if not selector_matches(selector, expected):
+        wrong.append(field_invalid("spec.selector", selector, "`selector` not auto-generated"))
     return wrong
+
+
+def _own_labels(job: Object) -> dict[str, str]:
+    """By which the pods of a job are told from all others; each in an old and a new form."""
+    name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
+    return {
+        "controller-uid": uid,
+        "job-name": name,
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+    }
 
 
 def _state(job: Object) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, columns
+from devcluster.builtin.fields import child
 from devcluster.kinds.names import dns_label
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class NamespaceStrategy(BuiltinStrategy):
     def begin(self, new: Object, context: Context) -> None:
         """Active, and held."""
         new["status"] = {"phase": "Active"}
-        finalizers = new.setdefault("spec", {}).setdefault("finalizers", [])
+        finalizers = child(new, "spec").setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             new["spec"]["finalizers"] = [*finalizers, FINALIZER]
 
@@ -51,9 +52,9 @@ class NamespaceStrategy(BuiltinStrategy):
         """The label that selectors find it by."""
         name = obj["metadata"].get("name")
         if name:
-            obj["metadata"].setdefault("labels", {})[LABEL] = name
-        obj.setdefault("spec", {})
-        status = obj.setdefault("status", {})
+            child(obj["metadata"], "labels")[LABEL] = name
+        child(obj, "spec")
+        status = child(obj, "status")
         if not status.get("phase"):
             status["phase"] = "Active"
 
@@ -63,7 +64,7 @@ class NamespaceStrategy(BuiltinStrategy):
 
     def mark_deleted(self, obj: Object) -> None:
         """It is about to be emptied."""
-        obj.setdefault("status", {})["phase"] = "Terminating"
+        child(obj, "status")["phase"] = "Terminating"
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         """Its phase."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns
 from devcluster.builtin.checks import label_selector, one_of, port, texts
+from devcluster.builtin.fields import child
 from devcluster.builtin.services import load_balancer_addresses
 from devcluster.builtin.wide import selector_cell
 from devcluster.errors import (
@@ -41,8 +42,8 @@ class IngressStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """A status that has no address yet."""
-        obj.setdefault("spec", {})
-        obj.setdefault("status", {}).setdefault("loadBalancer", {})
+        child(obj, "spec")
+        child(child(obj, "status"), "loadBalancer")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
         """Hosts, paths and what is behind them."""
@@ -117,8 +118,8 @@ class NetworkPolicyStrategy(StoredStrategy):
 
     def default(self, obj: Object) -> None:
         """For what comes in, and for what goes out where that is spoken of."""
-        spec = obj.setdefault("spec", {})
-        spec.setdefault("podSelector", {})
+        spec = child(obj, "spec")
+        child(spec, "podSelector")
         if not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
         for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, columns
+from devcluster.builtin.fields import child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,16 +42,16 @@ class NodeStrategy(BuiltinStrategy):
 
     def prepare_create(self, new: Object, context: Context) -> None:
         """The status is kept, unlike that of other kinds; nothing is scheduled until it is ready."""
-        taints = new.setdefault("spec", {}).setdefault("taints", [])
+        taints = child(new, "spec").setdefault("taints", [])
         if not any(each.get("key") == NOT_READY["key"] for each in taints):
             taints.append(dict(NOT_READY))
 
     def default(self, obj: Object) -> None:
         """Fields that are always there."""
-        obj.setdefault("spec", {})
-        status = obj.setdefault("status", {})
-        status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {}).setdefault("Port", 0)
-        information = status.setdefault("nodeInfo", {})
+        child(obj, "spec")
+        status = child(obj, "status")
+        child(child(status, "daemonEndpoints"), "kubeletEndpoint").setdefault("Port", 0)
+        information = child(status, "nodeInfo")
         for name in INFORMATION:
             information.setdefault(name, "")
         if status.get("capacity") and not status.get("allocatable"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from devcluster.builtin.fields import child
+
 __all__ = ["default_pod", "default_pod_spec"]
 
 Object = dict[str, Any]
@@ -20,14 +22,14 @@ def default_pod(obj: Object) -> None:
     """What pods alone have, beside `default_pod_spec`: requests that follow limits, and the host's ports."""
     spec = obj["spec"]
     default_pod_spec(spec)
-    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         resources = container["resources"]
         if resources.get("limits"):
-            requests = resources.setdefault("requests", {})
+            requests = child(resources, "requests")
             for name, limit in resources["limits"].items():
                 requests.setdefault(name, limit)
         if spec.get("hostNetwork"):
-            for port in container.get("ports", ()):
+            for port in container.get("ports") or ():
                 port.setdefault("hostPort", port.get("containerPort", 0))
     spec.setdefault("enableServiceLinks", True)
 
@@ -97,7 +99,7 @@ def _probe(probe: Object) -> None:
             probe[name] = value
     _http(probe)
     if probe.get("grpc") is not None:
-        probe["grpc"].setdefault("service", "")
+        probe["grpc"]["service"] = probe["grpc"].get("service") or ""
 
 
 def _http(handler: Object) -> None:
@@ -121,10 +123,10 @@ def _volumes(volumes: Any) -> None:
         if volume.get("hostPath") is not None and volume["hostPath"].get("type") is None:
             volume["hostPath"]["type"] = ""
         template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
-        if template and not template.setdefault("spec", {}).get("volumeMode"):
+        if template and not child(template, "spec").get("volumeMode"):
             template["spec"]["volumeMode"] = "Filesystem"
         if template:
-            template.setdefault("metadata", {})
+            child(template, "metadata")
         image = volume.get("image")
         if image is not None and not image.get("pullPolicy"):
             image["pullPolicy"] = _pull_policy(image.get("reference", ""))

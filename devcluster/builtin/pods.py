@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, columns
 from devcluster.builtin.differences import unified
+from devcluster.builtin.fields import child
 from devcluster.builtin.pod_checks import pod_spec
 from devcluster.builtin.pod_defaults import default_pod
 from devcluster.builtin.pod_rows import pod_cells, wide_cells
@@ -40,7 +41,7 @@ class PodStrategy(BuiltinStrategy):
     def begin(self, new: Object, context: Context) -> None:
         """Pending, with the tolerations and the priority that admission gives every pod."""
         new["status"] = {"phase": "Pending"}
-        spec = new.setdefault("spec", {})
+        spec = child(new, "spec")
         _tolerate_lost_nodes(spec)
         _prioritize(new, context)
 
@@ -51,9 +52,9 @@ class PodStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """The specification, and the class that follows from it."""
-        obj.setdefault("spec", {})
+        child(obj, "spec")
         default_pod(obj)
-        obj.setdefault("status", {})["qosClass"] = quality_of_service(obj["spec"])
+        child(obj, "status")["qosClass"] = quality_of_service(obj["spec"])
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
         """The specification."""
@@ -162,23 +163,23 @@ def _tolerate_lost_nodes(spec: Object) -> None:
 
 def _prioritize(pod: Object, context: Context) -> None:
     spec = pod["spec"]
-    found: Object | None = None
-    for stored in context.store.select("scheduling.k8s.io", "priorityclasses"):
-        each = stored.decode()
-        if each["metadata"]["name"] == spec.get("priorityClassName"):
-            found = each
-            break
-        if not spec.get("priorityClassName") and each.get("globalDefault"):
-            found = each
     name = spec.get("priorityClassName")
+    found = _priority_class(name, context)
     if found is not None:
         spec["priorityClassName"] = found["metadata"]["name"]
     elif name and name not in PRIORITIES:
         about = pod["metadata"].get("name") or pod["metadata"].get("generateName", "")
         raise forbidden("", "pods", about, f"no PriorityClass with name {name} was found")
     spec["priority"] = found.get("value", 0) if found else PRIORITIES.get(name or "", 0)
-    policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
-    spec.setdefault("preemptionPolicy", policy)
+    spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def _priority_class(name: str | None, context: Context) -> Object | None:
+    for stored in context.store.select("scheduling.k8s.io", "priorityclasses"):
+        # Looked for in the bytes: this is done for each pod, and hardly ever is there one.
+        if stored.key.name == name or (not name and b'"globalDefault":true' in stored.data):
+            return stored.decode()
+    return None
 
 
 def _deadline(spec: Object, before: Object) -> list[FieldError]:

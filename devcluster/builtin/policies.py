@@ -14,6 +14,7 @@ from devcluster.builtin.checks import (
     non_negative,
     texts,
 )
+from devcluster.builtin.fields import child
 from devcluster.errors import (
     FieldError,
     field_forbidden,
@@ -52,8 +53,8 @@ class DisruptionBudgetStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """Counts are always there."""
-        obj.setdefault("spec", {})
-        status = obj.setdefault("status", {})
+        child(obj, "spec")
+        status = child(obj, "status")
         for name in BUDGET_COUNTS:
             status.setdefault(name, 0)
 
@@ -94,13 +95,13 @@ class AutoscalerStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """At least one pod, by the use of the processor."""
-        spec = obj.setdefault("spec", {})
+        spec = child(obj, "spec")
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1
         if not spec.get("metrics"):
             target = {"type": "Utilization", "averageUtilization": 80}
             spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
-        status = obj.setdefault("status", {})
+        status = child(obj, "status")
         status.setdefault("currentMetrics", None)
         status.setdefault("desiredReplicas", 0)
 
@@ -212,7 +213,7 @@ class LeaseStrategy(StoredStrategy):
 
     def default(self, obj: Object) -> None:
         """A specification, if empty."""
-        obj.setdefault("spec", {})
+        child(obj, "spec")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
         """Lengths and counts."""
@@ -236,8 +237,8 @@ class QuotaStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """A status, if empty."""
-        obj.setdefault("spec", {})
-        obj.setdefault("status", {})
+        child(obj, "spec")
+        child(obj, "status")
 
     def row(self, obj: Object) -> list[Any]:
         """With what is used of what."""
@@ -256,7 +257,7 @@ class LimitRangeStrategy(PlainStrategy):
 
     def default(self, obj: Object) -> None:
         """Of containers, limits and requests follow from the bounds."""
-        for item in obj.setdefault("spec", {}).get("limits") or ():
+        for item in child(obj, "spec").get("limits") or ():
             if item.get("type") != "Container":
                 continue
             limits = {**(item.get("max") or {}), **(item.get("default") or {})}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import Object, PlainStrategy, StoredStrategy, columns
 from devcluster.builtin.checks import texts
+from devcluster.builtin.fields import child
 from devcluster.errors import FieldError, field_invalid, field_required, field_unsupported
 from devcluster.kinds.names import dns_subdomain, path_segment
 
@@ -58,7 +59,7 @@ class BindingStrategy(StoredStrategy):
 
     def default(self, obj: Object) -> None:
         """The group, of the role and of people."""
-        role = obj.setdefault("roleRef", {})
+        role = child(obj, "roleRef")
         if not role.get("apiGroup"):
             role["apiGroup"] = GROUP
         for subject in obj.get("subjects") or ():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.allocation import NODE_PORTS, SERVICE_NETWORK, Allocation
 from devcluster.builtin.base import BuiltinStrategy, Object, columns
+from devcluster.builtin.fields import child
 from devcluster.builtin.service_checks import service_checks, service_update_checks
 from devcluster.builtin.wide import labels_cell
 from devcluster.errors import FieldError, field_invalid, internal_error, invalid
@@ -43,7 +44,7 @@ class ServiceStrategy(BuiltinStrategy):
 
     def begin(self, new: Object, context: Context) -> None:
         """Both names of the address are kept in step."""
-        spec = new.setdefault("spec", {})
+        spec = child(new, "spec")
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
 
@@ -61,7 +62,7 @@ class ServiceStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """Within the cluster, without affinity."""
-        spec = obj.setdefault("spec", {})
+        spec = child(obj, "spec")
         affinity = spec.setdefault("sessionAffinity", "None") or "None"
         spec["sessionAffinity"] = affinity
         if affinity == "None":
@@ -84,8 +85,8 @@ class ServiceStrategy(BuiltinStrategy):
             spec.setdefault("internalTrafficPolicy", "Cluster")
         if kind == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
-        status = obj.setdefault("status", {})
-        for ingress in status.setdefault("loadBalancer", {}).get("ingress") or ():
+        status = child(obj, "status")
+        for ingress in child(status, "loadBalancer").get("ingress") or ():
             if ingress.get("ip"):
                 ingress.setdefault("ipMode", "VIP")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import Object, columns
 from devcluster.builtin.checks import at_most_100_percent, int_or_percent, non_negative, texts
+from devcluster.builtin.fields import child
 from devcluster.builtin.templates import WorkloadStrategy, restarts_always, selected, status_counts, within
 from devcluster.builtin.wide import container_cells
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_unsupported
@@ -46,13 +47,13 @@ class StatefulSetStrategy(WorkloadStrategy):
         spec = obj["spec"]
         if not spec.get("podManagementPolicy"):
             spec["podManagementPolicy"] = "OrderedReady"
-        strategy = spec.setdefault("updateStrategy", {})
+        strategy = child(spec, "updateStrategy")
         if not strategy.get("type"):
             strategy["type"] = "RollingUpdate"
-            strategy.setdefault("rollingUpdate", {})
+            child(strategy, "rollingUpdate")
         if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
             strategy["rollingUpdate"].setdefault("partition", 0)
-        retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+        retention = child(spec, "persistentVolumeClaimRetentionPolicy")
         retention.setdefault("whenDeleted", "Retain")
         retention.setdefault("whenScaled", "Retain")
         if spec.get("replicas") is None:
@@ -115,11 +116,11 @@ class StatefulSetStrategy(WorkloadStrategy):
 def _default_claim(claim: Object) -> None:
     claim.setdefault("apiVersion", "v1")
     claim.setdefault("kind", "PersistentVolumeClaim")
-    claim.setdefault("metadata", {})
-    spec = claim.setdefault("spec", {})
+    child(claim, "metadata")
+    spec = child(claim, "spec")
     if not spec.get("volumeMode"):
         spec["volumeMode"] = "Filesystem"
-    claim.setdefault("status", {}).setdefault("phase", "Pending")
+    child(claim, "status").setdefault("phase", "Pending")
 
 
 def _kept(spec: Object) -> Object:

@@ -7,6 +7,7 @@ from typing import Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object
 from devcluster.builtin.checks import label_selector, non_negative, selector_matches
+from devcluster.builtin.fields import child
 from devcluster.builtin.pod_checks import pod_template
 from devcluster.builtin.pod_defaults import default_pod_spec
 from devcluster.builtin.pod_warnings import name_warnings, pod_warnings
@@ -32,8 +33,8 @@ class WorkloadStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """The template."""
-        default_template(obj.setdefault("spec", {}))
-        obj.setdefault("status", {})
+        default_template(child(obj, "spec"))
+        child(obj, "status")
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         """Of the name when it is new, and of the template when it is changed."""
@@ -45,9 +46,9 @@ class WorkloadStrategy(BuiltinStrategy):
 
 def default_template(spec: Object) -> None:
     """The template of a workload's specification."""
-    template = spec.setdefault("template", {})
-    template.setdefault("metadata", {})
-    default_pod_spec(template.setdefault("spec", {}))
+    template = child(spec, "template")
+    child(template, "metadata")
+    default_pod_spec(child(template, "spec"))
 
 
 def selected(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:

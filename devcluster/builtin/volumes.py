@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns
 from devcluster.builtin.checks import immutable, label_selector, one_of, texts
 from devcluster.builtin.differences import unified
+from devcluster.builtin.fields import child
 from devcluster.builtin.quantity import value_of
 from devcluster.errors import (
     FieldError,
@@ -86,11 +87,11 @@ class ClaimStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """A file system."""
-        spec = obj.setdefault("spec", {})
-        spec.setdefault("resources", {})
+        spec = child(obj, "spec")
+        child(spec, "resources")
         if not spec.get("volumeMode"):
             spec["volumeMode"] = "Filesystem"
-        status = obj.setdefault("status", {})
+        status = child(obj, "status")
         if not status.get("phase"):
             status["phase"] = "Pending"
 
@@ -168,7 +169,7 @@ class VolumeStrategy(BuiltinStrategy):
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
         """When the phase changes, the time of that is kept."""
         super().prepare_status_update(new, old, context)
-        status, before = new.setdefault("status", {}), old.get("status") or {}
+        status, before = child(new, "status"), old.get("status") or {}
         if status.get("phase") != before.get("phase") and (
             status.get("lastPhaseTransitionTime") == before.get("lastPhaseTransitionTime")
         ):
@@ -176,14 +177,14 @@ class VolumeStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """Kept after release, with a file system."""
-        spec = obj.setdefault("spec", {})
+        spec = child(obj, "spec")
         if not spec.get("persistentVolumeReclaimPolicy"):
             spec["persistentVolumeReclaimPolicy"] = "Retain"
         if not spec.get("volumeMode"):
             spec["volumeMode"] = "Filesystem"
         if spec.get("hostPath") is not None:
             spec["hostPath"].setdefault("type", "")
-        status = obj.setdefault("status", {})
+        status = child(obj, "status")
         if not status.get("phase"):
             status["phase"] = "Pending"
 
