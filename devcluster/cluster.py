@@ -243,7 +243,7 @@ class DevCluster:
         return server_context(files.server_identity(self.address), files.ca_file)
 
     async def _start_controllers(self, starting: contextlib.AsyncExitStack) -> None:
-        from devcluster.controllers import Controllers  # noqa: PLC0415 -- not needed by who goes without
+        from devcluster.controllers import Controllers, PodLogs  # noqa: PLC0415 -- who goes without needs none
 
         controllers = Controllers(
             self.client,
@@ -253,6 +253,7 @@ class DevCluster:
             pod_ready_delay=self._pod_ready_delay,
             ca_pem=self.ca_pem.decode(),
         )
+        self.server.subresources.pods.logs = PodLogs(self.store, self.clock)
         await starting.enter_async_context(controllers)
 
 

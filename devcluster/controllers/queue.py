@@ -11,6 +11,7 @@ __all__ = ["WorkQueue"]
 
 BACKOFF_START = 0.005
 BACKOFF_LIMIT = 30.0
+SHORTEST_DELAY = 0.001
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -44,7 +45,8 @@ class WorkQueue(Generic[KeyT]):
     def add_after(self, key: KeyT, seconds: float) -> None:
         """Have it worked on after so long, or earlier when it is added for an earlier time."""
         loop = asyncio.get_running_loop()
-        due = loop.time() + max(seconds, 0.0)
+        # A timer may fire a moment before its time: whoever then finds a rest of nanoseconds must not spin.
+        due = loop.time() + max(seconds, SHORTEST_DELAY)
         timer = self._timers.get(key)
         if timer is not None:
             if timer.when() <= due:

@@ -44,7 +44,9 @@ class Cluster:
     def events(self, kind: str = "") -> list[tuple[str, str]]:
         return [
             (event["reason"], event["message"])
-            for event in sorted(self.list("events"), key=lambda each: int(each["metadata"]["name"].rsplit(".")[-1], 16))
+            for event in sorted(
+                self.list("events"), key=lambda each: int(each["metadata"]["name"].rsplit(".")[-1], 16)
+            )
             if not kind or event["involvedObject"]["kind"] == kind
         ]
 

@@ -82,7 +82,12 @@ async def test_pod_without_a_fitting_node_says_why_and_goes_on_when_one_fits(clu
         ({"annotations": {"devcluster.local/never-ready": "true"}}, "ContainersNotReady", "Running", None),
         ({"image": "db:never-ready"}, "ContainersNotReady", "Running", None),
         ({"image": "db:crash-loop"}, "ContainersNotReady", "Running", "CrashLoopBackOff"),
-        ({"annotations": {"devcluster.local/crash": "true"}}, "ContainersNotReady", "Running", "CrashLoopBackOff"),
+        (
+            {"annotations": {"devcluster.local/crash": "true"}},
+            "ContainersNotReady",
+            "Running",
+            "CrashLoopBackOff",
+        ),
         ({"image": "no-such-image:1"}, "ContainersNotReady", "Pending", "ImagePullBackOff"),
     ],
 )

@@ -167,9 +167,7 @@ async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(slow
 
 async def test_job_completes_as_the_real_one(slow_cluster, template):
     cluster = slow_cluster
-    await cluster.apply(
-        "jobs.batch", job(template("j", restartPolicy="Never"), completions=2, parallelism=2)
-    )
+    await cluster.apply("jobs.batch", job(template("j", restartPolicy="Never"), completions=2, parallelism=2))
     await cluster.settle(10)
     found = cluster.get("jobs.batch", "j")
     assert [each["type"] for each in found["status"]["conditions"]] == ["SuccessCriteriaMet", "Complete"]
@@ -234,9 +232,7 @@ async def test_suspended_job_waits(cluster, template):
 
 
 async def test_finished_job_is_deleted_after_its_time(cluster, template):
-    await cluster.apply(
-        "jobs.batch", job(template("j", restartPolicy="Never"), ttlSecondsAfterFinished=100)
-    )
+    await cluster.apply("jobs.batch", job(template("j", restartPolicy="Never"), ttlSecondsAfterFinished=100))
     await cluster.settle(90)
     assert cluster.get("jobs.batch", "j") is not None
     await cluster.settle(20)
