@@ -1,8 +1,8 @@
 """Keeps the registry in step with the definitions in the store, and does what controllers do for them.
 
 What is served follows each write at once. The status is written a moment later, as the store's subscribers
-must not write: names accepted, then established; of a definition that is deleted, its objects are removed and then
-itself.
+must not write: names accepted, then established; of a definition that is deleted, its objects are removed
+and then itself.
 """
 
 from __future__ import annotations

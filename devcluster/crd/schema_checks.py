@@ -92,8 +92,8 @@ def _status_root(source: Source, path: str) -> Iterator[FieldError]:
         if name == "type":
             if value != "object":
                 text = (
-                    'only "object" is allowed as the type at the root of the schema if the status subresource '
-                    "is enabled"
+                    'only "object" is allowed as the type at the root of the schema if the status '
+                    "subresource is enabled"
                 )
                 yield field_invalid(f"{path}.type", value, text)
                 return

@@ -22,9 +22,9 @@ UNSET: Final = _Unset()
 class Schema:
     """One node of a schema; the root of a kind's is the whole object, `metadata` included.
 
-    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), empty where any will
-    do. Lists are atomic unless `list_type` says otherwise and objects granular unless `map_type` does: the rules
-    of structured-merge-diff. A type that contains itself is a cycle of nodes.
+    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), empty where any
+    will do. Lists are atomic unless `list_type` says otherwise and objects granular unless `map_type` does:
+    the rules of structured-merge-diff. A type that contains itself is a cycle of nodes.
     """
 
     type: str = ""
