@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import base64
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from devcluster.admission import ClusterAdmission, WebhookFailed
+from devcluster.api.exchange import User
+from devcluster.api.ports import AdmissionInfo
+from devcluster.errors import StatusError
+from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Resource
+from devcluster.kinds.strategy import Strategy
+from devcluster.schema.node import Schema
+from devcluster.storage import Key, Store
+
+Object = dict[str, Any]
+Answer = Callable[[Object], Object]
+HOOKS = "admissionregistration.k8s.io"
+
+
+def resource(
+    plural: str, kind: str, version: str = "v1", group: str = "", *, namespaced: bool = True
+) -> Resource:
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural,
+        singular=kind.lower(),
+        list_kind=f"{kind}List",
+        namespaced=namespaced,
+        schema=Schema(),
+        strategy=Strategy(),
+        storage_version="v1",
+    )
+
+
+CONFIG_MAPS = resource("configmaps", "ConfigMap")
+PODS = resource("pods", "Pod")
+NAMESPACES = resource("namespaces", "Namespace", namespaced=False)
+FOOS = resource("foos", "Foo", group="example.com")
+OLD_FOOS = resource("foos", "Foo", "v1beta1", "example.com")
+
+
+class FakeWebhooks:
+    """Answers by the URL of the webhook, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.asked: list[tuple[str, Object]] = []
+
+    async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
+        url = client_config["url"]
+        request = json.loads(json.dumps(review["request"]))
+        self.asked.append((url, request))
+        response = {"uid": request["uid"], **self.answers[url](request)}
+        return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
+
+
+class World:
+    def __init__(self, *, service_accounts: bool = False) -> None:
+        self.store = Store()
+        self.webhooks = FakeWebhooks()
+        self.admission = ClusterAdmission(
+            self.store,
+            Registry([CONFIG_MAPS, PODS, NAMESPACES, FOOS, OLD_FOOS]),
+            self.webhooks,  # type: ignore[arg-type] # all that is called
+            random.Random(1),
+            service_accounts=service_accounts,
+        )
+        self.put(
+            "namespaces", "", "a", {"metadata": {"labels": {"team": "x"}}, "status": {"phase": "Active"}}
+        )
+
+    def put(self, plural: str, namespace: str, name: str, obj: Object, group: str = "") -> None:
+        obj.setdefault("metadata", {}).update(name=name, uid=f"uid-{name}")
+        self.store.create(Key(group, plural, namespace, name), obj)
+
+    def hook(self, name: str, answer: Answer, *, mutating: bool = False, **fields: Any) -> None:
+        rule = {
+            "apiGroups": ["*"],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": ["configmaps", "foos", "namespaces"],
+        }
+        hook = {
+            "name": f"{name}.example.com",
+            "clientConfig": {"url": name},
+            "rules": [rule],
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            **fields,
+        }
+        plural = "mutatingwebhookconfigurations" if mutating else "validatingwebhookconfigurations"
+        self.webhooks.answers[name] = answer
+        self.put(plural, "", name, {"webhooks": [hook]}, HOOKS)
+
+    def info(self, of: Resource = CONFIG_MAPS, **fields: Any) -> AdmissionInfo:
+        given: Object = {
+            "operation": "CREATE",
+            "resource": of,
+            "subresource": "",
+            "kind": (of.group, of.version, of.kind),
+            "namespace": "a" if of.namespaced else "",
+            "name": "n",
+            "obj": {"apiVersion": of.api_version, "kind": of.kind, "metadata": {"name": "n"}},
+            "old": None,
+            "options": {},
+            "dry_run": False,
+            "user": User("bob", ("team",)),
+            "warnings": [],
+        }
+        return AdmissionInfo(**{**given, **fields})
+
+    async def admit(self, info: AdmissionInfo) -> Object | None:
+        info.obj = await self.admission.mutate(info)
+        await self.admission.validate(info)
+        return info.obj
+
+    @property
+    def called(self) -> list[str]:
+        return [name for name, _ in self.webhooks.asked]
+
+
+def allow(_request: Object) -> Object:
+    return {"allowed": True}
+
+
+def deny(_request: Object) -> Object:
+    return {"allowed": False, "status": {"message": "no way"}}
+
+
+def label(name: str) -> Answer:
+    def answer(request: Object) -> Object:
+        labels = {**(request["object"]["metadata"].get("labels") or {}), name: "yes"}
+        patch = [{"op": "add", "path": "/metadata/labels", "value": labels}]
+        packed = base64.b64encode(json.dumps(patch).encode()).decode()
+        return {"allowed": True, "patchType": "JSONPatch", "patch": packed}
+
+    return answer
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_without_webhooks_there_is_nothing_to_look_at(world: World) -> None:
+    assert not world.admission.handles(world.info())
+
+
+async def test_a_webhook_may_refuse(world: World) -> None:
+    world.hook("deny", deny)
+    assert world.admission.handles(world.info())
+    with pytest.raises(StatusError) as caught:
+        await world.admit(world.info())
+    assert caught.value.code == 400
+    assert caught.value.message == 'admission webhook "deny.example.com" denied the request: no way'
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "reason", "message"),
+    [
+        ({}, 400, "", "denied the request without explanation"),
+        ({"code": 200, "reason": "Because"}, 400, "Because", "denied the request: Because"),
+        ({"code": 403, "reason": "Forbidden", "message": "m"}, 403, "Forbidden", "denied the request: m"),
+    ],
+)
+async def test_a_refusal_says_what_the_webhook_said(
+    world: World, status: Object, code: int, reason: str, message: str
+) -> None:
+    world.hook("deny", lambda _: {"allowed": False, "status": status})
+    with pytest.raises(StatusError) as caught:
+        await world.admit(world.info())
+    assert (caught.value.code, caught.value.reason) == (code, reason)
+    assert caught.value.message == f'admission webhook "deny.example.com" {message}'
+
+
+async def test_the_review_tells_what_is_done_by_whom(world: World) -> None:
+    world.hook("look", allow)
+    await world.admit(world.info(dry_run=True))
+    request = world.webhooks.asked[0][1]
+    assert request["resource"] == {"group": "", "version": "v1", "resource": "configmaps"}
+    assert request["requestKind"] == {"group": "", "version": "v1", "kind": "ConfigMap"}
+    assert (request["operation"], request["namespace"], request["name"]) == ("CREATE", "a", "n")
+    assert request["userInfo"] == {"username": "bob", "groups": ["team"]}
+    assert (request["dryRun"], request["oldObject"]) == (True, None)
+
+
+async def test_webhooks_change_the_object_one_after_the_other(world: World) -> None:
+    world.hook("b", label("b"), mutating=True)
+    world.hook("a", label("a"), mutating=True)
+    obj = await world.admit(world.info())
+    assert obj is not None
+    assert obj["metadata"]["labels"] == {"a": "yes", "b": "yes"}
+    assert world.called == ["a", "b"]
+
+
+async def test_who_asks_for_it_is_called_again_after_a_change(world: World) -> None:
+    world.hook("a", label("a"), mutating=True, reinvocationPolicy="IfNeeded")
+    world.hook("b", label("b"), mutating=True, reinvocationPolicy="IfNeeded")
+    await world.admit(world.info())
+    assert world.called == ["a", "b", "a"]
+
+
+async def test_an_object_with_nothing_changed_is_not_shown_again(world: World) -> None:
+    world.hook("a", label("a"), mutating=True, reinvocationPolicy="IfNeeded")
+    world.hook("b", allow, mutating=True)
+    await world.admit(world.info())
+    assert world.called == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "called"),
+    [
+        ({"namespaceSelector": {"matchLabels": {"team": "x"}}}, True),
+        ({"namespaceSelector": {"matchLabels": {"team": "y"}}}, False),
+        ({"objectSelector": {"matchLabels": {"a": "b"}}}, False),
+        ({"matchConditions": [{"name": "c", "expression": 'object.metadata.name == "n"'}]}, True),
+        ({"matchConditions": [{"name": "c", "expression": 'request.userInfo.username != "bob"'}]}, False),
+        (
+            {
+                "failurePolicy": "Ignore",
+                "matchConditions": [{"name": "c", "expression": "object.nope == 1"}],
+            },
+            False,
+        ),
+    ],
+)
+async def test_a_webhook_is_called_for_what_it_selects(world: World, fields: Object, called: bool) -> None:
+    world.hook("look", allow, **fields)
+    await world.admit(world.info())
+    assert world.called == (["look"] if called else [])
+
+
+@pytest.mark.parametrize(
+    ("rule", "called"),
+    [
+        ({}, True),
+        ({"operations": ["UPDATE"]}, False),
+        ({"operations": ["*"]}, True),
+        ({"apiGroups": ["apps"]}, False),
+        ({"resources": ["*"]}, True),
+        ({"resources": ["configmaps/status"]}, False),
+        ({"resources": ["*/*"]}, True),
+        ({"scope": "Cluster"}, False),
+        ({"scope": "Namespaced"}, True),
+    ],
+)
+async def test_a_webhook_is_called_by_its_rules(world: World, rule: Object, called: bool) -> None:
+    whole = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["configmaps"],
+        **rule,
+    }
+    world.hook("look", allow, rules=[whole])
+    await world.admit(world.info())
+    assert world.called == (["look"] if called else [])
+
+
+async def test_another_version_counts_and_is_shown_as_the_rule_wants_it(world: World) -> None:
+    world.hook("change", label("a"), mutating=True)
+    obj = await world.admit(world.info(OLD_FOOS))
+    request = world.webhooks.asked[0][1]
+    assert request["kind"]["version"] == request["resource"]["version"] == "v1"
+    assert request["requestKind"]["version"] == request["requestResource"]["version"] == "v1beta1"
+    assert request["object"]["apiVersion"] == "example.com/v1"
+    assert obj is not None
+    assert obj["apiVersion"] == "example.com/v1beta1"
+    assert obj["metadata"]["labels"] == {"a": "yes"}
+
+
+async def test_another_version_does_not_count_where_the_match_is_to_be_exact(world: World) -> None:
+    world.hook("look", allow, matchPolicy="Exact")
+    await world.admit(world.info(OLD_FOOS))
+    assert world.called == []
+
+
+async def test_a_namespace_that_is_created_is_selected_by_its_own_labels(world: World) -> None:
+    world.hook("look", allow, namespaceSelector={"matchLabels": {"new": "yes"}})
+    obj = {"metadata": {"name": "n", "labels": {"new": "yes"}}}
+    await world.admit(world.info(NAMESPACES, obj=obj))
+    assert world.called == ["look"]
+
+
+async def test_a_condition_that_cannot_be_evaluated_refuses(world: World) -> None:
+    world.hook("look", allow, matchConditions=[{"name": "c", "expression": "object.nope == 1"}])
+    with pytest.raises(StatusError) as caught:
+        await world.admit(world.info())
+    assert caught.value.code == 403
+    assert caught.value.message == (
+        "configmaps \"n\" is forbidden: expression 'object.nope == 1' resulted in error: no such key: nope"
+    )
+
+
+def fail(_request: Object) -> Object:
+    raise WebhookFailed("Post: refused")
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (fail, "failed to call webhook: Post: refused"),
+        (
+            lambda _: {"uid": "x", "allowed": True},
+            'received invalid webhook response: expected response.uid="UID", got "x"',
+        ),
+        (
+            lambda _: {"allowed": True, "patch": "W10="},
+            "received invalid webhook response: webhook returned response.patch but not response.patchType",
+        ),
+        (
+            lambda _: {"allowed": True, "patch": "!", "patchType": "JSONPatch"},
+            "received undecodable patch in webhook response: ",
+        ),
+    ],
+)
+async def test_a_webhook_that_fails_is_told(world: World, answer: Answer, problem: str) -> None:
+    world.hook("bad", answer, mutating=True)
+    with pytest.raises(StatusError) as caught:
+        await world.admit(world.info())
+    message = caught.value.message.replace(world.webhooks.asked[0][1]["uid"], "UID")
+    assert caught.value.code == 500
+    assert message.startswith(f'Internal error occurred: failed calling webhook "bad.example.com": {problem}')
+
+
+async def test_a_webhook_that_fails_may_be_left_out(world: World) -> None:
+    world.hook("bad", fail, mutating=True, failurePolicy="Ignore")
+    world.hook("worse", fail, failurePolicy="Ignore")
+    assert await world.admit(world.info()) is not None
+
+
+async def test_a_webhook_with_side_effects_is_not_called_in_a_dry_run(world: World) -> None:
+    world.hook("acts", allow, sideEffects="Some")
+    with pytest.raises(StatusError) as caught:
+        await world.admit(world.info(dry_run=True))
+    assert caught.value.message == 'admission webhook "acts.example.com" does not support dry run'
+    assert world.called == []
+
+
+async def test_warnings_reach_the_client(world: World) -> None:
+    world.hook("warn", lambda _: {"allowed": True, "warnings": ["careful"]})
+    info = world.info()
+    await world.admit(info)
+    assert info.warnings == ["careful"]
+
+
+async def test_no_webhook_stands_in_the_way_of_webhook_configurations(world: World) -> None:
+    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    world.hook("deny", deny, rules=[everything])
+    of = resource("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", group=HOOKS)
+    assert not world.admission.handles(world.info(of, namespace="", operation="DELETE", obj=None))
+
+
+async def test_nothing_is_created_without_a_namespace(world: World) -> None:
+    info = world.info(namespace="missing")
+    assert world.admission.handles(info)
+    with pytest.raises(StatusError) as caught:
+        await world.admit(info)
+    assert (caught.value.code, caught.value.message) == (404, 'namespaces "missing" not found')
+
+
+async def test_nothing_is_created_in_a_namespace_that_goes_away(world: World) -> None:
+    key = Key("", "namespaces", "", "a")
+    stored = world.store.get(key)
+    assert stored is not None
+    world.store.update(key, {**stored.decode(), "status": {"phase": "Terminating"}})
+    with pytest.raises(StatusError) as caught:
+        await world.admit(world.info())
+    assert caught.value.code == 403
+    assert caught.value.message == (
+        'configmaps "n" is forbidden: unable to create new content in namespace a because it is '
+        "being terminated"
+    )
+    assert caught.value.details["causes"][0]["reason"] == "NamespaceTerminating"
+    assert not world.admission.handles(world.info(operation="UPDATE"))
+
+
+async def test_some_namespaces_stay(world: World) -> None:
+    info = world.info(NAMESPACES, operation="DELETE", name="kube-system", obj=None)
+    with pytest.raises(StatusError) as caught:
+        await world.admit(info)
+    assert caught.value.message == 'namespaces "kube-system" is forbidden: this namespace may not be deleted'
+
+
+async def test_pods_get_an_account_and_its_token() -> None:
+    world = World(service_accounts=True)
+    world.put("serviceaccounts", "a", "default", {"imagePullSecrets": [{"name": "s"}]})
+    obj = {"metadata": {"name": "n"}, "spec": {"containers": [{"name": "c"}]}}
+    pod = await world.admit(world.info(PODS, obj=obj))
+    assert pod is not None
+    spec = pod["spec"]
+    (volume,) = spec["volumes"]
+    assert spec["serviceAccountName"] == spec["serviceAccount"] == "default"
+    assert spec["imagePullSecrets"] == [{"name": "s"}]
+    assert volume["name"].startswith("kube-api-access-")
+    assert spec["containers"][0]["volumeMounts"] == [
+        {
+            "name": volume["name"],
+            "readOnly": True,
+            "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+        }
+    ]
+
+
+async def test_an_account_that_is_missing_refuses_the_pod() -> None:
+    world = World(service_accounts=True)
+    obj = {"metadata": {"name": "n"}, "spec": {"serviceAccountName": "robot", "containers": []}}
+    with pytest.raises(StatusError) as caught:
+        await world.admit(world.info(PODS, obj=obj))
+    assert caught.value.message == (
+        'pods "n" is forbidden: error looking up service account a/robot: serviceaccount "robot" not found'
+    )
