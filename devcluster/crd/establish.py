@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = ["Establisher"]
 
 GROUP, VERSION, PLURAL = "apiextensions.k8s.io", "v1", "customresourcedefinitions"
 _MANAGER = "kube-apiserver"
+_log = logging.getLogger(__name__)
 
 
 class Establisher:
@@ -115,7 +117,11 @@ class Establisher:
         served = self._served.get(name)
         if served is not None and served[1] == made_of:
             return
-        resources = resources_of(obj, metadata=self._metadata, call_webhook=self._call_webhook)
+        try:
+            resources = resources_of(obj, metadata=self._metadata, call_webhook=self._call_webhook)
+        except Exception:  # noqa: BLE001 -- a definition that an earlier version of this program let in
+            _log.exception("the definition %s cannot be served", name)
+            return
         names = (spec["group"], spec["names"]["plural"])
         self._served[name] = (names, made_of)
         self._registry.replace(*names, resources)

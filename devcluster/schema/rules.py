@@ -14,6 +14,7 @@ from devcluster.errors import (
     field_required,
 )
 from devcluster.schema.cel import CelError, CompileError, Program, compile_expression
+from devcluster.schema.cel.macros import BUDGET
 from devcluster.schema.cel.types import BOOL, STRING, Type, optional_of
 from devcluster.schema.cel.values import NONE, Optional
 from devcluster.schema.correlation import MISSING, find_item, same
@@ -27,6 +28,8 @@ __all__ = ["Findings", "MessageError", "Rules", "WrongResult", "compile_rule", "
 _UNSET_FIELD = "<nil>"
 _UNFORESEEN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """What a function may raise of values that no check foresaw."""
+_TURNS = 300_000
+"""How often the comprehensions of a node's rules may go round for one value: a fraction of a second."""
 _MESSAGE_LIMIT = 5 * 1024
 
 
@@ -179,7 +182,7 @@ class Rules:
 
     def _apply(self, value: Any, old: Any, path: str, findings: Findings, forgive: bool) -> None:
         convert = self._convert
-        env = {"self": value if convert is None else convert(value)}
+        env = {"self": value if convert is None else convert(value), BUDGET: [_TURNS]}
         before = old if old is None or convert is None else convert(old)
         kind = self.schema.type or ("object" if self._root else "")
         shown = path or _UNSET_FIELD
@@ -207,6 +210,9 @@ class Rules:
 def _failure(text: str, rule: Rule) -> str:
     if text.startswith("no such overload"):
         why = "call arguments did not match a supported operator, function or macro signature for rule"
+        return f"'{text}': {why}: {rule.message}"
+    if text.startswith("operation cancelled"):
+        why = "no further validation rules will be run due to call cost exceeds limit for rule"
         return f"'{text}': {why}: {rule.message}"
     return f"{text} evaluating rule: {rule.message}"
 

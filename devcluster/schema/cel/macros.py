@@ -14,8 +14,10 @@ from devcluster.schema.cel.values import NONE, Optional, compare
 if TYPE_CHECKING:
     from devcluster.schema.cel.compiler import Compiler, Env, Run, Typed
 
-__all__ = ["expand"]
+__all__ = ["BUDGET", "expand"]
 
+BUDGET = "@budget"
+"""Under this name an environment may have a list of one number: how many turns comprehensions may take."""
 _TURN = "@turn"
 """Under this name an environment has the item, index or key that its turn is about."""
 
@@ -148,7 +150,12 @@ def _comprehend(compiler: Compiler, node: syntax.Call, count: int, build: Build)
 
 def _bound(env: Env, names: tuple[str, ...], pairs: Any) -> Any:
     # The same environment each time: nothing keeps it beyond its turn.
+    budget = env.get(BUDGET)
     for pair in pairs:
+        if budget is not None:
+            budget[0] -= 1
+            if budget[0] < 0:
+                raise CelError("operation cancelled: actual cost limit exceeded")
         for name, value in zip(names, pair, strict=True):
             env[name] = value
         env[_TURN] = pair[0]

@@ -11,6 +11,7 @@ import pytest
 from devcluster.schema.cel import CelError, CompileError, compile_expression
 from devcluster.schema.cel.types import BOOL, DYN
 from devcluster.schema.declarations import compile_conversion, declare, escape
+from devcluster.schema.rules import compile_rules
 from devcluster.schema.structural import parse
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_expressions.json").read_text())
@@ -63,6 +64,15 @@ def test_a_deep_expression_is_refused_and_not_overflown() -> None:
         compile_expression("(" * 5000 + "1" + ")" * 5000, {})
     with pytest.raises(CompileError):
         compile_expression("[" * 5000, {})
+
+
+def test_a_rule_that_goes_round_for_ever_is_stopped() -> None:
+    around = "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, c >= 0)))"
+    schema = parse({"type": "object", "x-kubernetes-validations": [{"rule": around}]})
+    rules = compile_rules(schema)
+    assert rules is not None
+    (error,) = rules.validate({}).errors
+    assert "operation cancelled: actual cost limit exceeded" in str(error)
 
 
 def test_the_variables_that_are_used_are_told() -> None:
