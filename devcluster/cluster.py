@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["DevCluster"]
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- only looked up
+"""How this machine itself reaches what listens everywhere."""
 _API_PORT = 6443
 """What the cluster's own Service of the API server points at when nothing listens."""
 
@@ -184,8 +186,8 @@ class DevCluster:
     @property
     def server_url(self) -> str:
         """Where clients find it."""
-        host = f"[{self.address}]" if ":" in self.address else self.address
-        return f"https://{'127.0.0.1' if self.address == '0.0.0.0' else host}:{self.port}"  # noqa: S104
+        host = _LOOPBACK.get(self.address, self.address)
+        return f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def kubeconfig(self) -> dict[str, Any]:
