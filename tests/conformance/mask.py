@@ -81,6 +81,9 @@ class Mask:
             masked["storageVersionHash"] = "<hash>"
         if isinstance(cells := value.get("cells"), list):
             masked["cells"] = [_cell(cell) for cell in self.value(cells)]
+        for column in masked.get("columnDefinitions") or ():
+            # Prose of the real server, which devcluster does not repeat.
+            column["description"] = "<description>"
         if value.get("kind") == "Status" and value.get("reason") == "Invalid":
             _sort_causes(masked)
         return masked
