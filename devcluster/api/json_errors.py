@@ -13,7 +13,6 @@ _STRING = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LITERALS = (b"true", b"false", b"null")
 _END = "unexpected end of JSON input"
-_MAXIMUM_DEPTH = 10_000
 
 
 class _Malformed(Exception):
@@ -23,25 +22,25 @@ class _Malformed(Exception):
 def describe(text: bytes) -> str:
     """Why `text` cannot be read; for text that is no JSON."""
     try:
-        place = _value(text, _skip(text, 0), 0)
+        place = _value(text, _skip(text, 0))
         place = _skip(text, place)
         if place < len(text):
             raise _bad(text, place, "after top-level value")
     except _Malformed as error:
         return str(error)
+    except RecursionError:
+        return "exceeded max depth"
     return "invalid UTF-8"
 
 
-def _value(text: bytes, place: int, depth: int) -> int:
+def _value(text: bytes, place: int) -> int:
     first = text[place : place + 1]
     if not first:
         raise _Malformed(_END)
-    if depth > _MAXIMUM_DEPTH:
-        raise _Malformed("exceeded max depth")
     if first == b"{":
-        return _container(text, place, depth, b"}")
+        return _container(text, place, b"}")
     if first == b"[":
-        return _container(text, place, depth, b"]")
+        return _container(text, place, b"]")
     if first == b'"':
         return _string(text, place)
     if first in b"-0123456789":
@@ -55,7 +54,7 @@ def _value(text: bytes, place: int, depth: int) -> int:
     raise _bad(text, place, _VALUE)
 
 
-def _container(text: bytes, place: int, depth: int, close: bytes) -> int:
+def _container(text: bytes, place: int, close: bytes) -> int:
     is_object = close == b"}"
     place = _skip(text, place + 1)
     if text[place : place + 1] == close:
@@ -68,7 +67,7 @@ def _container(text: bytes, place: int, depth: int, close: bytes) -> int:
             if text[place : place + 1] != b":":
                 raise _bad(text, place, "after object key")
             place = _skip(text, place + 1)
-        place = _skip(text, _value(text, place, depth + 1))
+        place = _skip(text, _value(text, place))
         if text[place : place + 1] == close:
             return place + 1
         if text[place : place + 1] != b",":

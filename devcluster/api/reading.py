@@ -122,9 +122,7 @@ class Reader:
                 raise expired("The resourceVersion for the provided list is too old.") from None
         if after != ("", ""):
             items = [each for each in items if (each.key.namespace, each.key.name) > after]
-        # Lists of custom kinds always have the token, empty at their end.
-        metadata: Object = {"continue": ""} if call.resource.custom else {}
-        metadata["resourceVersion"] = str(version)
+        metadata: Object = {"resourceVersion": str(version)}
         limit = options.limit
         everything = selection.everything
         if not everything:
@@ -168,6 +166,8 @@ class Reader:
             shown = [tables.partial_metadata(each.data, representation) for each in items]
         else:
             kind, api_version = resource.list_kind, resource.api_version
+            if resource.custom:  # their lists always have the token, empty at the end
+                metadata = {"continue": "", **metadata}
             shown = await self._items(call, items)
         head = f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode()
         return b"".join((head, orjson.dumps(metadata), b',"items":[', b",".join(shown), b"]}"))

@@ -46,6 +46,20 @@ ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 Endpo
 EXTENSIONS = ("api-extensions",)
 NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 REVIEW = ("create",)
+RETURNS_DELETED = frozenset(
+    {
+        "Namespace",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodTemplate",
+        "ResourceQuota",
+        "Service",
+        "ServiceAccount",
+        "StorageClass",
+    }
+)
+"""The kinds whose deletion is answered with the object."""
 SCALED = ("scale", "status")
 STATUS = ("status",)
 POD = (
@@ -82,6 +96,7 @@ def resources(*, clock: Clock | None = None, rng: random.Random | None = None) -
 
 
 def _core(clock: Clock, rng: random.Random) -> Iterator[Resource]:
+    yield _of("", "Binding", BuiltinStrategy(clock), verbs=REVIEW)
     yield _of("", "ConfigMap", ConfigMapStrategy(clock), short="cm")
     yield _of("", "Endpoints", EndpointsStrategy(clock), short="ep", deprecation=ENDPOINTS)
     yield _of("", "LimitRange", LimitRangeStrategy(clock), short="limits")
@@ -215,6 +230,7 @@ def _of(
     convert: Convert | None = None,
     deprecation: str = "",
 ) -> Resource:
+    strategy.returns_deleted = kind in RETURNS_DELETED
     return Resource(
         group=group,
         version=version,
