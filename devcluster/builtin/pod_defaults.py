@@ -87,7 +87,7 @@ def _reference(source: Object) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    if "@" in image:
+    if not image or "@" in image:
         return "IfNotPresent"
     _, colon, tag = image.rpartition("/")[2].partition(":")
     return "IfNotPresent" if colon and tag != "latest" else "Always"
