@@ -15,9 +15,9 @@ PODS = ("", "pods")
 
 
 async def claim_pods(
-    client: Client, view: View, owner: Object, *, fit: Callable[[Object], bool] = lambda pod: True
+    client: Client, view: View, owner: Object, *, fit: Callable[[Object], bool] | None = None
 ) -> list[Object]:
-    """The pods of `owner` by its selector, adopted and released where needed; `fit` leaves out others."""
+    """The pods of `owner` by its selector, adopted and released where needed; `fit` says which count."""
     metadata, selector = owner["metadata"], owner["spec"]["selector"]
     owned = view.owned(PODS, metadata["uid"])
     strays = [
@@ -25,7 +25,9 @@ async def claim_pods(
         for stored in view.pods(metadata["namespace"], selector)
         if (known := view.metadata(stored.key)) is None or known.controller is None
     ]
-    return await claim(client, "pods", owner, list(filter(fit, owned)), list(filter(fit, strays)))
+    if fit is not None:
+        owned, strays = list(filter(fit, owned)), list(filter(fit, strays))
+    return await claim(client, "pods", owner, owned, strays)
 
 
 async def claim(

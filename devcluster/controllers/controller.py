@@ -98,7 +98,7 @@ class Controller:
         return handle
 
     def enqueue_selecting(self, resource: tuple[str, str], change: Change) -> None:
-        """What of `resource` selects the object that changed, when nothing manages that: it may be adopted."""
+        """What of `resource` selects the object that changed, if nothing manages that: it may be adopted."""
         new = change.new
         if new is None or not new.labels or _controller(new) is not None:
             return
@@ -124,7 +124,7 @@ class Controller:
 
 
 def is_namespace_going(error: StatusError) -> bool:
-    """Whether nothing can be created because the namespace is being deleted: there is no use in trying again."""
+    """Whether the namespace is being deleted and takes nothing new: there is no use in trying again."""
     causes = error.details.get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

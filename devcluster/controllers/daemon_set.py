@@ -75,7 +75,7 @@ class DaemonSetController(PodController):
             self.queue.add_after(key, min(pending))
 
     async def _manage(self, daemon_set: Object, nodes: Sequence[Object], placed: Placed, digest: str) -> bool:
-        """Make pods that are missing, delete those that are too many or at their end; whether there was any."""
+        """Make pods that are missing, delete those too many or at their end; whether there was any."""
         busy, names = False, {node["metadata"]["name"] for node in nodes}
         for node in nodes:
             name = node["metadata"]["name"]

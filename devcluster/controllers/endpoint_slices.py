@@ -59,10 +59,9 @@ class EndpointSliceController(ServiceFollower):
             elif slice_ is None:
                 await self._create(service, wanted, labels, trigger)
             elif _differs(slice_, wanted, labels):
-                slice_ |= wanted
-                slice_["metadata"]["labels"] = labels
-                _set_trigger(slice_["metadata"], trigger)
-                await self.client.update(RESOURCE, key[0], slice_)
+                metadata = {**slice_["metadata"], "labels": labels}
+                _set_trigger(metadata, trigger)
+                await self.client.update(RESOURCE, key[0], {**slice_, **wanted, "metadata": metadata})
 
     async def _create(self, service: Object, wanted: Object, labels: dict[str, str], trigger: str) -> None:
         metadata = service["metadata"]

@@ -176,11 +176,11 @@ class JobController(PodController):
         owned = self.view.owned(PODS, job["metadata"]["uid"])
         ended = [_ended_at(pod) for pod in owned if (pod.get("status") or {}).get("phase") == "Failed"]
         times = sorted(filter(None, ended))
-        failed = (job.get("status") or {}).get("failed", 0) + len(tally.failed)
+        failed: int = (job.get("status") or {}).get("failed", 0) + len(tally.failed)
         if not times or not failed:
             return 0.0
         passed = (self.clock.now() - parse_time(times[-1])).total_seconds()
-        return min(FIRST_BACKOFF * 2.0 ** (min(failed, 20) - 1), LAST_BACKOFF) - passed
+        return min(FIRST_BACKOFF * float(2 ** (min(failed, 20) - 1)), LAST_BACKOFF) - passed
 
     # Counting: first the status says which pods it is about to count, so that none is counted twice.
 

@@ -52,7 +52,7 @@ class PodLogs:
         self,
         pod: Object,
         run: _Run,
-        follow: bool,  # noqa: FBT001 -- private
+        follow: bool,
         tail_lines: int | None,
         since: datetime.datetime | None,
         *,

@@ -81,31 +81,25 @@ class NamespaceController(Controller):
         now, name = self.clock.timestamp(), namespace["metadata"]["name"]
         status = namespace.get("status") or {}
         known = [dict(each) for each in status.get("conditions") or ()]
-        for kind, (reason, message) in FINE.items():
-            value = "False"
-            if kind == "NamespaceContentRemaining" and remaining:
-                value, reason, message = "True", "SomeResourcesRemain", _resources_text(remaining)
-            if kind == "NamespaceFinalizersRemaining" and (counts := self._finalizers(remaining, name)):
-                value, reason, message = "True", "SomeFinalizersRemain", _finalizers_text(counts)
+        states = {kind: ("False", *fine) for kind, fine in FINE.items()}
+        if remaining:
+            text = _resources_text(remaining)
+            states["NamespaceContentRemaining"] = ("True", "SomeResourcesRemain", text)
+        if counts := self._finalizers(remaining, name):
+            text = _finalizers_text(counts)
+            states["NamespaceFinalizersRemaining"] = ("True", "SomeFinalizersRemain", text)
+        for kind, (value, reason, message) in states.items():
             former = conditions.find(known, kind)
             if former is None:
-                known.append(
-                    {
-                        "type": kind,
-                        "status": value,
-                        "lastTransitionTime": now,
-                        "reason": reason,
-                        "message": message,
-                    }
-                )
-            elif (former["status"], former["reason"], former["message"]) != (value, reason, message):
-                since = now if former["status"] != value else former["lastTransitionTime"]
-                former |= {
-                    "status": value,
-                    "lastTransitionTime": since,
-                    "reason": reason,
-                    "message": message,
-                }
+                former = {"type": kind}
+                known.append(former)
+            since = former.get("lastTransitionTime", now) if former.get("status", value) == value else now
+            former |= {
+                "status": value,
+                "lastTransitionTime": since,
+                "reason": reason,
+                "message": message,
+            }
         if known == status.get("conditions"):
             return namespace
         changed = {**namespace, "status": {**status, "conditions": known}}

@@ -123,4 +123,5 @@ def _ready(node: Object, number: int, now: str) -> Object:
             "architecture": "amd64",
         },
     }
-    return {**status, **(node.get("status") or {}), "conditions": conditions}
+    # A node without an agent has these as well, but empty.
+    return {**(node.get("status") or {}), **status, "conditions": conditions}

@@ -51,7 +51,7 @@ def is_ready(pod: Object) -> bool:
 
 
 def seconds_until_available(pod: Object, min_ready: int, now: datetime.datetime) -> float | None:
-    """How long until it has been ready for `min_ready` seconds: 0 or less when it has, None when not ready."""
+    """How long until it has been ready for `min_ready` seconds: at most 0 when it has, None if not ready."""
     condition = condition_of(pod, "Ready")
     if condition is None or condition["status"] != "True":
         return None

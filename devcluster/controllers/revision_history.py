@@ -38,9 +38,9 @@ class History:
         for revision in reversed(self.revisions):
             if revision["data"] == data:
                 if revision["revision"] != latest:
-                    revision["revision"] = latest + 1
+                    renumbered = {**revision, "revision": latest + 1}
                     namespace = self._owner["metadata"]["namespace"]
-                    revision |= await self._client.update(RESOURCE, namespace, revision)
+                    revision.update(await self._client.update(RESOURCE, namespace, renumbered))
                     self.revisions.sort(key=lambda each: each["revision"])
                 return revision
         return await self._create(data, latest + 1)

@@ -14,9 +14,9 @@ ACCOUNTS = ("", "serviceaccounts")
 CONFIG_MAPS = ("", "configmaps")
 ACCOUNT, CONFIG_MAP = "default", "kube-root-ca.crt"
 DESCRIPTION = (
-    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as "
-    "the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of "
-    "Kubernetes clusters."
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such "
+    "as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across "
+    "distributions of Kubernetes clusters."
 )
 
 

@@ -110,7 +110,7 @@ def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
 
 
 def trigger_time(service: Object, targets: list[Target], former: set[str]) -> str:
-    """When what led to a change happened: a pod that is new among the targets became ready, or the Service came."""
+    """When it happened that led to a change: a new pod became ready, or the Service came."""
     times = [
         condition["lastTransitionTime"]
         for target in targets

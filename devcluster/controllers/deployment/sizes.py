@@ -55,7 +55,8 @@ def active(replica_sets: Sequence[Object | None]) -> list[Object]:
 
 def is_rolling(deployment: Object) -> bool:
     """Whether it goes from one revision to the next pod by pod."""
-    return (deployment["spec"].get("strategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
+    strategy = deployment["spec"].get("strategy") or {}
+    return bool(strategy.get("type", "RollingUpdate") == "RollingUpdate")
 
 
 def scaled(value: int | str, total: int, *, up: bool) -> int:
@@ -92,8 +93,8 @@ def new_size(deployment: Object, replica_sets: Sequence[Object | None], current:
 
 
 def proportions(deployment: Object, replica_sets: Sequence[Object]) -> list[tuple[Object, int]]:
-    """New sizes for all when a Deployment is scaled in the middle of a rollout: each its share, the first what
-    is left over.
+    """New sizes for all when a Deployment is scaled in the middle of a rollout: each its share, the first
+    what is left over.
     """
     wanted = replicas(deployment)
     allowed = wanted + max_surge(deployment) if wanted else 0

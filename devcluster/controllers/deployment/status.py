@@ -37,7 +37,7 @@ def progressing(status: str, reason: str, message: str, now: str) -> Object:
 def counted(
     deployment: Object, new: Object | None, replica_sets: Sequence[Object | None], now: str
 ) -> Object:
-    """What the ReplicaSets say together, with the Available condition and the other conditions as they were."""
+    """What the ReplicaSets say together, with the Available condition and the others as they were."""
     former = deployment.get("status") or {}
     available = sizes.available(*replica_sets)
     counts = {
@@ -158,7 +158,7 @@ def _timed_out(deployment: Object, status: Object, now: datetime.datetime) -> bo
     if condition["reason"] == "ProgressDeadlineExceeded":
         return True
     waited = now - parse_time(condition["lastUpdateTime"])
-    return waited.total_seconds() > deployment["spec"]["progressDeadlineSeconds"]
+    return bool(waited.total_seconds() > deployment["spec"]["progressDeadlineSeconds"])
 
 
 def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from devcluster.cluster import DevCluster
 from devcluster.storage import Key
 
 START = 1_800_000_000
+Make = Callable[..., dict]
 
 
 class Cluster:
@@ -87,7 +89,7 @@ async def slow_cluster():
 
 @pytest.fixture
 def deployment():
-    def make(name: str = "web", replicas: int = 3, image: str = "nginx:1", **spec) -> dict:
+    def make(name: str = "web", replicas: int = 3, image: str = "nginx:1", **spec: Any) -> dict:
         return {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -103,7 +105,7 @@ def deployment():
     return make
 
 
-def template(app: str, image: str = "nginx:1", **spec) -> dict:
+def template(app: str, image: str = "nginx:1", **spec: Any) -> dict:
     return {
         "metadata": {"labels": {"app": app}},
         "spec": {"containers": [{"name": "c", "image": image}], **spec},

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from tests.unit.devcluster.controllers.conftest import Cluster, Make
+
 pytestmark = pytest.mark.looptime
 
 WEB = ("deployments.apps", "web")
@@ -18,7 +20,7 @@ def condition(obj: dict, kind: str) -> tuple[str, str, str]:
     return found["status"], found["reason"], found["message"]
 
 
-def steps(cluster) -> list[tuple]:
+def steps(cluster: Cluster) -> list[tuple]:
     """The statuses of the Deployment as a watcher sees them."""
     found = []
     for plural, _, obj in cluster.seen:
@@ -39,7 +41,7 @@ def steps(cluster) -> list[tuple]:
     return found
 
 
-async def test_watcher_sees_the_steps_of_the_real_controller(slow_cluster, deployment):
+async def test_watcher_sees_the_steps_of_the_real_controller(slow_cluster: Cluster, deployment: Make):
     cluster = slow_cluster
     await cluster.apply("deployments.apps", deployment())
     await cluster.settle()
@@ -73,7 +75,7 @@ async def test_watcher_sees_the_steps_of_the_real_controller(slow_cluster, deplo
     ]
 
 
-async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster, deployment):
+async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster: Cluster, deployment: Make):
     cluster = slow_cluster
     await cluster.apply("deployments.apps", deployment())
     await cluster.settle()
@@ -98,7 +100,7 @@ async def test_rolling_update_keeps_within_surge_and_availability(slow_cluster, 
     assert {pod["spec"]["containers"][0]["image"] for pod in cluster.list("pods")} == {"nginx:2"}
 
 
-async def test_steady_state_writes_nothing(cluster, deployment):
+async def test_steady_state_writes_nothing(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment())
     await cluster.settle()
     before = cluster.store.version
@@ -106,7 +108,7 @@ async def test_steady_state_writes_nothing(cluster, deployment):
     assert cluster.store.version == before
 
 
-async def test_undo_takes_the_old_replica_set_and_numbers_it_anew(cluster, deployment):
+async def test_undo_takes_the_old_replica_set_and_numbers_it_anew(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment())
     await cluster.settle()
     for name in ("nginx:2", "nginx:1"):
@@ -122,7 +124,7 @@ async def test_undo_takes_the_old_replica_set_and_numbers_it_anew(cluster, deplo
     assert revisions["nginx:2"]["deployment.kubernetes.io/revision"] == "2"
 
 
-async def test_history_is_kept_to_its_limit(cluster, deployment):
+async def test_history_is_kept_to_its_limit(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment(revisionHistoryLimit=1))
     for number in range(2, 6):
         await cluster.client.patch(WEB[0], "x", "web", image(f"nginx:{number}"))
@@ -130,7 +132,7 @@ async def test_history_is_kept_to_its_limit(cluster, deployment):
     assert len(cluster.list("replicasets.apps")) == 2
 
 
-async def test_scaling_scales_the_newest(cluster, deployment):
+async def test_scaling_scales_the_newest(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment())
     await cluster.settle()
     await cluster.client.patch(WEB[0], "x", "web", {"spec": {"replicas": 5}})
@@ -144,7 +146,7 @@ async def test_scaling_scales_the_newest(cluster, deployment):
     assert cluster.get(*WEB)["status"].get("replicas", 0) == 0
 
 
-async def test_recreate_waits_until_the_old_pods_are_gone(slow_cluster, deployment):
+async def test_recreate_waits_until_the_old_pods_are_gone(slow_cluster: Cluster, deployment: Make):
     cluster = slow_cluster
     await cluster.apply("deployments.apps", deployment(strategy={"type": "Recreate"}))
     await cluster.settle()
@@ -160,7 +162,7 @@ async def test_recreate_waits_until_the_old_pods_are_gone(slow_cluster, deployme
     assert cluster.get(*WEB)["status"]["updatedReplicas"] == 3
 
 
-async def test_rollout_that_stands_still_exceeds_its_deadline(cluster, deployment):
+async def test_rollout_that_stands_still_exceeds_its_deadline(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment(progressDeadlineSeconds=60))
     await cluster.settle()
     await cluster.client.patch(WEB[0], "x", "web", image("nginx:never-ready"))
@@ -178,7 +180,7 @@ async def test_rollout_that_stands_still_exceeds_its_deadline(cluster, deploymen
     assert web["status"]["unavailableReplicas"] == 1
 
 
-async def test_paused_deployment_scales_but_does_not_roll(cluster, deployment):
+async def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment())
     await cluster.settle()
     await cluster.client.patch(WEB[0], "x", "web", {"spec": {"paused": True}})
@@ -195,7 +197,7 @@ async def test_paused_deployment_scales_but_does_not_roll(cluster, deployment):
     assert len(cluster.list("replicasets.apps")) == 2
 
 
-async def test_deletion_takes_everything_along(cluster, deployment):
+async def test_deletion_takes_everything_along(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment())
     await cluster.settle()
     await cluster.client.delete(WEB[0], "x", "web")
@@ -203,7 +205,7 @@ async def test_deletion_takes_everything_along(cluster, deployment):
     assert cluster.list("replicasets.apps") == cluster.list("pods") == []
 
 
-async def test_deployment_that_comes_back_adopts_what_was_orphaned(cluster, deployment):
+async def test_deployment_that_comes_back_adopts_what_was_orphaned(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment())
     await cluster.settle()
     pods = {pod["metadata"]["uid"] for pod in cluster.list("pods")}

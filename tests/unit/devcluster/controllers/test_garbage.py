@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
+
+from tests.unit.devcluster.controllers.conftest import Cluster
 
 pytestmark = pytest.mark.looptime
 
@@ -24,24 +27,24 @@ def config(name: str, owner: dict | None = None, *, block: bool = False, control
     return obj
 
 
-async def chain(cluster, **kwargs):
+async def chain(cluster: Cluster, **kwargs: Any):
     top = await cluster.apply("configmaps", config("top"))
     middle = await cluster.apply("configmaps", config("middle", top, **kwargs))
     return top, middle, await cluster.apply("configmaps", config("bottom", middle, **kwargs))
 
 
-def names(cluster) -> set[str]:
+def names(cluster: Cluster) -> set[str]:
     return {each["metadata"]["name"] for each in cluster.list("configmaps")} - {"kube-root-ca.crt"}
 
 
-async def test_dependents_go_after_their_owner(cluster):
+async def test_dependents_go_after_their_owner(cluster: Cluster):
     await chain(cluster)
     await cluster.client.delete("configmaps", "x", "top")
     await cluster.settle()
     assert names(cluster) == set()
 
 
-async def test_in_the_foreground_dependents_go_first(cluster):
+async def test_in_the_foreground_dependents_go_first(cluster: Cluster):
     await chain(cluster, block=True)
     cluster.seen.clear()
     await cluster.client.delete("configmaps", "x", "top", propagation="Foreground")
@@ -49,7 +52,7 @@ async def test_in_the_foreground_dependents_go_first(cluster):
     assert [name for _, name, obj in cluster.seen if obj is None] == ["bottom", "middle", "top"]
 
 
-async def test_foreground_deletion_waits_for_a_dependent_with_a_finalizer(cluster):
+async def test_foreground_deletion_waits_for_a_dependent_with_a_finalizer(cluster: Cluster):
     top = await cluster.apply("configmaps", config("top"))
     held = config("held", top, block=True)
     held["metadata"]["finalizers"] = ["a.b/c"]
@@ -62,7 +65,7 @@ async def test_foreground_deletion_waits_for_a_dependent_with_a_finalizer(cluste
     assert names(cluster) == set()
 
 
-async def test_orphans_stay_and_forget_their_owner(cluster):
+async def test_orphans_stay_and_forget_their_owner(cluster: Cluster):
     await chain(cluster)
     await cluster.client.delete("configmaps", "x", "top", propagation="Orphan")
     await cluster.settle()
@@ -70,7 +73,7 @@ async def test_orphans_stay_and_forget_their_owner(cluster):
     assert "ownerReferences" not in cluster.get("configmaps", "middle")["metadata"]
 
 
-async def test_a_dependent_with_another_owner_stays_with_that(cluster):
+async def test_a_dependent_with_another_owner_stays_with_that(cluster: Cluster):
     first = await cluster.apply("configmaps", config("first"))
     second = await cluster.apply("configmaps", config("second"))
     shared = config("shared", first)
@@ -82,7 +85,7 @@ async def test_a_dependent_with_another_owner_stays_with_that(cluster):
     assert [owner["name"] for owner in owners] == ["second"]
 
 
-async def test_an_object_whose_owner_never_was_goes(cluster):
+async def test_an_object_whose_owner_never_was_goes(cluster: Cluster):
     owner = await cluster.apply("configmaps", config("owner"))
     stranger = config("stranger", {**owner, "metadata": {"name": "owner", "uid": "not-its-uid"}})
     await cluster.apply("configmaps", stranger)
@@ -90,14 +93,14 @@ async def test_an_object_whose_owner_never_was_goes(cluster):
     assert names(cluster) == {"owner"}
 
 
-async def test_an_owner_in_another_namespace_is_none(cluster):
+async def test_an_owner_in_another_namespace_is_none(cluster: Cluster):
     owner = await cluster.apply("configmaps", config("owner"), namespace="y")
     await cluster.apply("configmaps", config("stray", owner))
     await cluster.settle()
     assert names(cluster) == set()
 
 
-async def test_a_thousand_dependents_are_gone_quickly(cluster):
+async def test_a_thousand_dependents_are_gone_quickly(cluster: Cluster):
     owner = await cluster.apply("configmaps", config("owner"))
     for number in range(1000):
         await cluster.apply("configmaps", config(f"c{number}", owner, controller=True))

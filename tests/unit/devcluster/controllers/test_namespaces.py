@@ -2,20 +2,22 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.devcluster.controllers.conftest import Cluster, Make
+
 pytestmark = pytest.mark.looptime
 
 
-def conditions(cluster, name: str = "x") -> dict[str, tuple[str, str, str]]:
+def conditions(cluster: Cluster, name: str = "x") -> dict[str, tuple[str, str, str]]:
     status = cluster.get("namespaces", name, "")["status"]
     return {each["type"]: (each["status"], each["reason"], each["message"]) for each in status["conditions"]}
 
 
-async def test_new_namespace_gets_its_account_and_certificate(cluster):
+async def test_new_namespace_gets_its_account_and_certificate(cluster: Cluster):
     assert cluster.get("serviceaccounts", "default") is not None
     assert cluster.get("configmaps", "kube-root-ca.crt")["data"] == {"ca.crt": ""}
 
 
-async def test_account_and_certificate_come_back(cluster):
+async def test_account_and_certificate_come_back(cluster: Cluster):
     await cluster.client.delete("serviceaccounts", "x", "default")
     await cluster.client.patch("configmaps", "x", "kube-root-ca.crt", {"data": {"ca.crt": "no"}})
     await cluster.settle()
@@ -23,7 +25,7 @@ async def test_account_and_certificate_come_back(cluster):
     assert cluster.get("configmaps", "kube-root-ca.crt")["data"] == {"ca.crt": ""}
 
 
-async def test_deleted_namespace_is_emptied_pods_first(cluster, deployment):
+async def test_deleted_namespace_is_emptied_pods_first(cluster: Cluster, deployment: Make):
     await cluster.apply("deployments.apps", deployment())
     await cluster.settle()
     cluster.seen.clear()
@@ -37,7 +39,7 @@ async def test_deleted_namespace_is_emptied_pods_first(cluster, deployment):
     assert cluster.list("configmaps") == cluster.list("events") == []
 
 
-async def test_namespace_waits_for_finalizers_and_says_so(cluster):
+async def test_namespace_waits_for_finalizers_and_says_so(cluster: Cluster):
     held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["a.b/c"]}}
     await cluster.apply("configmaps", held)
     await cluster.client.delete("namespaces", "", "x")

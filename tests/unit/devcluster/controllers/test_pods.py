@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+
+from tests.unit.devcluster.controllers.conftest import Cluster
 
 pytestmark = pytest.mark.looptime
 
 
-def pod(name: str = "p", *, image: str = "nginx:1", annotations: dict | None = None, **spec) -> dict:
+def pod(name: str = "p", *, image: str = "nginx:1", annotations: dict | None = None, **spec: Any) -> dict:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -21,7 +24,7 @@ def ready(obj: dict) -> tuple[str, str]:
     return found["status"], found.get("reason", "")
 
 
-async def test_pod_is_scheduled_and_ready_after_the_delay(slow_cluster):
+async def test_pod_is_scheduled_and_ready_after_the_delay(slow_cluster: Cluster):
     cluster = slow_cluster
     await cluster.apply("pods", pod())
     await asyncio.sleep(0.9)
@@ -46,7 +49,7 @@ async def test_pod_is_scheduled_and_ready_after_the_delay(slow_cluster):
     assert cluster.events() == [("Scheduled", "Successfully assigned x/p to node-0")]
 
 
-async def test_pods_spread_over_three_nodes_with_an_address_each(cluster):
+async def test_pods_spread_over_three_nodes_with_an_address_each(cluster: Cluster):
     for number in range(30):
         await cluster.apply("pods", pod(f"p{number}"))
     await cluster.settle()
@@ -56,7 +59,7 @@ async def test_pods_spread_over_three_nodes_with_an_address_each(cluster):
     assert len({each["status"]["podIP"] for each in pods}) == 30
 
 
-async def test_pod_without_a_fitting_node_says_why_and_goes_on_when_one_fits(cluster):
+async def test_pod_without_a_fitting_node_says_why_and_goes_on_when_one_fits(cluster: Cluster):
     await cluster.apply("pods", pod(nodeSelector={"disk": "fast"}))
     await cluster.settle()
     condition = cluster.get("pods", "p")["status"]["conditions"][0]
@@ -91,7 +94,9 @@ async def test_pod_without_a_fitting_node_says_why_and_goes_on_when_one_fits(clu
         ({"image": "no-such-image:1"}, "ContainersNotReady", "Pending", "ImagePullBackOff"),
     ],
 )
-async def test_pod_fails_as_asked(cluster, asked, reason, phase, waiting):
+async def test_pod_fails_as_asked(
+    cluster: Cluster, asked: dict, reason: str, phase: str, waiting: str | None
+):
     await cluster.apply("pods", pod(**asked))
     await cluster.settle()
     found = cluster.get("pods", "p")
@@ -101,7 +106,7 @@ async def test_pod_fails_as_asked(cluster, asked, reason, phase, waiting):
     assert state.get("waiting", {}).get("reason") == waiting
 
 
-async def test_pod_that_was_never_ready_becomes_so_when_the_annotation_is_taken_off(cluster):
+async def test_pod_that_was_never_ready_becomes_so_when_the_annotation_is_taken_off(cluster: Cluster):
     await cluster.apply("pods", pod(annotations={"devcluster.local/never-ready": "true"}))
     await cluster.settle()
     await cluster.client.patch(
@@ -111,7 +116,7 @@ async def test_pod_that_was_never_ready_becomes_so_when_the_annotation_is_taken_
     assert ready(cluster.get("pods", "p")) == ("True", "")
 
 
-async def test_crashing_container_restarts_ever_more_slowly(cluster):
+async def test_crashing_container_restarts_ever_more_slowly(cluster: Cluster):
     await cluster.apply("pods", pod(image="db:crash-loop"))
 
     def restarts() -> int:
@@ -126,7 +131,7 @@ async def test_crashing_container_restarts_ever_more_slowly(cluster):
     assert cluster.events()[-1][0] == "BackOff"
 
 
-async def test_deleted_pod_goes_through_termination(cluster):
+async def test_deleted_pod_goes_through_termination(cluster: Cluster):
     await cluster.apply("pods", pod())
     await cluster.settle()
     cluster.seen.clear()
@@ -136,7 +141,7 @@ async def test_deleted_pod_goes_through_termination(cluster):
     assert states == [30, None]
 
 
-async def test_pods_of_before_a_restart_keep_their_addresses(cluster):
+async def test_pods_of_before_a_restart_keep_their_addresses(cluster: Cluster):
     await cluster.apply("pods", pod())
     await cluster.settle()
     before = cluster.store.version

@@ -1,24 +1,28 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
+from tests.unit.devcluster.controllers.conftest import Cluster, Make
 
 pytestmark = pytest.mark.looptime
 
 
-def service(name: str = "web", **spec) -> dict:
+def service(name: str = "web", **spec: Any) -> dict:
     ports = [{"port": 80, "protocol": "TCP", "targetPort": "http"}]
     spec = {"selector": {"app": "web"}, "ports": ports, **spec}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
 @pytest.fixture
-def web(deployment):
+def web(deployment: Make):
     made = deployment(replicas=2)
     made["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"name": "http", "containerPort": 8080}]
     return made
 
 
-async def test_endpoints_and_slices_follow_the_pods(cluster, web):
+async def test_endpoints_and_slices_follow_the_pods(cluster: Cluster, web: dict):
     await cluster.apply("services", service())
     await cluster.apply("deployments.apps", web)
     await cluster.settle()
@@ -43,7 +47,7 @@ async def test_endpoints_and_slices_follow_the_pods(cluster, web):
     assert found["endpoints"] is None
 
 
-async def test_pods_that_are_not_ready_are_listed_as_such(cluster, web):
+async def test_pods_that_are_not_ready_are_listed_as_such(cluster: Cluster, web: dict):
     web["spec"]["template"]["metadata"]["annotations"] = {"devcluster.local/never-ready": "true"}
     await cluster.apply("services", service())
     await cluster.apply("services", service("all", publishNotReadyAddresses=True))
@@ -55,7 +59,7 @@ async def test_pods_that_are_not_ready_are_listed_as_such(cluster, web):
     assert [list(each) for each in cluster.get("endpoints", "all")["subsets"]] == [["addresses", "ports"]]
 
 
-async def test_service_without_a_selector_is_left_alone(cluster):
+async def test_service_without_a_selector_is_left_alone(cluster: Cluster):
     bare = service()
     del bare["spec"]["selector"]
     await cluster.apply("services", bare)
@@ -63,7 +67,7 @@ async def test_service_without_a_selector_is_left_alone(cluster):
     assert cluster.get("endpoints", "web") is None
 
 
-async def test_both_go_with_their_service(cluster, web):
+async def test_both_go_with_their_service(cluster: Cluster, web: dict):
     await cluster.apply("services", service())
     await cluster.apply("deployments.apps", web)
     await cluster.settle()
@@ -73,7 +77,7 @@ async def test_both_go_with_their_service(cluster, web):
     assert cluster.list("endpointslices.discovery.k8s.io") == []
 
 
-async def test_a_hundred_addresses_to_a_slice(cluster, web):
+async def test_a_hundred_addresses_to_a_slice(cluster: Cluster, web: dict):
     web["spec"]["replicas"] = 150
     await cluster.apply("services", service())
     await cluster.apply("deployments.apps", web)
@@ -82,7 +86,7 @@ async def test_a_hundred_addresses_to_a_slice(cluster, web):
     assert sorted(sizes) == [50, 100]
 
 
-def budget(name: str = "web", **spec) -> dict:
+def budget(name: str = "web", **spec: Any) -> dict:
     spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}
     return {
         "apiVersion": "policy/v1",
@@ -102,7 +106,7 @@ def budget(name: str = "web", **spec) -> dict:
         ({"minAvailable": 5}, (0, 3, 5, 3)),
     ],
 )
-async def test_budget_counts(cluster, deployment, spec, expected):
+async def test_budget_counts(cluster: Cluster, deployment: Make, spec: dict, expected: tuple[int, ...]):
     await cluster.apply("deployments.apps", deployment(replicas=3))
     await cluster.apply("poddisruptionbudgets.policy", budget(**spec))
     await cluster.settle()

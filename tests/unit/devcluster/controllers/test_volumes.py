@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.devcluster.controllers.conftest import Cluster
+
 pytestmark = pytest.mark.looptime
 
 
@@ -19,7 +21,7 @@ def claim(name: str = "data", storage_class: str = "standard", size: str = "1Gi"
     }
 
 
-async def test_claim_of_a_class_gets_a_new_volume(cluster):
+async def test_claim_of_a_class_gets_a_new_volume(cluster: Cluster):
     await cluster.apply("persistentvolumeclaims", claim())
     await cluster.settle()
     bound = cluster.get("persistentvolumeclaims", "data")
@@ -35,7 +37,7 @@ async def test_claim_of_a_class_gets_a_new_volume(cluster):
     assert volume["spec"]["claimRef"]["uid"] == bound["metadata"]["uid"]
 
 
-async def test_claim_takes_the_smallest_volume_that_fits(cluster):
+async def test_claim_takes_the_smallest_volume_that_fits(cluster: Cluster):
     for name, size in (("small", "500Mi"), ("fits", "2Gi"), ("large", "5Gi")):
         spec = {
             "capacity": {"storage": size},
@@ -74,14 +76,16 @@ async def test_claim_takes_the_smallest_volume_that_fits(cluster):
         ("nope", ("ProvisioningFailed", 'storageclass.storage.k8s.io "nope" not found')),
     ],
 )
-async def test_claim_that_cannot_be_bound_says_why(cluster, storage_class, event):
+async def test_claim_that_cannot_be_bound_says_why(
+    cluster: Cluster, storage_class: str, event: tuple[str, str]
+):
     await cluster.apply("persistentvolumeclaims", claim(storage_class=storage_class))
     await cluster.settle()
     assert cluster.get("persistentvolumeclaims", "data")["status"]["phase"] == "Pending"
     assert cluster.events() == [event]
 
 
-async def test_claim_in_use_stays_until_its_pod_is_gone(cluster):
+async def test_claim_in_use_stays_until_its_pod_is_gone(cluster: Cluster):
     await cluster.apply("persistentvolumeclaims", claim())
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     pod = {
@@ -102,7 +106,7 @@ async def test_claim_in_use_stays_until_its_pod_is_gone(cluster):
     assert cluster.list("persistentvolumes", "") == []
 
 
-async def test_claim_that_asks_for_more_gets_it(cluster):
+async def test_claim_that_asks_for_more_gets_it(cluster: Cluster):
     await cluster.apply("persistentvolumeclaims", claim())
     await cluster.settle()
     await cluster.client.patch(

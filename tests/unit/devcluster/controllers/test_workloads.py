@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+
+from tests.unit.devcluster.controllers.conftest import Cluster, Make
 
 pytestmark = pytest.mark.looptime
 
 
-def stateful_set(template: dict, **spec) -> dict:
+def stateful_set(template: dict, **spec: Any) -> dict:
     spec = {"replicas": 3, "serviceName": "s", "selector": {"matchLabels": {"app": "s"}}, **spec}
     return {
         "apiVersion": "apps/v1",
@@ -22,7 +25,7 @@ def daemon_set(template: dict) -> dict:
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "ds"}, "spec": spec}
 
 
-def job(template: dict, **spec) -> dict:
+def job(template: dict, **spec: Any) -> dict:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -31,7 +34,7 @@ def job(template: dict, **spec) -> dict:
     }
 
 
-def changes(cluster, plural: str) -> list[str]:
+def changes(cluster: Cluster, plural: str) -> list[str]:
     order, alive = [], set()
     for kind, name, obj in cluster.seen:
         if kind != plural:
@@ -45,7 +48,7 @@ def changes(cluster, plural: str) -> list[str]:
     return order
 
 
-async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster, template):
+async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster: Cluster, template: Make):
     cluster = slow_cluster
     await cluster.apply("statefulsets.apps", stateful_set(template("s")))
     await asyncio.sleep(0.5)
@@ -82,7 +85,7 @@ async def test_stateful_set_goes_up_in_order_and_down_in_reverse(slow_cluster, t
     ]
 
 
-async def test_stateful_set_updates_from_the_last_to_the_partition(slow_cluster, template):
+async def test_stateful_set_updates_from_the_last_to_the_partition(slow_cluster: Cluster, template: Make):
     cluster = slow_cluster
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
     await cluster.apply("statefulsets.apps", stateful_set(template("s"), updateStrategy=strategy))
@@ -109,7 +112,7 @@ async def test_stateful_set_updates_from_the_last_to_the_partition(slow_cluster,
     assert [each["revision"] for each in cluster.list("controllerrevisions.apps")] in ([1, 2], [2, 1])
 
 
-async def test_stateful_set_makes_claims_and_keeps_them(cluster, template):
+async def test_stateful_set_makes_claims_and_keeps_them(cluster: Cluster, template: Make):
     claims = [
         {
             "metadata": {"name": "data"},
@@ -137,7 +140,9 @@ async def test_stateful_set_makes_claims_and_keeps_them(cluster, template):
     assert len(cluster.list("persistentvolumeclaims")) == 2
 
 
-async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(slow_cluster, template):
+async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(
+    slow_cluster: Cluster, template: Make
+):
     cluster = slow_cluster
     await cluster.apply("daemonsets.apps", daemon_set(template("ds")))
     await cluster.settle()
@@ -165,7 +170,7 @@ async def test_daemon_set_has_a_pod_on_each_node_and_replaces_one_at_a_time(slow
     assert cluster.store.version == before
 
 
-async def test_job_completes_as_the_real_one(slow_cluster, template):
+async def test_job_completes_as_the_real_one(slow_cluster: Cluster, template: Make):
     cluster = slow_cluster
     await cluster.apply("jobs.batch", job(template("j", restartPolicy="Never"), completions=2, parallelism=2))
     await cluster.settle(10)
@@ -183,7 +188,7 @@ async def test_job_completes_as_the_real_one(slow_cluster, template):
     assert cluster.store.version == before
 
 
-async def test_job_fails_when_too_many_pods_did(cluster, template):
+async def test_job_fails_when_too_many_pods_did(cluster: Cluster, template: Make):
     crash = template("j", image="x:crash-loop", restartPolicy="Never")
     await cluster.apply("jobs.batch", job(crash, backoffLimit=1))
     await cluster.settle(60)
@@ -195,7 +200,7 @@ async def test_job_fails_when_too_many_pods_did(cluster, template):
     ]
 
 
-async def test_job_is_stopped_at_its_deadline(cluster, template):
+async def test_job_is_stopped_at_its_deadline(cluster: Cluster, template: Make):
     stuck = template("j", image="x:never-ready", restartPolicy="Never")
     await cluster.apply("jobs.batch", job(stuck, activeDeadlineSeconds=30))
     await cluster.settle(20)
@@ -206,7 +211,7 @@ async def test_job_is_stopped_at_its_deadline(cluster, template):
     assert cluster.list("pods") == []
 
 
-async def test_indexed_job_runs_each_index_once(cluster, template):
+async def test_indexed_job_runs_each_index_once(cluster: Cluster, template: Make):
     indexed = job(
         template("j", restartPolicy="Never"), completions=5, parallelism=2, completionMode="Indexed"
     )
@@ -217,7 +222,7 @@ async def test_indexed_job_runs_each_index_once(cluster, template):
     assert sorted(pod["spec"]["hostname"] for pod in cluster.list("pods")) == [f"j-{n}" for n in range(5)]
 
 
-async def test_suspended_job_waits(cluster, template):
+async def test_suspended_job_waits(cluster: Cluster, template: Make):
     await cluster.apply("jobs.batch", job(template("j", restartPolicy="Never"), suspend=True))
     await cluster.settle()
     assert cluster.list("pods") == []
@@ -231,7 +236,7 @@ async def test_suspended_job_waits(cluster, template):
     ]
 
 
-async def test_finished_job_is_deleted_after_its_time(cluster, template):
+async def test_finished_job_is_deleted_after_its_time(cluster: Cluster, template: Make):
     await cluster.apply("jobs.batch", job(template("j", restartPolicy="Never"), ttlSecondsAfterFinished=100))
     await cluster.settle(90)
     assert cluster.get("jobs.batch", "j") is not None
