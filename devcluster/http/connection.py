@@ -201,6 +201,11 @@ class Connection(asyncio.Protocol):
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             self._transport.abort()
 
+    def abandon(self) -> None:
+        """Wait no longer for the client to agree that it is over; what was sent still arrives."""
+        if self._transport is not None:
+            self._transport.abort()
+
     # Answering.
 
     async def _work(self) -> None:

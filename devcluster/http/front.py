@@ -57,8 +57,9 @@ class HttpFront:
         tasks = [task for connection in list(self._connections) if (task := connection.stop())]
         if tasks:
             await asyncio.wait(tasks, timeout=_STOP_TIMEOUT)
+        await asyncio.sleep(0)
         for connection in list(self._connections):
-            connection.reset()
+            connection.abandon()
         if self._listener is not None:
             await self._listener.wait_closed()
 

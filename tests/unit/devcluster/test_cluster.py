@@ -116,3 +116,19 @@ def test_a_cluster_in_a_thread_tells_why_it_did_not_start(tmp_path: Path) -> Non
     (tmp_path / "config").write_text("mine")
     with pytest.raises(ForeignFile), BackgroundCluster(kubeconfig=tmp_path / "config"):
         pass
+
+
+async def test_stopping_ends_watches_over_tls_as_if_they_were_over() -> None:
+    cluster = DevCluster(controllers=False)
+    await cluster.start()
+    context = ssl.create_default_context(cadata=cluster.ca_pem.decode())
+    headers = {"Authorization": f"Bearer {cluster.token}"}
+    url = f"{cluster.server_url}/api/v1/namespaces?watch=1"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(url, ssl=context, headers=headers) as response,
+    ):
+        await response.content.readline()
+        await cluster.stop()
+        # A connection that breaks off would raise here.
+        await response.read()
