@@ -70,7 +70,9 @@ def report(call: Call, validation: str, resource: Resource, problems: list[str])
 
 
 def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tuple[Object, list[str]]:
-    """`document` as an object of the kind, and the problems of field validation (duplicates if `raw` is given).
+    """`document` as an object of the kind, and the problems that field validation reports.
+
+    Duplicates are looked for in `raw`, the JSON that the document was read from.
 
     Raises:
         StatusError: 400, a value has the wrong type.
@@ -107,8 +109,9 @@ def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Ob
         try:
             obj["metadata"], found = convert(metadata, _OBJECT_META)
         except DecodeError as error:
+            kind = resource.kind
             raise bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
+                f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {error}'
             ) from None
         problems += [problem.replace('field "', 'field "metadata.', 1) for problem in found]
     return obj, problems + unknown
@@ -173,7 +176,8 @@ def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | No
 
         return decode_protobuf(body, (resource.group, resource.version, resource.kind)), None
     raise unsupported_media_type(
-        f"the body of the request was in an unknown format - accepted media types include: {', '.join(_FORMATS)}"
+        "the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(_FORMATS)
     )
 
 
@@ -220,15 +224,16 @@ def _not_an_object(document: Any) -> str:
     found = _json_type(document)
     return (
         f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type "
-        'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+        'Kind string "json:\\"kind,omitempty\\"" }'
     )
 
 
 def _not_text(document: Object) -> str:
     field = next(each for each in document if each in {"apiVersion", "kind"} and not _is_text(document[each]))
     return (
-        f"couldn't get version/kind; json parse error: json: cannot unmarshal {_json_type(document[field])} into "
-        f"Go struct field .{field} of type string"
+        "couldn't get version/kind; json parse error: json: cannot unmarshal "
+        f"{_json_type(document[field])} into Go struct field .{field} of type string"
     )
 
 

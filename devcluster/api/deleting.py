@@ -186,13 +186,13 @@ class Deleter:
 
         if options.uid is not None and options.uid != stored.uid:
             raise refuse(
-                f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid}). "
-                "The object might have been deleted and then recreated"
+                f"the UID in the precondition ({options.uid}) does not match the UID in record "
+                f"({stored.uid}). The object might have been deleted and then recreated"
             )
         if options.version is not None and options.version != str(stored.version):
             raise refuse(
-                f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion "
-                f"in record ({stored.version}). The object might have been modified"
+                f"the ResourceVersion in the precondition ({options.version}) does not match the "
+                f"ResourceVersion in record ({stored.version}). The object might have been modified"
             )
 
 

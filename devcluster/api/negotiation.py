@@ -44,7 +44,8 @@ PLAIN = Representation()
 def negotiate(accept: str, *, custom: bool = False, stream: bool = False) -> Representation:
     """The representation for an `Accept` header.
 
-    Where the client takes protobuf it gets JSON all the same, which every client that can read protobuf reads too.
+    Where the client takes protobuf it gets JSON all the same, which every client that reads
+    protobuf reads too.
 
     Raises:
         StatusError: 406, it accepts nothing that we have.

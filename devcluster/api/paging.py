@@ -20,7 +20,7 @@ _NOT_VALID = _INVALID + "continue key is not valid: "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Continuation:
-    """Where a list goes on: after the object at `after`, in the state of `version` (-1: in the present one)."""
+    """Where a list goes on: after an object, in the state of a version (-1: in the present one)."""
 
     version: int
     after: tuple[str, str]
@@ -68,11 +68,11 @@ def expired_continuation(after: tuple[str, str], *, in_namespace: bool) -> Statu
     error = StatusError(
         410,
         "Expired",
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-        "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
-        "the results. Continuing with the provided token results in an inconsistent list - objects that were "
-        "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
-        "list.",
+        "The provided continue parameter is too old to display a consistent list result. You can start a new "
+        "list without the continue parameter, or use the continue token in this response to retrieve the "
+        "remainder of the results. Continuing with the provided token results in an inconsistent list - "
+        "objects that were created, modified, or deleted between the time the first chunk was returned and "
+        "now may show up in the list.",
     )
     error.metadata = {"continue": Continuation(-1, after).encode(in_namespace=in_namespace)}
     return error

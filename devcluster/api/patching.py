@@ -43,19 +43,16 @@ def is_apply(call: Call) -> bool:
         StatusError: 415, it is no patch that the resource takes.
     """
     media_type = split_media_type(call.request.headers.get("content-type", ""))
-    if media_type == STRATEGIC and call.resource.custom:
-        taken = [kind for kind in _KINDS if kind != STRATEGIC]
-        raise unsupported_media_type(
-            f"the body of the request was in an unknown format - accepted media types include: {', '.join(taken)}"
-        )
-    if media_type not in _KINDS:
-        if call.resource.custom:
-            taken = [kind for kind in _KINDS if kind != STRATEGIC]
-            raise unsupported_media_type(
-                f"the body of the request was in an unknown format - accepted media types include: {', '.join(taken)}"
-            )
+    custom = call.resource.custom
+    taken = [kind for kind in _KINDS if not (custom and kind == STRATEGIC)]
+    if media_type not in taken:
         error = unsupported_media_type("415: Unsupported Media Type")
         error.empty_details = True
+        if custom:
+            listed = ", ".join(taken)
+            error = unsupported_media_type(
+                f"the body of the request was in an unknown format - accepted media types include: {listed}"
+            )
         raise error
     return media_type == APPLY
 
@@ -171,7 +168,7 @@ def _reason(error: StatusError, *, restored: bool) -> str:
 def _decoded(
     call: Call, registry: Registry, options: WriteOptions, patched: Any, repeated: list[str], patch: Any
 ) -> Object:
-    """The patched document as an object; `patch` is given for those that errors show instead of the document."""
+    """The patched document as an object; errors show the `patch` instead of the document if it is given."""
 
     def refuse(why: str) -> StatusError:
         if patch is None:

@@ -29,7 +29,7 @@ class PlainPaths:
             return _health(first, rest, verbose="verbose" in request.query)
         if path == "/metrics":
             return _text(
-                "# HELP devcluster_up Whether this is devcluster.\n# TYPE devcluster_up gauge\ndevcluster_up 1\n"
+                "# HELP devcluster_up Whether it runs.\n# TYPE devcluster_up gauge\ndevcluster_up 1\n"
             )
         found = self._documents.answer(request)
         return _page_not_found() if found is None else found

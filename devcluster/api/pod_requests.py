@@ -152,7 +152,10 @@ class PodRequests:
         if not budgets:
             return
         if len(budgets) > 1:
-            text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            text = (
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
+                "support."
+            )
             raise StatusError(500, "InternalError", text)
         budget = budgets[0].decode()
         spec, status = budget["spec"], budget.setdefault("status", {})

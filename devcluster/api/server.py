@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
@@ -49,7 +50,10 @@ _COLLECTION = frozenset({"list", "watch", "create", "deletecollection"})
 
 
 class ApiServer:
-    """Answers requests. Parts that are not given are not asked: without an authorizer everything is allowed."""
+    """Answers requests.
+
+    Parts that are not given are not asked: without an authorizer everything is allowed.
+    """
 
     def __init__(
         self,
@@ -66,7 +70,7 @@ class ApiServer:
         logs: Logs | None = None,
         min_request_timeout: float = MINIMUM_WATCH_TIMEOUT,
     ) -> None:
-        """`min_request_timeout`: a watch that sets no timeout lasts between one and two times as many seconds."""
+        """A watch that sets no timeout lasts between one and two times `min_request_timeout` seconds."""
         self.store = store
         self.registry = registry
         self.authenticator = authenticator
@@ -74,6 +78,7 @@ class ApiServer:
         self.reviews = reviews
         self.writer = Writer(store, clock=clock, rng=rng)
         self.writer.admission = admission
+        self.writer.may_create = self._check_create
         self.deleter = Deleter(self.writer)
         self.reader = Reader(store, clock=clock)
         self.watcher = Watcher(store, self.reader, clock=clock, rng=rng, minimum_timeout=min_request_timeout)
@@ -82,6 +87,16 @@ class ApiServer:
         self.subresources.tokens = tokens
         self.plain_paths = PlainPaths(registry)
         self._clock = clock
+        self._verbs: dict[str, Callable[[Call, Representation], Awaitable[ApiResponse]]] = {
+            "get": self.reader.get,
+            "list": self._list,
+            "watch": self._watch,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
         """Answer one request; only a cut connection and cancellation are raised."""
@@ -145,39 +160,32 @@ class ApiServer:
         if not decision.allowed:
             raise refusal(user, wanted, decision)
 
+    def _check_create(self, call: Call) -> None:
+        """Raises StatusError, 403, when a write that would create an object comes from one who may not."""
+        resource = call.resource
+        target = Target(
+            "create", "", resource.group, resource.version, call.namespace, resource.plural, call.name
+        )
+        self.authorize(call.user, target)
+
     async def _serve(self, call: Call, target: Target) -> ApiResponse:
         resource, verb = call.resource, target.verb
-        if target.subresource:
-            if target.subresource not in resource.subresources:
-                if resource.custom:
-                    raise not_found(resource.group, resource.plural, target.name)
-                return self.plain_paths.unknown(target)
+        # Below a path of another scope there is nothing; of namespaces, paths say both name and namespace.
+        other_scope = resource.namespaced is not bool(target.namespace) and resource.name != "namespaces"
+        if other_scope and (target.name or target.namespace):
+            return self.plain_paths.unknown(target)
+        if target.subresource and target.subresource in resource.subresources:
             return await self._subresource(call, target)
+        if target.subresource and resource.custom:
+            raise not_found(resource.group, resource.plural, target.name)
+        if target.subresource:
+            return self.plain_paths.unknown(target)
         if not self._is_served(call, target):
             return self._refused(call, target)
         accept = call.request.headers.get("accept", "")
-        representation = negotiate(accept, custom=resource.custom, stream=verb == "watch")
-        match verb:
-            case "get":
-                return await self.reader.get(call, representation)
-            case "list":
-                return await self.reader.list_objects(
-                    call, ListOptions.of(call.request.query), representation
-                )
-            case "watch":
-                options = ListOptions.of(call.request.query)
-                options.watch = True
-                return self.watcher.watch(call, options, representation)
-            case "create":
-                return await self._create(call, representation)
-            case "update":
-                return await self._update(call, representation)
-            case "patch":
-                return await self._patch(call, representation)
-            case "delete":
-                return await self._delete(call, representation)
-            case _:
-                return await self._delete_collection(call, representation)
+        return await self._verbs[verb](
+            call, negotiate(accept, custom=resource.custom, stream=verb == "watch")
+        )
 
     def _refused(self, call: Call, target: Target) -> ApiResponse:
         """The answer to a verb that there is not, at least not here."""
@@ -218,14 +226,22 @@ class ApiServer:
     @staticmethod
     def _is_served(call: Call, target: Target) -> bool:
         verb, resource = target.verb, call.resource
-        if verb not in resource.verbs:
+        if verb not in resource.verbs or call.request.method == "HEAD":
             return False
         if target.name:
             return verb in _NAMED or verb == "watch" or (verb == "create" and resource.custom)
-        if verb not in _COLLECTION or call.request.method == "HEAD":
+        if verb not in _COLLECTION:
             return False
         # Above the namespaces a namespaced resource can only be read.
         return not resource.namespaced or bool(target.namespace) or verb in {"list", "watch"}
+
+    async def _list(self, call: Call, representation: Representation) -> ApiResponse:
+        return await self.reader.list_objects(call, ListOptions.of(call.request.query), representation)
+
+    async def _watch(self, call: Call, representation: Representation) -> ApiResponse:
+        options = ListOptions.of(call.request.query)
+        options.watch = True
+        return self.watcher.watch(call, options, representation)
 
     async def _create(self, call: Call, representation: Representation) -> ApiResponse:
         options = WriteOptions.of(call.request.query, "CreateOptions")

@@ -40,14 +40,9 @@ class Subresources:
         Raises:
             StatusError: it is refused.
         """
-        accept = call.request.headers.get("accept", "")
+        if call.subresource == "scale":
+            return await self._scaled(call, verb)
         match call.subresource, verb:
-            case "scale", "get":
-                return await self._scale.get(call, negotiate(accept, custom=call.resource.custom))
-            case "scale", "update":
-                return await self._scale.update(call, negotiate(accept, custom=call.resource.custom))
-            case "scale", "patch":
-                return await self._scale.patch(call, negotiate(accept, custom=call.resource.custom))
             case "binding", "create":
                 return await self.pods.bind(call)
             case "eviction", "create":
@@ -60,6 +55,13 @@ class Subresources:
                 return self._unconnected(call)
             case _:
                 return None
+
+    async def _scaled(self, call: Call, verb: str) -> ApiResponse | None:
+        answers = {"get": self._scale.get, "update": self._scale.update, "patch": self._scale.patch}
+        if verb not in answers:
+            return None
+        accept = call.request.headers.get("accept", "")
+        return await answers[verb](call, negotiate(accept, custom=call.resource.custom))
 
     def _token(self, call: Call) -> ApiResponse:
         options = WriteOptions.of(call.request.query, "CreateOptions")

@@ -41,8 +41,8 @@ def check_include(include: str) -> None:
     if include not in _INCLUDES:
         shown = msgspec.json.encode(include).decode()
         raise bad_request(
-            f"Unable to convert to Table as requested: includeObject: Invalid value: {shown}: must be 'Metadata', "
-            "'Object', 'None', or empty"
+            f"Unable to convert to Table as requested: includeObject: Invalid value: {shown}: "
+            "must be 'Metadata', 'Object', 'None', or empty"
         )
 
 

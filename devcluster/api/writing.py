@@ -8,6 +8,7 @@ from typing import Any
 
 from devcluster.api import conversion
 from devcluster.api.call import Call
+from devcluster.api.kept_metadata import in_order, last_finalizer_gone, restore, storage_path, unique_id
 from devcluster.api.options import WriteOptions, manager_of
 from devcluster.api.ports import Admission, AdmissionInfo
 from devcluster.clock import Clock
@@ -32,10 +33,10 @@ from devcluster.kinds.names import path_segment
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.storage.errors import Missing, VersionConflict
-from devcluster.storage.records import Key, Stored
+from devcluster.storage.records import Stored
 from devcluster.storage.store import Store
 
-__all__ = ["Change", "Writer", "Written", "check_name", "reset_fields", "storage_path", "unique_id"]
+__all__ = ["Change", "Writer", "Written", "check_name", "reset_fields"]
 
 Object = dict[str, Any]
 Change = Callable[[Object | None], Awaitable[Object]]
@@ -43,22 +44,7 @@ Change = Callable[[Object | None], Awaitable[Object]]
 
 ATTEMPTS = 5
 GENERATED_NAMES = 8
-_ORDER = (
-    "name",
-    "generateName",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
+
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _BASE_LENGTH = 63 - _SUFFIX_LENGTH
@@ -86,6 +72,8 @@ class Writer:
         self.clock = clock
         self.rng = rng
         self.admission: Admission | None = None
+        self.may_create: Callable[[Call], None] = lambda _: None
+        """Raises StatusError when the user may not create what an update or an apply is about to create."""
 
     async def create(
         self, call: Call, obj: Object, options: WriteOptions, *, managed: bool = False
@@ -143,7 +131,7 @@ class Writer:
             obj = await conversion.to_request(resource, kept)
         if options.dry_run:
             return Written(obj, created=True)
-        kept["metadata"] = _in_order(kept["metadata"])
+        kept["metadata"] = in_order(kept["metadata"])
         stored = self.store.create(key, kept)
         return self._written(obj, kept, stored, created=True)
 
@@ -156,7 +144,7 @@ class Writer:
         may_create: bool = False,
         managed: bool = False,
     ) -> Written:
-        """Replace the object that `call` names by what `change` makes of it, and again if it has changed meanwhile.
+        """Replace the object that `call` names by what `change` makes of it, and again after a conflict.
 
         With `may_create`, an object that does not exist is created. `managed` as in `create`.
 
@@ -195,6 +183,7 @@ class Writer:
                 f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
             )
         check_name(call, obj)
+        self.may_create(call)
         return await self.create(call, obj, options, managed=managed)
 
     async def _update(
@@ -226,7 +215,7 @@ class Writer:
         self._prepare(call, obj, old, context)
         if info is not None:
             strategy.default(obj)
-        _restore(metadata, before)
+        restore(metadata, before)
         self._raise(call, call.name, self._update_errors(call, obj, old, context))
         if not call.subresource:
             for warning in strategy.warnings(obj, old):
@@ -235,7 +224,7 @@ class Writer:
             await self._validate(info, obj)
         kept = await conversion.to_storage(resource, obj)
         expected = stored.version
-        if _last_finalizer_gone(metadata, before) and not strategy.holds(obj):
+        if last_finalizer_gone(metadata, before) and not strategy.holds(obj):
             return self._finish_deletion(call, obj, expected, options, context)
         now = self.store.get(call.key)
         if now is None:
@@ -245,7 +234,7 @@ class Writer:
         strategy.commit(kept, old if kept is obj else stored.decode(), context)
         if options.dry_run:
             return Written(obj)
-        kept["metadata"] = _in_order(kept["metadata"])
+        kept["metadata"] = in_order(kept["metadata"])
         written = self.store.update(call.key, kept, expected=expected)
         return self._written(obj, kept, written)
 
@@ -263,7 +252,7 @@ class Writer:
     def _update_errors(self, call: Call, obj: Object, old: Object, context: Context) -> list[FieldError]:
         resource, metadata, before = call.resource, obj["metadata"], old["metadata"]
         changed = validate_metadata_update(metadata, before)
-        # The real server checks the change in general, and each kind's strategy does again: causes come twice.
+        # The real server checks the change in general, and each kind does again: causes come twice.
         errors = validate_metadata(metadata, namespaced=resource.namespaced, name_rule=path_segment)
         errors += changed + changed
         if call.subresource == "status":
@@ -388,8 +377,8 @@ class Writer:
             moment = " after mutating admission happens" if after else ""
             call.warn(
                 ".metadata.ownerReferences contains duplicate entries"
-                f"{moment}; API server dedups owner references in 1.20+, and may reject such requests as early as "
-                f"1.24; please fix your requests; duplicate UID(s) observed: {', '.join(dropped)}"
+                f"{moment}; API server dedups owner references in 1.20+, and may reject such requests as "
+                f"early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(dropped)}"
             )
 
     @staticmethod
@@ -414,57 +403,6 @@ def check_name(call: Call, obj: Object) -> None:
         )
     if name != call.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
-
-
-def unique_id(rng: random.Random) -> str:
-    """A random UUID, of version 4."""
-    number = rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48
-    text = f"{number:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-def storage_path(key: Key) -> str:
-    """The key under which the real server would have stored it, as it stands in some errors."""
-    names = {
-        ("", "services"): "services/specs",
-        ("", "endpoints"): "services/endpoints",
-        ("", "nodes"): "minions",
-        ("", "replicationcontrollers"): "controllers",
-        ("networking.k8s.io", "ingresses"): "ingress",
-        ("coordination.k8s.io", "leases"): "leases",
-    }
-    group, plural, namespace, name = key
-    known = names.get((group, plural), plural)
-    if "." in group and not group.endswith(".k8s.io"):
-        known = f"{group}/{plural}"
-    return "/".join(part for part in ("/registry", known, namespace, name) if part)
-
-
-def _in_order(metadata: Object) -> Object:
-    """The fields in the order in which the real server writes them, with room for the version."""
-    metadata.setdefault("resourceVersion", "")
-    return {field: metadata[field] for field in _ORDER if field in metadata}
-
-
-def _restore(metadata: Object, before: Object) -> None:
-    """Keep what a writer may leave out, and cannot change."""
-    if not metadata.get("uid"):
-        metadata["uid"] = before.get("uid")
-    if created := before.get("creationTimestamp"):
-        metadata["creationTimestamp"] = created
-    if deleted := before.get("deletionTimestamp"):
-        metadata["deletionTimestamp"] = deleted
-    grace = "deletionGracePeriodSeconds"
-    if grace in before and metadata.get(grace) is None:
-        metadata[grace] = before[grace]
-
-
-def _last_finalizer_gone(metadata: Object, before: Object) -> bool:
-    return (
-        not metadata.get("finalizers")
-        and bool(before.get("deletionTimestamp"))
-        and not before.get("deletionGracePeriodSeconds")
-    )
 
 
 def _exists(call: Call, existing: Stored, *, generated: bool = False) -> StatusError:

@@ -1,0 +1,81 @@
+"""The metadata of stored objects: what only the server writes, and how it is kept."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from devcluster.storage.records import Key
+
+__all__ = ["in_order", "last_finalizer_gone", "restore", "storage_path", "unique_id"]
+
+Object = dict[str, Any]
+
+_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+
+
+def unique_id(rng: random.Random) -> str:
+    """A random UUID, of version 4."""
+    number = rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48
+    text = f"{number:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def storage_path(key: Key) -> str:
+    """The key under which the real server would have stored it, as it stands in some errors."""
+    names = {
+        ("", "services"): "services/specs",
+        ("", "endpoints"): "services/endpoints",
+        ("", "nodes"): "minions",
+        ("", "replicationcontrollers"): "controllers",
+        ("networking.k8s.io", "ingresses"): "ingress",
+        ("coordination.k8s.io", "leases"): "leases",
+    }
+    group, plural, namespace, name = key
+    known = names.get((group, plural), plural)
+    if "." in group and not group.endswith(".k8s.io"):
+        known = f"{group}/{plural}"
+    return "/".join(part for part in ("/registry", known, namespace, name) if part)
+
+
+def in_order(metadata: Object) -> Object:
+    """The fields in the order in which the real server writes them, with room for the version."""
+    metadata.setdefault("resourceVersion", "")
+    return {field: metadata[field] for field in _ORDER if field in metadata}
+
+
+def restore(metadata: Object, before: Object) -> None:
+    """Keep what a writer may leave out, and cannot change."""
+    if not metadata.get("uid"):
+        metadata["uid"] = before.get("uid")
+    if created := before.get("creationTimestamp"):
+        metadata["creationTimestamp"] = created
+    if deleted := before.get("deletionTimestamp"):
+        metadata["deletionTimestamp"] = deleted
+    grace = "deletionGracePeriodSeconds"
+    if grace in before and metadata.get(grace) is None:
+        metadata[grace] = before[grace]
+
+
+def last_finalizer_gone(metadata: Object, before: Object) -> bool:
+    """Whether nothing keeps an object any longer that is to be deleted, and whose grace has passed."""
+    return (
+        not metadata.get("finalizers")
+        and bool(before.get("deletionTimestamp"))
+        and not before.get("deletionGracePeriodSeconds")
+    )
