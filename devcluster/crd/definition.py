@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from devcluster.crd.conditions import set_condition
-from devcluster.crd.definition_checks import check_spec, check_stored_versions
 from devcluster.errors import FieldError, field_invalid
 from devcluster.kinds import names
 from devcluster.kinds.strategy import Context, Strategy
@@ -19,6 +18,13 @@ __all__ = ["CLEANUP_FINALIZER", "DefinitionStrategy"]
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 Object = dict[str, Any]
+
+
+def _check(new: Object, old: Object | None) -> list[FieldError]:
+    # Slow to load, with the rule language and all: most clusters begin without any definition.
+    from devcluster.crd.definition_checks import check_spec, check_stored_versions  # noqa: PLC0415
+
+    return [*check_spec(new, old), *check_stored_versions(new)]
 
 
 class DefinitionStrategy(Strategy):
@@ -76,11 +82,11 @@ class DefinitionStrategy(Strategy):
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
         """Everything about the definition; the name too, as it follows from the spec."""
-        return [*_check_name(new), *check_spec(new, None), *check_stored_versions(new)]
+        return [*_check_name(new), *_check(new, None)]
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
         """The same, and what may not change."""
-        return [*check_spec(new, old), *check_stored_versions(new)]
+        return _check(new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         """Formats that nobody checks, when they are new."""

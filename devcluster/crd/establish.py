@@ -18,7 +18,6 @@ from devcluster.crd.accepted_names import accept_names
 from devcluster.crd.conditions import is_established, set_condition
 from devcluster.crd.conversion import CallWebhook
 from devcluster.crd.definition import CLEANUP_FINALIZER
-from devcluster.crd.resources import resources_of
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.patch.ownership import record_update
@@ -117,6 +116,8 @@ class Establisher:
         served = self._served.get(name)
         if served is not None and served[1] == made_of:
             return
+        from devcluster.crd.resources import resources_of  # noqa: PLC0415 -- most clusters begin without any
+
         try:
             resources = resources_of(obj, metadata=self._metadata, call_webhook=self._call_webhook)
         except Exception:  # noqa: BLE001 -- a definition that an earlier version of this program let in
