@@ -108,6 +108,8 @@ class Controller:
                 self.queue.add((stored.key.namespace, stored.key.name))
 
     async def _work(self, key: Name) -> None:
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
             await self.sync(key)
         except StatusError as error:
@@ -120,7 +122,7 @@ class Controller:
         else:
             self.queue.forget(key)
         finally:
-            self.queue.done(key)
+            self.queue.done(key, took=clock() - began)
 
 
 def is_namespace_going(error: StatusError) -> bool:

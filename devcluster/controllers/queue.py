@@ -12,6 +12,8 @@ __all__ = ["WorkQueue"]
 BACKOFF_START = 0.005
 BACKOFF_LIMIT = 30.0
 SHORTEST_DELAY = 0.001
+LONG, PAUSE_FACTOR, LONGEST_PAUSE = 0.005, 5.0, 0.5
+"""Seconds of work after which a key has to pause, how many times as long, and seconds at most."""
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -30,6 +32,7 @@ class WorkQueue(Generic[KeyT]):
         self._working: set[KeyT] = set()
         self._timers: dict[KeyT, asyncio.TimerHandle] = {}
         self._failures: dict[KeyT, int] = {}
+        self._pauses: dict[KeyT, float] = {}
         self._wake = asyncio.Event()
 
     def __len__(self) -> int:
@@ -37,8 +40,9 @@ class WorkQueue(Generic[KeyT]):
 
     def add(self, key: KeyT) -> None:
         """Have the key worked on, soon."""
-        if self._batch_period:
-            self.add_after(key, self._batch_period)
+        delay = self._pauses.get(key, self._batch_period)
+        if delay:
+            self.add_after(key, delay)
         else:
             self._add(key)
 
@@ -74,11 +78,23 @@ class WorkQueue(Generic[KeyT]):
         self._working.add(key)
         return key
 
-    def done(self, key: KeyT) -> None:
-        """Work on the key has ended, one way or the other."""
+    def done(self, key: KeyT, *, took: float = 0.0) -> None:
+        """Work on the key has ended, one way or the other, after so many seconds.
+
+        A key that takes long waits in proportion before its next turn: what has a thousand pods is not to be
+        looked at anew for each of them.
+        """
         self._working.discard(key)
+        if took > LONG:
+            self._pauses[key] = min(took * PAUSE_FACTOR, LONGEST_PAUSE)
+        else:
+            self._pauses.pop(key, None)
         if key in self._waiting:
-            self._enqueue(key)
+            if key in self._pauses:
+                self._waiting.discard(key)
+                self.add(key)
+            else:
+                self._enqueue(key)
 
     @property
     def idle(self) -> bool:
