@@ -17,6 +17,8 @@ Resource = tuple[str, str]
 """(group, plural)."""
 
 PODS: Resource = ("", "pods")
+LABELLED = (PODS, ("apps", "replicasets"))
+"""What is found by label."""
 
 
 class View:
@@ -28,7 +30,7 @@ class View:
         self._metadata: dict[Key, Metadata] = {}
         self._dependents: defaultdict[str, dict[Key, None]] = defaultdict(dict)
         self._namespaces: defaultdict[str, defaultdict[Resource, int]] = defaultdict(lambda: defaultdict(int))
-        self._labelled: defaultdict[tuple[str, str, str], dict[Key, None]] = defaultdict(dict)
+        self._labelled: defaultdict[tuple[Resource, str, str, str], dict[Key, None]] = defaultdict(dict)
 
     def load(self) -> Iterator[Stored]:
         """Take in all that is in the store, and yield it."""
@@ -93,17 +95,22 @@ class View:
 
     def pods(self, namespace: str, selector: Object | None) -> list[Stored]:
         """The pods that a label selector object finds; None finds none, an empty one all."""
+        return self.selected(PODS, namespace, selector)
+
+    def selected(self, resource: Resource, namespace: str, selector: Object | None) -> list[Stored]:
+        """The same of pods or ReplicaSets."""
         if selector is None:
             return []
         matcher = LabelSelector.of(selector)
         exact = selector.get("matchLabels") or {}
         if not exact:
-            return [pod for pod in self.select(PODS, namespace) if matcher.matches(pod.labels)]
+            return [each for each in self.select(resource, namespace) if matcher.matches(each.labels)]
         smallest = min(
-            (self._labelled.get((namespace, name, value), {}) for name, value in exact.items()), key=len
+            (self._labelled.get((resource, namespace, name, value), {}) for name, value in exact.items()),
+            key=len,
         )
-        pods = (self._store.get(key) for key in sorted(smallest))
-        return [pod for pod in pods if pod is not None and matcher.matches(pod.labels)]
+        found = (self._store.get(key) for key in sorted(smallest))
+        return [each for each in found if each is not None and matcher.matches(each.labels)]
 
     def resources_in(self, namespace: str) -> dict[Resource, int]:
         """How many objects of which resources a namespace holds."""
@@ -121,9 +128,9 @@ class View:
             self._metadata[key] = metadata
             for owner in metadata.owner_references:
                 self._dependents[owner.uid][key] = None
-        if key[:2] == PODS:
+        if key[:2] in LABELLED:
             for name, value in stored.labels.items():
-                self._labelled[key.namespace, name, value][key] = None
+                self._labelled[key[:2], key.namespace, name, value][key] = None
 
     def _remove(self, stored: Stored) -> None:
         key = stored.key
@@ -139,9 +146,9 @@ class View:
         if metadata is not None:
             for owner in metadata.owner_references:
                 _discard(self._dependents, owner.uid, key)
-        if key[:2] == PODS:
+        if key[:2] in LABELLED:
             for name, value in stored.labels.items():
-                _discard(self._labelled, (key.namespace, name, value), key)
+                _discard(self._labelled, (key[:2], key.namespace, name, value), key)
 
 
 def _discard(index: dict[Any, dict[Key, None]], entry: Any, key: Key) -> None:

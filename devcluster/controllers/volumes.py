@@ -160,9 +160,11 @@ class VolumeController(Controller):
 
     async def _bind(self, claim: Object, volume: Object) -> None:
         name = volume["metadata"]["name"]
-        if _claimed_by(volume, claim) is None or not volume["spec"]["claimRef"].get("uid"):
-            annotations = {**(volume["metadata"].get("annotations") or {}), BY_CONTROLLER: "yes"}
-            volume["metadata"]["annotations"] = annotations
+        reference = volume["spec"].get("claimRef")
+        if not reference or not reference.get("uid"):
+            if not reference:  # else somebody has chosen the claim, and the volume stays theirs
+                annotations = {**(volume["metadata"].get("annotations") or {}), BY_CONTROLLER: "yes"}
+                volume["metadata"]["annotations"] = annotations
             volume["spec"]["claimRef"] = _reference(claim)
             volume = await self.client.update("persistentvolumes", "", volume)
         if (volume.get("status") or {}).get("phase") != "Bound":

@@ -12,7 +12,6 @@ from devcluster.controllers.deployment import revisions, sizes, status
 from devcluster.controllers.metadata import metadata_of
 from devcluster.errors import StatusError
 from devcluster.storage import Change
-from devcluster.storage.selectors import LabelSelector
 
 __all__ = ["DeploymentController"]
 
@@ -84,11 +83,11 @@ class _Rollout:
         """Find the ReplicaSets."""
         metadata = self.deployment["metadata"]
         owned = self._view.owned(REPLICA_SETS, metadata["uid"])
-        matches = LabelSelector.of(self.deployment["spec"]["selector"]).matches
+        selector = self.deployment["spec"]["selector"]
         strays = [
             stored.decode()
-            for stored in self._view.select(REPLICA_SETS, metadata["namespace"])
-            if metadata_of(stored).controller is None and matches(stored.labels)
+            for stored in self._view.selected(REPLICA_SETS, metadata["namespace"], selector)
+            if (known := self._view.metadata(stored.key)) is None or known.controller is None
         ]
         self._sort(await claim(self._client, "replicasets.apps", self.deployment, owned, strays))
 
