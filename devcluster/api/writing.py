@@ -121,7 +121,7 @@ class Writer:
         if (existing := self.store.get(key)) is not None:
             raise _exists(call, existing, generated=generated)
         version = metadata.get("resourceVersion")
-        if version and not options.dry_run and not call.patches:
+        if version and not options.dry_run and call.request.method not in {"PUT", "PATCH"}:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         kept = await conversion.to_storage(resource, obj)
         if (existing := self.store.get(key)) is not None:  # conversion may have taken its time
@@ -175,7 +175,9 @@ class Writer:
     async def _create_named(
         self, call: Call, obj: Object, options: WriteOptions, *, managed: bool
     ) -> Written:
-        if uid := obj["metadata"].get("uid"):
+        if (uid := obj["metadata"].get("uid")) and not call.patches:
+            raise self._uid_conflict(call, uid, "")
+        if uid:
             raise conflict(
                 call.resource.group,
                 call.resource.plural,
@@ -333,14 +335,18 @@ class Writer:
     def _check_uid(self, call: Call, metadata: Object, stored: Stored) -> None:
         uid = metadata.get("uid")
         if uid and uid != stored.uid:
-            raise conflict(
-                call.resource.group,
-                call.resource.plural,
-                call.name,
-                f"StorageError: invalid object, Code: 4, Key: {storage_path(call.key)}, ResourceVersion: 0, "
-                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
-                f"{stored.uid}",
-            )
+            raise self._uid_conflict(call, uid, stored.uid)
+
+    @staticmethod
+    def _uid_conflict(call: Call, wanted: str, found: str) -> StatusError:
+        return conflict(
+            call.resource.group,
+            call.resource.plural,
+            call.name,
+            f"StorageError: invalid object, Code: 4, Key: {storage_path(call.key)}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: "
+            f"{found}",
+        )
 
     def _check_version(self, call: Call, metadata: Object, stored: Stored) -> None:
         resource, version = call.resource, metadata.get("resourceVersion", "")
