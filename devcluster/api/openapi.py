@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from devcluster.api.openapi_paths import paths_of
+from devcluster.api.openapi_protobuf import encode_document
 from devcluster.api.openapi_schemas import component_of, components, list_component_of, own_components
 from devcluster.api.openapi_v2 import to_v2
 from devcluster.kinds.registry import Registry
@@ -74,14 +75,17 @@ class OpenApi:
             self._made[path] = made
         return made
 
-    def version_2(self) -> OpenApiDocument:
-        """`/openapi/v2`, in JSON."""
+    def version_2(self, *, protobuf: bool = False) -> OpenApiDocument:
+        """`/openapi/v2`, in JSON or in protobuf."""
         self._refresh()
         wanted = _digest("".join(self._hashes.values()).encode())
-        made = self._made.get("v2")
+        name = "v2 protobuf" if protobuf else "v2"
+        made = self._made.get(name)
         if made is None or made.hash != wanted:
             everything = [resource for path in sorted(self._groups) for resource in self._groups[path]]
-            made = self._made["v2"] = OpenApiDocument(orjson.dumps(to_v2(_make(everything))), wanted)
+            document = to_v2(_make(everything))
+            body = encode_document(document) if protobuf else orjson.dumps(document)
+            made = self._made[name] = OpenApiDocument(body, wanted)
         return made
 
     def _refresh(self) -> None:

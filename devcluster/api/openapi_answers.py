@@ -1,27 +1,28 @@
-"""Requests for OpenAPI documents: in JSON, kept by clients under their hash."""
+"""Requests for OpenAPI documents: in JSON, version 2 in protobuf too; clients keep them by their hash."""
 
 from __future__ import annotations
 
 from devcluster.api.exchange import ApiRequest, ApiResponse
 from devcluster.api.openapi import OpenApi, OpenApiDocument
+from devcluster.api.openapi_protobuf import MEDIA_TYPE
 
 __all__ = ["answer_openapi"]
 
 _PREFIX = "/openapi/v3/"
 _JSON = "application/json"
 _ACCEPTED = frozenset({"", "*/*", "application/*", _JSON})
+_PROTOBUF = frozenset({MEDIA_TYPE, MEDIA_TYPE.replace("v2.v1", "v2@v1")})
 
 
 def answer_openapi(openapi: OpenApi, request: ApiRequest) -> ApiResponse | None:
     """The answer to `/openapi/v2`, `/openapi/v3` and what is below it; None elsewhere.
 
-    Clients that ask for these documents in protobuf alone get 406: kubectl reads version 3, in JSON, and
-    takes version 2 only where there is no version 3.
+    Those of version 3 are in JSON alone: whoever takes nothing else gets 406.
     """
     if request.path == "/openapi/v3":
         return ApiResponse(content_type="text/plain; charset=utf-8", body=openapi.index())
     if request.path == "/openapi/v2":
-        return _answer(request, openapi.version_2()) if _accepts_json(request) else _not_acceptable()
+        return _answer_version_2(openapi, request)
     if not request.path.startswith(_PREFIX):
         return None
     path = request.path.removeprefix(_PREFIX)
@@ -39,9 +40,25 @@ def answer_openapi(openapi: OpenApi, request: ApiRequest) -> ApiResponse | None:
     return _answer(request, document, immutable=bool(asked))
 
 
+def _answer_version_2(openapi: OpenApi, request: ApiRequest) -> ApiResponse:
+    for accepted in _accepted(request):
+        if accepted in _ACCEPTED:
+            return _answer(request, openapi.version_2())
+        if accepted in _PROTOBUF:
+            answer = _answer(request, openapi.version_2(protobuf=True))
+            answer.content_type = MEDIA_TYPE
+            return answer
+    return _not_acceptable()
+
+
 def _accepts_json(request: ApiRequest) -> bool:
+    return any(accepted in _ACCEPTED for accepted in _accepted(request))
+
+
+def _accepted(request: ApiRequest) -> list[str]:
+    """The media types of the Accept header in its order."""
     clauses = request.headers.get("accept", "").split(",")
-    return any(clause.partition(";")[0].strip().lower() in _ACCEPTED for clause in clauses)
+    return [clause.partition(";")[0].strip().lower() for clause in clauses]
 
 
 def _answer(request: ApiRequest, document: OpenApiDocument, *, immutable: bool = False) -> ApiResponse:

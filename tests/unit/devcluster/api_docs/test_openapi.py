@@ -9,6 +9,7 @@ import pytest
 from devcluster.api.exchange import ApiRequest, ApiResponse
 from devcluster.api.openapi import OpenApi
 from devcluster.api.openapi_answers import answer_openapi
+from devcluster.api.openapi_protobuf import encode_document
 from devcluster.kinds.registry import Registry
 from devcluster.schema.node import Schema
 from tests.unit.devcluster.api_docs.conftest import custom
@@ -184,10 +185,43 @@ def test_documents_are_not_sent_again_while_they_are_the_same(openapi: OpenApi):
         assert (again.status, again.body) == (304, b"")
 
 
-def test_protobuf_alone_is_not_acceptable(openapi: OpenApi):
-    assert ask(openapi, "/openapi/v2", PROTOBUF).status == 406
+def test_protobuf_alone_is_acceptable_for_the_second_version_only(openapi: OpenApi):
     assert ask(openapi, "/openapi/v3/apis/apps/v1", PROTOBUF).status == 406
-    assert ask(openapi, "/openapi/v2", f"{PROTOBUF}, application/json;q=0.5").status == 200
+    answer = ask(openapi, "/openapi/v2", PROTOBUF)
+    assert (answer.status, answer.content_type) == (200, PROTOBUF.replace("@", "."))
+
+
+def field(number: int, *parts: bytes) -> bytes:
+    """A message or text of less than 128 bytes on the wire."""
+    content = b"".join(parts)
+    tag = number << 3 | 2
+    tags = [tag] if tag < 128 else [tag & 127 | 128, tag >> 7]
+    return bytes([*tags, len(content)]) + content
+
+
+def test_protobuf_is_what_clients_read_kinds_from():
+    schema = {
+        "type": "object",
+        "properties": {"size": {"$ref": "#/definitions/Size"}},
+        "x-kubernetes-group-version-kind": [{"kind": "Widget"}],
+    }
+    properties = field(25, field(1, field(1, b"size"), field(2, field(1, b"#/definitions/Size"))))
+    value = field(2, field(2, b'[{"kind":"Widget"}]'))
+    extension = field(31, field(1, b"x-kubernetes-group-version-kind"), value)
+    definition = field(2, field(22, field(1, b"object")), properties, extension)
+    document = {"swagger": "2.0", "definitions": {"Widget": schema}}
+    expected = field(1, b"2.0") + field(9, field(1, field(1, b"Widget"), definition))
+    assert encode_document(document) == expected
+
+
+def test_protobuf_tells_parameters_by_their_place():
+    parameters = [{"in": "body", "required": True}, {"in": "query"}, {"in": "path", "maxLength": 5}]
+    body = field(1, field(1, field(3, b"body"), b"\x20\x01"))
+    query = field(1, field(2, field(3, field(2, b"query"))))
+    path = field(1, field(2, field(4, field(2, b"path"))))
+    expected = field(2, field(9, body), field(9, query), field(9, path))
+    document = {"paths": {"/x": {"parameters": parameters}}}
+    assert encode_document(document) == field(8, field(2, field(1, b"/x"), expected))
 
 
 def test_what_is_not_served_has_no_document(openapi: OpenApi):
