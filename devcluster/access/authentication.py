@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ADMIN", "ANONYMOUS", "Authenticator"]
 
 AUTHENTICATED = "system:authenticated"
+CREDENTIAL = "authentication.kubernetes.io/credential-id"
 ADMIN = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
@@ -65,7 +66,9 @@ class Authenticator:
     def _requester(self, request: ApiRequest) -> User:
         certificate = request.client_certificate
         if certificate and certificate["CN"]:
-            return User(certificate["CN"][0], (*certificate["O"], AUTHENTICATED))
+            fingerprints = [f"X509SHA256={each}" for each in certificate.get("X509SHA256", ())]
+            extra = {CREDENTIAL: tuple(fingerprints)} if fingerprints else {}
+            return User(certificate["CN"][0], (*certificate["O"], AUTHENTICATED), extra=extra)
         scheme, _, token = request.headers.get("authorization", "").strip().partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:

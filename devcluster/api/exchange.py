@@ -38,7 +38,10 @@ class ApiRequest:
     body: bytes = b""
     user: User | None = None
     client_certificate: Any = None
-    """What TLS verified: the subject as `{"CN": [...], "O": [...]}`, None without one."""
+    """What TLS verified: the subject as `{"CN": [...], "O": [...]}`, None without one.
+
+    Its fingerprint, if known, is in `X509SHA256`.
+    """
 
     def option(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""

@@ -48,7 +48,9 @@ class NodeStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """Fields that are always there."""
-        child(obj, "spec")
+        spec = child(obj, "spec")
+        if spec.get("podCIDR") and not spec.get("podCIDRs"):
+            spec["podCIDRs"] = [spec["podCIDR"]]
         status = child(obj, "status")
         child(child(status, "daemonEndpoints"), "kubeletEndpoint").setdefault("Port", 0)
         information = child(status, "nodeInfo")

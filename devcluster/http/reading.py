@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -44,7 +45,10 @@ def split_target(target: str) -> tuple[str, Mapping[str, list[str]]]:
 
 
 def subject_of(transport: Any) -> dict[str, list[str]] | None:
-    """The subject of the client's certificate: `{"CN": [...], "O": [...]}`; None when there is none."""
+    """The subject of the client's certificate: `{"CN": [...], "O": [...]}`; None when there is none.
+
+    `X509SHA256` is there too, its fingerprint.
+    """
     certificate = transport.get_extra_info("peercert") if transport is not None else None
     if not certificate:
         return None
@@ -54,4 +58,7 @@ def subject_of(transport: Any) -> dict[str, list[str]] | None:
         for name, value in names:
             if name in short:
                 subject[short[name]].append(value)
+    connection = transport.get_extra_info("ssl_object")
+    if connection is not None:
+        subject["X509SHA256"] = [hashlib.sha256(connection.getpeercert(binary_form=True)).hexdigest()]
     return subject

@@ -77,6 +77,13 @@ def test_a_certificate_names_user_and_groups(world: World) -> None:
     assert world.authenticator.authenticate(request) == User("ann", ("one", "two", "system:authenticated"))
 
 
+def test_a_certificate_is_told_by_its_fingerprint(world: World) -> None:
+    subject = {"CN": ["ann"], "O": [], "X509SHA256": ["12ab"]}
+    request = ApiRequest(method="GET", path="/", client_certificate=subject)
+    extra = {"authentication.kubernetes.io/credential-id": ("X509SHA256=12ab",)}
+    assert world.authenticator.authenticate(request).extra == extra
+
+
 def test_an_account_token_stands_for_the_account(world: World) -> None:
     user = world.ask(world.token())
     assert user.name == "system:serviceaccount:a:robot"
