@@ -84,14 +84,18 @@ async def test_with_a_selector_a_page_ends_the_list_only_where_no_object_follows
         (
             "resourceVersion=x",
             400,
-            'invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": '
-            "invalid syntax",
+            (
+                'invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: '
+                'parsing "x": invalid syntax'
+            ),
         ),
         (
             "resourceVersion=1&resourceVersionMatch=Exact&continue=x",
             422,
-            'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is '
-            "forbidden when continue is provided",
+            (
+                'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
+                "resourceVersionMatch is forbidden when continue is provided"
+            ),
         ),
     ],
 )

@@ -55,16 +55,21 @@ async def test_a_name_is_generated_and_is_free(api: Api) -> None:
             "",
             config_map("x", finalizers=["own"]),
             422,
-            'ConfigMap "x" is invalid: metadata.finalizers[0]: Invalid value: "own": name is neither a standard '
-            "finalizer name nor is it fully qualified",
+            (
+                'ConfigMap "x" is invalid: metadata.finalizers[0]: Invalid value: "own": name is neither '
+                "a standard finalizer name nor is it fully qualified"
+            ),
         ),
         (
             "POST",
             "",
             {"kind": "Secret", "apiVersion": "v1"},
             400,
-            'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): '
-            "unknown conversion",
+            (
+                'Secret in version "v1" cannot be handled as a ConfigMap: '
+                "converting (v1.Secret) to (core.ConfigMap): "
+                "unknown conversion"
+            ),
         ),
         ("PUT", "/nope", config_map("nope"), 404, 'configmaps "nope" not found'),
         (
@@ -79,8 +84,10 @@ async def test_a_name_is_generated_and_is_free(api: Api) -> None:
             "/taken",
             config_map("taken", resourceVersion="1"),
             409,
-            'Operation cannot be fulfilled on configmaps "taken": the object has been modified; please apply your '
-            "changes to the latest version and try again",
+            (
+                'Operation cannot be fulfilled on configmaps "taken": the object has been modified; '
+                "please apply your changes to the latest version and try again"
+            ),
         ),
         (
             "PUT",
