@@ -13,6 +13,7 @@
       until: Running              # run it again until it prints this
       unrecorded: true            # only to get somewhere; it must succeed
       unordered: true             # its lines come in any order
+      undescribed: true           # it explains: without the prose
       stop_at: three              # it runs on: interrupt it once it prints this
       meanwhile: [label ...]      # run these once it has printed its first line
     finally:                      # commands whose output does not matter, always run
@@ -46,6 +47,7 @@ class Command:
     until: str = ""
     unrecorded: bool = False
     unordered: bool = False
+    undescribed: bool = False
     stop_at: str = ""
     meanwhile: tuple[str, ...] = ()
 

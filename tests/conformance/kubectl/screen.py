@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.conformance.mask import Mask
 
-__all__ = ["shown"]
+__all__ = ["shown", "without_descriptions"]
 
 DURATION = r"(?:\d+[dhms]){1,2}"
 BEFORE = [
     (re.compile(r"(?m)^((?:Client|Kustomize) Version): .*"), r"\1: <version>"),
     (re.compile(r"/tmp/kubectl-edit-\d+"), "/tmp/kubectl-edit"),
+    (re.compile(r"(Resource Version: +)\d+"), r"\1<version>"),
+    (re.compile(r"(certificate is valid for ).*(, not )"), r"\1<names>\2"),
     (re.compile(r"(nodePort\"?: )\d+"), r"\1<node port>"),
     (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<date>"),
     (re.compile(r"(?m)^[EWI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ "), "<log> "),
@@ -29,7 +31,17 @@ BEFORE = [
 AGE = re.compile(rf"(?m)(^|(?<=\S)(?<!cpu:)  +|\t)(?:{DURATION}|<unknown>|<invalid>)(?=  |\t| \(|$)")
 # Between columns, not after the sign of a line in a diff.
 GAP = re.compile(r"(?<=.\S)  +(?=\S)")
-EVENTS = "Events:"
+# What follows comes in the order of times of one second, or of whoever was first.
+UNORDERED = ("Events:", "Conditions:")
+
+
+# Of `explain`: what a kind or field is for, and the space around it; not the fields themselves.
+DESCRIPTION = re.compile(r"\s*$|    [^\t]+$|DESCRIPTION:$")
+
+
+def without_descriptions(lines: list[str]) -> list[str]:
+    """What `explain` prints, without the prose."""
+    return [line for line in lines if not DESCRIPTION.match(line)]
 
 
 def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
@@ -39,19 +51,19 @@ def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
     # Tables are laid out by what stands in them.
     text = AGE.sub(r"\1<age>", text)
     lines = [GAP.sub("  ", line).rstrip() for line in mask.text(text).splitlines()]
-    lines = _sort_events(lines)
+    lines = _sort_sections(lines)
     return sorted(lines) if unordered else lines
 
 
-def _sort_events(lines: list[str]) -> list[str]:
-    """Those of `describe`, which come by times of one second and then as it happens."""
+def _sort_sections(lines: list[str]) -> list[str]:
+    """Events and conditions of `describe` in an order of their own; of equal events one."""
     kept: list[str] = []
-    events: set[str] | None = None
+    section: set[str] | None = None
     for line in [*lines, ""]:
-        if events is not None and line.startswith("  "):
-            events.add(re.sub(r"  <age>(?: \(<again>\))?", "", line))
+        if section is not None and line.startswith("  "):
+            section.add(re.sub(r"  <age>(?: \(<again>\))?", "", line))
             continue
-        kept += sorted(events or ())
+        kept += sorted(section or ())
         kept.append(line)
-        events = set() if line == EVENTS else None
+        section = set() if line in UNORDERED else None
     return kept[:-1]

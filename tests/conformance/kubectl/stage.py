@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.conformance.kubectl.screen import shown
+from tests.conformance.kubectl.screen import shown, without_descriptions
 from tests.conformance.mask import Mask
 from tests.support.certificates import Authority
 from tests.support.eventually import eventually
@@ -124,7 +124,8 @@ class _Stage:
             stdout = "".join(stdout.splitlines(keepends=True)[-1:])
         output: Output = {"kubectl": command.run}
         if stdout:
-            output["stdout"] = shown(stdout, self._mask, unordered=command.unordered)
+            lines = shown(stdout, self._mask, unordered=command.unordered)
+            output["stdout"] = without_descriptions(lines) if command.undescribed else lines
         if stderr:
             output["stderr"] = shown(stderr, self._mask, unordered=command.unordered)
         if code:

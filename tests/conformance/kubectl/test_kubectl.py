@@ -35,7 +35,8 @@ def test_scene(scene: Scene, program: Path, control_plane: ControlPlane, tmp_pat
     actual = play(scene, control_plane, program, tmp_path / "scene")
     assert [each["kubectl"] for each in actual] == [each["kubectl"] for each in expected], "record it anew"
     found = [each for pair in zip(expected, actual, strict=True) for each in _differences(scene, *pair)]
-    assert not found, "\n".join(found)
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)
 
 
 def _differences(scene: Scene, expected: dict[str, Any], actual: dict[str, Any]) -> Iterator[str]:
