@@ -227,7 +227,7 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
             now=clock.timestamp(),
             subresource=call.subresource,
             reset=reset_fields(resource, call.subresource),
-            convert=in_versions(resource.schemas),
+            convert=in_versions(resource.schemas, checked=resource.convert is None),
         )
         obj, problems = typed(result, resource)
         report(call, options.field_validation, resource, problems)

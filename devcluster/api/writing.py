@@ -284,7 +284,7 @@ class Writer:
             api_version=call.resource.api_version,
             now=context.now,
             reset=reset_fields(call.resource, call.subresource),
-            convert=in_versions(call.resource.schemas),
+            convert=in_versions(call.resource.schemas, checked=call.resource.convert is None),
         )
 
     def _free_name(self, call: Call, base: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from devcluster.errors import StatusError, bad_request
 from devcluster.patch import last_applied
-from devcluster.patch.compare import Comparison, applied_fields, compare
+from devcluster.patch.compare import Comparison, all_fields, applied_fields, compare
 from devcluster.patch.conflicts import Conflicts
 from devcluster.patch.fields import EMPTY, Fields, difference, exclude, intersection, of_paths, union
 from devcluster.patch.managed_fields import (
@@ -211,9 +211,12 @@ def _apply(
     after = merge(before, config, shape)
     fields = exclude(applied_fields(config, write.schema), write.reset)
     last = entries.get(me)
-    entries = {**entries, me: Managed(me, write.api_version, fields, last.time if last else "")}
+    mine = Managed(me, write.api_version, fields, last.time if last else "")
+    entries = {**entries, me: mine}
     if last is not None:
-        after = pruned(after, entries, last, write)
+        # What nobody owns for good, such as the name, is named by the configuration all the same.
+        named = dataclasses.replace(mine, fields=exclude(all_fields(config, shape), write.reset))
+        after = pruned(after, {**entries, me: named}, last, write)
     comparison = _filtered(compare(before, after, write.schema), write)
     entries, conflicts = _yielded(entries, me, comparison, before, after, write)
     if conflicts and not force:

@@ -9,7 +9,7 @@ from devcluster.patch.fields import shown
 from devcluster.patch.go_format import format_sharp, format_v, type_name
 from devcluster.patch.shape import Shape, Untypable
 
-__all__ = ["shape_errors"]
+__all__ = ["check_declared", "shape_errors"]
 
 
 def shape_errors(value: Any, shape: Shape) -> str:
@@ -18,6 +18,21 @@ def shape_errors(value: Any, shape: Shape) -> str:
     if len(errors) <= 1:
         return "".join(errors)
     return "\n  ".join(["errors:", *errors])
+
+
+def check_declared(value: Any, shape: Shape) -> None:
+    """Raises Untypable for a field that the schema does not declare."""
+    if isinstance(value, dict):
+        if not shape.is_map:
+            return
+        for name, below in value.items():
+            child = shape.fields.get(name) or shape.element
+            if child is None:
+                raise Untypable(f".{name}: field not declared in schema")
+            check_declared(below, child)
+    elif isinstance(value, list) and shape.is_list:
+        for item in value:
+            check_declared(item, shape.item)
 
 
 def _errors(value: Any, shape: Shape) -> Iterator[tuple[str, str]]:

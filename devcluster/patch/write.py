@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from devcluster.patch.fields import Fields
+from devcluster.patch.shape import is_builtin, root_shape
+from devcluster.patch.validate import check_declared
 from devcluster.schema.node import Schema
 
 __all__ = ["Convert", "Write", "in_versions"]
@@ -35,11 +37,18 @@ class Write:
         return self.convert(obj, api_version) if self.convert is not None else None
 
 
-def in_versions(schemas: Mapping[str, Schema]) -> Convert:
-    """The conversion between versions that differ in name (`apiVersion`) and schema only."""
+def in_versions(schemas: Mapping[str, Schema], *, checked: bool = True) -> Convert:
+    """The conversion between versions that differ in name (`apiVersion`) and schema only.
+
+    With `checked` it raises Untypable for a field that the other version does not declare.
+    """
 
     def convert(obj: Object, api_version: str) -> tuple[Object, Schema] | None:
         schema = schemas.get(api_version)
-        return None if schema is None else ({**obj, "apiVersion": api_version}, schema)
+        if schema is None:
+            return None
+        if checked and not is_builtin(schema):
+            check_declared(obj, root_shape(schema))
+        return {**obj, "apiVersion": api_version}, schema
 
     return convert

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster.errors import StatusError
-from devcluster.patch import apply, record_update
+from devcluster.patch import apply, in_versions, record_update
 from devcluster.schema.node import Schema
 from devcluster.schema.structural import parse
 from devcluster.types import schema_for
@@ -206,6 +206,40 @@ def test_fields_are_compared_in_the_version_in_which_they_were_applied(
     assert result["spec"] == left
     (entry,) = result["metadata"]["managedFields"]
     assert (entry["apiVersion"], entry["fieldsV1"]) == (API, {"f:spec": {"f:size": {}} if spec else {}})
+
+
+def test_an_object_that_another_writer_s_version_does_not_know_in_full_loses_its_entries():
+    live = applied(None, {"size": 1})
+    live["metadata"]["managedFields"][0]["apiVersion"] = "example.com/v2"
+    new = copy.deepcopy(live)
+    new["spec"]["size"] = 2
+    other = parse({"type": "object", "properties": {"spec": {"type": "object", "properties": {"x": TEXT}}}})
+
+    record_update(
+        new,
+        live,
+        schema=schema(granular=True),
+        manager="m",
+        api_version=API,
+        now=LATER,
+        convert=in_versions({API: schema(granular=True), "example.com/v2": other}),
+    )
+
+    assert "managedFields" not in new["metadata"]
+
+
+def test_an_applier_that_gives_up_its_only_label_leaves_the_metadata_of_the_server():
+    common: dict[str, Any] = {"schema": schema(granular=True), "force": False, "api_version": API, "now": NOW}
+    live = apply(None, thing({"size": 1}, labels={"a": "b"}), manager="applier", **common)
+    live["metadata"]["uid"] = "some-uid"
+
+    result = apply(live, thing({"size": 1}), manager="applier", **common)
+
+    assert {**result["metadata"], "managedFields": None} == {
+        "name": "t",
+        "uid": "some-uid",
+        "managedFields": None,
+    }
 
 
 def test_entries_of_a_version_that_is_not_served_any_more_go():
