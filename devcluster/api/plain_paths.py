@@ -1,12 +1,19 @@
-"""What the server has beside its resources: health, discovery, OpenAPI; and what it says of unknown paths."""
+"""What the server has beside its resources: health, metrics, documents; and what it says of unknown paths."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from devcluster.api.documents import Documents
 from devcluster.api.exchange import ApiRequest, ApiResponse
+from devcluster.api.metrics import Metrics
 from devcluster.api.routing import Target
 from devcluster.errors import StatusError
 from devcluster.kinds.registry import Registry
+from devcluster.storage.store import Store
+
+if TYPE_CHECKING:
+    from devcluster.api.metrics_page import MetricsPage
 
 __all__ = ["PlainPaths"]
 
@@ -17,8 +24,11 @@ _CHECKS = ("ping", "log", "etcd")
 class PlainPaths:
     """Answers requests that are about no resource."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, store: Store, metrics: Metrics) -> None:
         self._registry = registry
+        self._store = store
+        self._metrics = metrics
+        self._metrics_page: MetricsPage | None = None
         self._documents = Documents(registry)
 
     def answer(self, request: ApiRequest) -> ApiResponse:
@@ -28,11 +38,16 @@ class PlainPaths:
         if first in _HEALTH:
             return _health(first, rest, verbose="verbose" in request.query)
         if path == "/metrics":
-            return _text(
-                "# HELP devcluster_up Whether it runs.\n# TYPE devcluster_up gauge\ndevcluster_up 1\n"
-            )
+            return self._show_metrics()
         found = self._documents.answer(request)
         return _page_not_found() if found is None else found
+
+    def _show_metrics(self) -> ApiResponse:
+        from devcluster.api.metrics_page import CONTENT_TYPE, MetricsPage  # noqa: PLC0415 -- slow to load
+
+        if self._metrics_page is None:
+            self._metrics_page = MetricsPage(self._metrics, self._store, self._registry)
+        return ApiResponse(content_type=CONTENT_TYPE, body=self._metrics_page.write())
 
     @staticmethod
     def unknown_page() -> ApiResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from devcluster.api.call import Call
 from devcluster.api.delete_requests import decode_delete_options
 from devcluster.api.deleting import Deleted, Deleter
 from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, User
+from devcluster.api.metrics import Metrics
 from devcluster.api.negotiation import Representation, encode, negotiate
 from devcluster.api.options import DeleteOptions, ListOptions, WriteOptions
 from devcluster.api.patching import change_of, is_apply
@@ -85,7 +87,8 @@ class ApiServer:
         self.subresources = Subresources(self.writer, self.deleter, self.reader, registry)
         self.subresources.pods.logs = logs
         self.subresources.tokens = tokens
-        self.plain_paths = PlainPaths(registry)
+        self.metrics = Metrics()
+        self.plain_paths = PlainPaths(registry, store, self.metrics)
         self._clock = clock
         self._verbs: dict[str, Callable[[Call, Representation], Awaitable[ApiResponse]]] = {
             "get": self.reader.get,
@@ -111,14 +114,25 @@ class ApiServer:
             return ApiResponse.failure(internal_error("devcluster failed at this request; its log says more"))
 
     async def _handle(self, request: ApiRequest) -> ApiResponse:
+        since = time.perf_counter()
         user = request.user
         if user is None:
             user = ANYBODY if self.authenticator is None else self.authenticator.authenticate(request)
             request.user = user
         target = target_of(request)
+        in_flight = self.metrics.in_flight(request, target)
+        in_flight.enter(since)
+        try:
+            return await self._answer(request, user, target, since)
+        finally:
+            in_flight.leave()
+
+    async def _answer(self, request: ApiRequest, user: User, target: Target, since: float) -> ApiResponse:
         self.authorize(user, target)
         if not target.plural:
-            return self.plain_paths.answer(request)
+            answer = self.plain_paths.answer(request)
+            self.metrics.count_page(target, answer, since)
+            return answer
         resource = self.registry.find(target.group, target.version, target.plural)
         if resource is None:
             return self.plain_paths.unknown(target)
@@ -138,6 +152,7 @@ class ApiServer:
             answer = negotiation.failure(error, request.headers.get("accept", ""))
         if call.warnings:
             answer.warnings += call.warnings
+        self.metrics.count(call, target.verb, answer, since)
         return answer
 
     def authorize(self, user: User, target: Target) -> None:
