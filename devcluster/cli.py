@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from devcluster.admission_plugins import UnknownPlugin, check_plugins
 from devcluster.loop import new_event_loop
 
 if TYPE_CHECKING:
@@ -99,6 +100,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DURATION",
         help="a watch that asks for no end lasts between one and two times as long (default 30m)",
     )
+    up.add_argument(
+        "--enable-admission-plugins",
+        type=_plugins,
+        default=(),
+        metavar="NAMES",
+        help="admission plugins beside the usual ones: OwnerReferencesPermissionEnforcement",
+    )
     return parser
 
 
@@ -124,6 +132,7 @@ async def _up(options: argparse.Namespace) -> None:
         pod_ready_delay=options.pod_ready_delay,
         history=options.history,
         min_request_timeout=options.min_request_timeout,
+        admission_plugins=options.enable_admission_plugins,
     )
     async with cluster:
         _announce(cluster)
@@ -180,6 +189,15 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         _refuse(f"{text!r} is not a whole number, 0 or more")
     return int(text)
+
+
+def _plugins(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    try:
+        check_plugins(names)
+    except UnknownPlugin as error:
+        _refuse(str(error))
+    return names
 
 
 def _duration(text: str) -> float:

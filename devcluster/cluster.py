@@ -7,6 +7,7 @@ import contextlib
 import random
 import secrets
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -66,6 +67,7 @@ class DevCluster:
         pod_ready_delay: float = 1.0,
         history: int | None = None,
         min_request_timeout: float = MINIMUM_WATCH_TIMEOUT,
+        admission_plugins: Sequence[str] = (),
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -81,11 +83,14 @@ class DevCluster:
             pod_ready_delay: Seconds from a pod's being scheduled to its being ready.
             history: How many changes watches and lists can go back.
             min_request_timeout: Seconds; a watch without a timeout lasts between one and two times as long.
+            admission_plugins: What is to look at writes beside the usual plugins, by the names they have in
+                the real server: OwnerReferencesPermissionEnforcement.
             clock: The time that goes into objects.
             rng: Where uids, names, addresses and the like come from; tokens and keys do not.
 
         Raises:
             JournalFailed: The data file cannot be used.
+            UnknownPlugin: There is no such admission plugin here.
         """
         self.address = address
         self.port = port or 0
@@ -126,7 +131,13 @@ class DevCluster:
             authenticator=self.authenticator,
             authorizer=self.authorizer,
             admission=ClusterAdmission(
-                self.store, self.registry, self.webhooks, self.rng, service_accounts=controllers
+                self.store,
+                self.registry,
+                self.webhooks,
+                self.rng,
+                service_accounts=controllers,
+                authorizer=self.authorizer,
+                plugins=admission_plugins,
             ),
             reviews=AccessReviews(self.authenticator, self.authorizer, tokens, self.clock),
             tokens=tokens,
