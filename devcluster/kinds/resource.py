@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from devcluster.errors import qualified
 from devcluster.kinds.strategy import Strategy
 from devcluster.schema.node import Schema
+
+if TYPE_CHECKING:
+    from devcluster.crd.versions import CustomVersions
 
 __all__ = ["Column", "Convert", "Resource", "ScalePaths"]
 
@@ -79,6 +82,8 @@ class Resource:
     `Strategy.fields`."""
     schemas: Mapping[str, Schema] = dataclasses.field(default_factory=dict)
     """Of all versions that are served, by their `apiVersion`; the registry keeps it."""
+    custom_versions: CustomVersions | None = None
+    """Of a custom kind."""
 
     @property
     def api_version(self) -> str:
