@@ -99,5 +99,6 @@ def test_only_what_newly_blocks_takes_that_right() -> None:
 def test_an_owner_of_no_known_kind_is_refused(api_version: str) -> None:
     assert refusal(None, with_owners(blocking("Nope", api_version))) == (
         'configmaps "a" is forbidden: cannot set blockOwnerDeletion in this case because cannot find '
-        f'RESTMapping for APIVersion {api_version} Kind Nope: no matches for kind "Nope" in version "{api_version}"'
+        f"RESTMapping for APIVersion {api_version} Kind Nope: "
+        f'no matches for kind "Nope" in version "{api_version}"'
     )
