@@ -118,7 +118,8 @@ def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tup
 
 
 def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Object, list[str]]:
-    from devcluster.schema.pruning import prune  # noqa: PLC0415 -- only where there are custom kinds
+    from devcluster.crd.embedded import coerce_embedded  # noqa: PLC0415 -- only where there are custom kinds
+    from devcluster.schema.pruning import prune  # noqa: PLC0415
     from devcluster.types import json_text  # noqa: PLC0415
     from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415
 
@@ -126,16 +127,22 @@ def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Ob
     obj = dict(document)
     metadata = obj.pop("metadata", None)
     unknown = [f'unknown field "{path}"' for path in prune(obj, resource.schema)]
+    try:
+        unknown += [f'unknown field "{path}"' for path in coerce_embedded(obj, resource.schema)]
+    except ValueError as error:
+        raise _cannot_be_handled(resource, error) from None
     if metadata is not None:
         try:
             obj["metadata"], found = convert(metadata, _OBJECT_META)
         except DecodeError as error:
-            kind = resource.kind
-            raise bad_request(
-                f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {error}'
-            ) from None
+            raise _cannot_be_handled(resource, error) from None
         problems += [problem.replace('field "', 'field "metadata.', 1) for problem in found]
     return obj, problems + unknown
+
+
+def _cannot_be_handled(resource: Resource, why: Exception) -> StatusError:
+    kind = resource.kind
+    return bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}')
 
 
 def parse_yaml(body: bytes) -> Any:

@@ -218,13 +218,15 @@ class Writer:
         if info is not None:
             strategy.default(obj)
         restore(metadata, before)
-        self._raise(call, call.name, self._update_errors(call, obj, old, context))
+        name = metadata.get("name", "")
+        self._raise(call, name, self._update_errors(call, obj, old, context))
         if not call.subresource:
             for warning in strategy.warnings(obj, old):
                 call.warn(warning)
         if info is not None:
             await self._validate(info, obj)
         kept = await conversion.to_storage(resource, obj)
+        shown = obj if kept is obj else await conversion.to_request(resource, kept)
         expected = stored.version
         if last_finalizer_gone(metadata, before) and not strategy.holds(obj):
             return self._finish_deletion(call, obj, expected, options, context)
@@ -235,10 +237,10 @@ class Writer:
             raise VersionConflict(now.version)
         strategy.commit(kept, old if kept is obj else stored.decode(), context)
         if options.dry_run:
-            return Written(obj)
+            return Written(shown)
         kept["metadata"] = in_order(kept["metadata"])
         written = self.store.update(call.key, kept, expected=expected)
-        return self._written(obj, kept, written)
+        return self._written(shown, kept, written)
 
     def _finish_deletion(
         self, call: Call, obj: Object, expected: int, options: WriteOptions, context: Context

@@ -51,6 +51,7 @@ def resources_of(
             convert=convert,
             custom=True,
             custom_versions=versions,
+            closing=closing is not None,
             deprecation=_deprecation(version, spec, names["kind"]),
             selectable_fields=tuple(each["jsonPath"] for each in version.get("selectableFields") or ()),
             **_parts(version, metadata, closing),

@@ -75,6 +75,8 @@ class Resource:
     """Between its versions; None when there is one, or `None` conversion (only `apiVersion` differs)."""
     custom: bool = False
     """Defined by a CustomResourceDefinition."""
+    closing: bool = False
+    """Its definition is being deleted: discovery shows no way to add to it, or to change what there is."""
     deprecation: str = ""
     """The warning that each request gets; empty when the version is not deprecated."""
     selectable_fields: tuple[str, ...] = ()
