@@ -42,6 +42,9 @@ __all__ = ["DevCluster"]
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- only looked up
 """How this machine itself reaches what listens everywhere."""
+_LAST = ("Namespace", "default")
+_SEEDED = Key("", "namespaces", "", "default")
+"""Comes last of the first objects, and cannot be deleted."""
 _API_PORT = 6443
 """What the cluster's own Service of the API server points at when nothing listens."""
 
@@ -223,15 +226,19 @@ class DevCluster:
 
     def _seed(self) -> None:
         """Give a new cluster what every cluster has."""
-        if self.store.count("", "namespaces"):
+        if self.store.get(_SEEDED) is not None:
             return
         port = self.port or _API_PORT
-        for obj in initial_objects(self.clock.timestamp(), port=port, rng=self.rng):
+        objects = initial_objects(self.clock.timestamp(), port=port, rng=self.rng)
+        # A process that was killed meanwhile does the rest when it comes back.
+        for obj in sorted(objects, key=lambda obj: (obj["kind"], obj["metadata"]["name"]) == _LAST):
             group, _, version = obj["apiVersion"].rpartition("/")
             resource = self.registry.of_kind(group, version, obj["kind"])
             assert resource is not None
             metadata = obj["metadata"]
-            self.store.create(Key(*resource.stored, metadata.get("namespace", ""), metadata["name"]), obj)
+            key = Key(*resource.stored, metadata.get("namespace", ""), metadata["name"])
+            if self.store.get(key) is None:
+                self.store.create(key, obj)
 
     async def _listen(self, listener: socket.socket, starting: contextlib.AsyncExitStack) -> None:
         from devcluster.http.front import HttpFront  # noqa: PLC0415 -- not needed by who calls in process
