@@ -16,6 +16,7 @@ from devcluster.api.bodies import decode_object
 from devcluster.api.call import Call
 from devcluster.api.delete_requests import decode_delete_options
 from devcluster.api.deleting import Deleted, Deleter
+from devcluster.api.depth import TOO_DEEP
 from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.api.metrics import Metrics
 from devcluster.api.negotiation import Representation, encode, negotiate
@@ -110,6 +111,9 @@ class ApiServer:
             return negotiation.failure(error, request.headers.get("accept", ""))
         except ConnectionCut:
             raise
+        except (RecursionError, orjson.JSONEncodeError) as error:
+            _log.warning("%s %s leads to an object that is too deep: %s", request.method, request.path, error)
+            return negotiation.failure(bad_request(TOO_DEEP), request.headers.get("accept", ""))
         except JournalFailed as error:  # told once by the journal
             return ApiResponse.failure(internal_error(str(error)))
         except Exception:  # noqa: BLE001 -- no request may take the server down
