@@ -8,12 +8,13 @@ from typing import Any
 
 import orjson
 
-from devcluster.api.bodies import check_kind, parse_yaml, report, typed
+from devcluster.api.bodies import check_kind, report, typed, untyped
 from devcluster.api.call import Call
 from devcluster.api.json_errors import describe
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
 from devcluster.api.writing import Change
+from devcluster.api.yaml_text import parse_yaml
 from devcluster.clock import Clock
 from devcluster.errors import (
     StatusError,
@@ -185,6 +186,8 @@ def _decoded(
     if resource.custom:
         _check_identity(call, patched)
     elif patch is None:
+        if wrong := untyped(dict(sorted(patched.items()))):
+            raise refuse(wrong)
         try:
             check_kind(patched, resource, registry)
         except StatusError as error:
