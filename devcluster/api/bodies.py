@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from devcluster.api.call import Call
+from devcluster.api.depth import TOO_DEEP, is_too_deep
 from devcluster.api.json_errors import describe
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.yaml_text import parse_yaml
@@ -38,6 +39,8 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     resource = kind or call.resource
     body = call.request.body
     document, raw = _parse(call, resource, body)
+    if is_too_deep(document, body):
+        raise _unrecognized(resource, body, f"couldn't get version/kind; json parse error: {TOO_DEEP}")
     if document is None and not resource.custom:
         document = {}  # as Go reads it
     if not isinstance(document, dict):

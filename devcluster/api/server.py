@@ -271,7 +271,7 @@ class ApiServer:
             return await self.subresources.pods.bind(call)
         obj = decode_object(call, self.registry, options.field_validation)
         if self.reviews is not None and call.resource.verbs == ("create",):
-            self.writer.record_new(call, obj, options)
+            await self.writer.record_new(call, obj, options)
             reviewed = await self.reviews.review(call.resource.kind, obj, call.user)
             return encode(reviewed, representation, status=201)
         return await self._written(call, await self.writer.create(call, obj, options), representation)

@@ -92,7 +92,8 @@ class Writer:
         context = self._context(call, options)
         strategy.default(obj)
         if not managed:
-            self._record(call, obj, None, options, context)
+            await self._record(call, obj, None, options, context)
+            metadata = obj["metadata"]
         info = self._info(call, "CREATE", obj, None, options)
         if info is not None:
             obj = await self._mutate(call, info)
@@ -209,7 +210,8 @@ class Writer:
         context = self._context(call, options)
         strategy.default(obj)
         if not managed:
-            self._record(call, obj, old, options, context)
+            await self._record(call, obj, old, options, context)
+            metadata = obj["metadata"]
         info = self._info(call, "UPDATE", obj, old, options)
         if info is not None:
             obj = await self._mutate(call, info)
@@ -272,26 +274,33 @@ class Writer:
             dry_run=options.dry_run,
         )
 
-    def _record(
+    async def _record(
         self, call: Call, obj: Object, old: Object | None, options: WriteOptions, context: Context
     ) -> None:
-        from devcluster.patch import in_versions, record_update  # noqa: PLC0415
+        from devcluster.api.field_versions import with_versions  # noqa: PLC0415
+        from devcluster.patch import Convert, record_update  # noqa: PLC0415
 
-        record_update(
-            obj,
-            old,
-            schema=call.resource.schema,
-            manager=manager_of(options, call.user_agent),
-            subresource=call.subresource,
-            api_version=call.resource.api_version,
-            now=context.now,
-            reset=reset_fields(call.resource, call.subresource),
-            convert=in_versions(call.resource.schemas, checked=call.resource.convert is None),
-        )
+        metadata = obj["metadata"]
 
-    def record_new(self, call: Call, obj: Object, options: WriteOptions) -> None:
+        def record(convert: Convert) -> None:
+            obj["metadata"] = dict(metadata)
+            record_update(
+                obj,
+                old,
+                schema=call.resource.schema,
+                manager=manager_of(options, call.user_agent),
+                subresource=call.subresource,
+                api_version=call.resource.api_version,
+                now=context.now,
+                reset=reset_fields(call.resource, call.subresource),
+                convert=convert,
+            )
+
+        await with_versions(call.resource, record)
+
+    async def record_new(self, call: Call, obj: Object, options: WriteOptions) -> None:
         """Set the managedFields of an object that is answered without being stored."""
-        self._record(call, obj, None, options, self._context(call, options))
+        await self._record(call, obj, None, options, self._context(call, options))
 
     def _free_name(self, call: Call, base: str) -> str:
         """A name made of `base`, one that is free if that is not hard to find."""
