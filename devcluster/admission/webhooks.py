@@ -108,9 +108,10 @@ class Webhooks:
         patched = _patched(invocation.obj, verdict.patch)
         if patched == invocation.obj:
             return False
-        info.obj = await _converted(
-            _decoded(patched, invocation.resource), invocation.resource, info.resource
-        )
+        resource = invocation.resource
+        if (invocation.kind[0], invocation.kind[2]) == (resource.group, resource.kind):
+            patched = _decoded(patched, resource)
+        info.obj = await _converted(patched, resource, info.resource)
         return True
 
     async def _validate_by(self, invocation: Invocation, info: AdmissionInfo) -> None:

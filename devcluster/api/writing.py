@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -36,7 +37,7 @@ from devcluster.storage.errors import Missing, VersionConflict
 from devcluster.storage.records import Stored
 from devcluster.storage.store import Store
 
-__all__ = ["Change", "Writer", "Written", "check_name", "reset_fields"]
+__all__ = ["Change", "Part", "Writer", "Written", "check_name", "reset_fields"]
 
 Object = dict[str, Any]
 Change = Callable[[Object | None], Awaitable[Object]]
@@ -48,6 +49,17 @@ GENERATED_NAMES = 8
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _BASE_LENGTH = 63 - _SUFFIX_LENGTH
+
+
+@dataclasses.dataclass(slots=True)
+class Part:
+    """What a subresource shows in place of the object, and what admission sees; the change fills it in."""
+
+    kind: tuple[str, str, str]
+    put: Callable[[Object, Object], None]
+    """Write it, as admission left it, into the object."""
+    new: Object = dataclasses.field(default_factory=dict)
+    old: Object = dataclasses.field(default_factory=dict)
 
 
 class Written:
@@ -144,6 +156,7 @@ class Writer:
         *,
         may_create: bool = False,
         managed: bool = False,
+        part: Part | None = None,
     ) -> Written:
         """Replace the object that `call` names by what `change` makes of it, and again after a conflict.
 
@@ -165,7 +178,7 @@ class Writer:
             live = await conversion.read(resource, stored)
             obj = await change(live)
             try:
-                return await self._update(call, obj, old, stored, options, managed=managed)
+                return await self._update(call, obj, old, stored, options, managed=managed, part=part)
             except VersionConflict:
                 attempts += 1
                 if attempts >= ATTEMPTS:
@@ -198,6 +211,7 @@ class Writer:
         options: WriteOptions,
         *,
         managed: bool,
+        part: Part | None,
     ) -> Written:
         resource, strategy = call.resource, call.resource.strategy
         metadata, before = obj["metadata"], old["metadata"]
@@ -214,7 +228,7 @@ class Writer:
             metadata = obj["metadata"]
         info = self._info(call, "UPDATE", obj, old, options)
         if info is not None:
-            obj = await self._mutate(call, info)
+            obj = await self._mutate(call, info) if part is None else await self._mutate_part(part, info, obj)
             metadata = obj["metadata"]
         self._prepare(call, obj, old, context)
         if info is not None:
@@ -226,7 +240,7 @@ class Writer:
             for warning in strategy.warnings(obj, old):
                 call.warn(warning)
         if info is not None:
-            await self._validate(info, obj)
+            await self._validate(info, obj if part is None else part.new)
         kept = await conversion.to_storage(resource, obj)
         shown = obj if kept is obj else await conversion.to_request(resource, kept)
         expected = stored.version
@@ -340,6 +354,13 @@ class Writer:
         obj = await self.admission.mutate(info)
         assert obj is not None
         self._dedup(call, obj["metadata"], after=True)
+        return obj
+
+    async def _mutate_part(self, part: Part, info: AdmissionInfo, obj: Object) -> Object:
+        assert self.admission is not None
+        info.kind, info.obj, info.old = part.kind, part.new, part.old
+        part.new = await self.admission.mutate(info) or part.new
+        part.put(obj, part.new)
         return obj
 
     async def _validate(self, info: AdmissionInfo, obj: Object) -> None:
