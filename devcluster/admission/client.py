@@ -91,9 +91,13 @@ class WebhookClient:
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 allow_redirects=False,
             ) as response:
-                body = await response.content.read(_ANSWER_LIMIT)
+                body = bytearray()
+                async for part in response.content.iter_any():
+                    body += part
+                    if len(body) > _ANSWER_LIMIT:
+                        raise WebhookFailed(f"Post {quoted(shown)}: the answer is too large")
                 is_text = response.content_type.startswith("text/")
-                return _decoded(response.status, body, is_text=is_text)
+                return _decoded(response.status, bytes(body), is_text=is_text)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise WebhookFailed(f"Post {quoted(shown)}: {_explained(error, address)}") from error
 
