@@ -32,10 +32,10 @@ class Context:
 class Strategy:
     """The rules of a kind, with what most kinds do as the default.
 
-    Called in this order for a write: `default`, mutating admission, `prepare_*`, `default` again, `validate_*`,
-    validating admission, `commit`. Objects are changed in place, and are the caller's own copies; `old` must
-    be left alone. Everything here is synchronous: between reading the old object and storing the new one nothing
-    else happens.
+    Called in this order for a write: `default`, mutating admission, `prepare_*`, `default` again,
+    `validate_*`, validating admission, `commit`. Objects are changed in place, and are the caller's own
+    copies; `old` must be left alone. Everything here is synchronous: between reading the old object and
+    storing the new one nothing else happens.
     """
 
     status_fields: tuple[str, ...] = ("status",)
@@ -49,7 +49,7 @@ class Strategy:
     returns_deleted: bool = False
     """Whether the answer to a delete is the object, where for most kinds it is a Status."""
     has_generation: bool = False
-    """Whether metadata.generation is kept: 1 on creation, one more with each change but of metadata and status."""
+    """Whether metadata.generation is kept: 1 at first, one more with each change but of metadata and status."""
 
     def prepare_create(self, new: Object, context: Context) -> None:
         """Drop what a creator may not set, the status among it."""
@@ -94,7 +94,7 @@ class Strategy:
         return []
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """What is wrong with a name (`prefix`: with a generateName), the texts alone; a DNS subdomain by default."""
+        """What is wrong with a name (`prefix`: with a generateName); a DNS subdomain by default."""
         from devcluster.kinds.names import dns_subdomain  # noqa: PLC0415 -- filled in below
 
         return dns_subdomain(name, prefix=prefix)
@@ -124,7 +124,7 @@ class Strategy:
         return None
 
     def holds(self, obj: Object) -> bool:
-        """Whether something beside metadata.finalizers holds a deleted object: what is in a namespace does."""
+        """Whether more than metadata.finalizers holds a deleted object: what is in a namespace does."""
         return False
 
     def mark_deleted(self, obj: Object) -> None:
