@@ -49,7 +49,7 @@ class Strategy:
     returns_deleted: bool = False
     """Whether the answer to a delete is the object, where for most kinds it is a Status."""
     has_generation: bool = False
-    """Whether metadata.generation is kept: 1 at first, one more with each change but of metadata and status."""
+    """Whether metadata.generation is kept: 1 at first, one more with each change but of metadata, status."""
 
     def prepare_create(self, new: Object, context: Context) -> None:
         """Drop what a creator may not set, the status among it."""
