@@ -152,7 +152,7 @@ def _subject(spec: Object) -> User:
 
 def _wanted(spec: Object) -> Attributes:
     path = spec.get("nonResourceAttributes")
-    if path:
+    if path is not None:
         return Attributes(verb=path.get("verb", ""), path=path.get("path", ""))
     given = spec["resourceAttributes"]
     names = ("verb", "group", "version", "resource", "subresource", "namespace", "name")

@@ -132,3 +132,17 @@ async def test_stopping_ends_watches_over_tls_as_if_they_were_over() -> None:
         await cluster.stop()
         # A connection that breaks off would raise here.
         await response.read()
+
+
+async def test_an_access_review_of_no_path_in_particular_is_answered() -> None:
+    async with DevCluster(port=None, controllers=False) as cluster:
+        answer = await cluster.handle(
+            ApiRequest(
+                method="POST",
+                path="/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                headers={"authorization": f"Bearer {cluster.token}"},
+                body=b'{"spec":{"nonResourceAttributes":{}}}',
+            )
+        )
+    assert answer.status == 201
+    assert json.loads(answer.body)["status"]["allowed"] is True
