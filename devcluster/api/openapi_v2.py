@@ -51,7 +51,7 @@ def _operation(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in parameter.items() if key != "schema"} | parameter["schema"]
+    return {**{key: value for key, value in parameter.items() if key != "schema"}, **parameter["schema"]}
 
 
 def _response(answer: dict[str, Any]) -> dict[str, Any]:
