@@ -26,7 +26,7 @@ CONVERSATIONS = load_all()
 
 @pytest.fixture(scope="module")
 def met() -> Iterator[dict[str, list[Known]]]:
-    """By the conversations held with devcluster, the known differences met; all must be, when all were held."""
+    """By the conversations held with devcluster, the known differences met: all, when all were held."""
     held: dict[str, list[Known]] = {}
     yield held
     if len(held) == len(CONVERSATIONS):
