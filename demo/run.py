@@ -15,7 +15,7 @@ from demo.manager_process import ManagerProcess
 from demo.samples import load_crds, load_samples
 from demo.screen import Screen
 from devcluster import DevCluster
-from devcluster.api.exchange import ApiRequest
+from devcluster.exchange import ApiRequest
 from devcluster.storage import Change
 
 __all__ = ["Demo"]

@@ -19,7 +19,6 @@ from devcluster.access.rbac import RbacAuthorizer
 from devcluster.access.reviews import AccessReviews
 from devcluster.access.tokens import ServiceAccountTokens
 from devcluster.admission import ClusterAdmission, WebhookClient
-from devcluster.api.exchange import ApiRequest, ApiResponse, User
 from devcluster.api.local import LocalClient
 from devcluster.api.routing import target_of
 from devcluster.api.server import MINIMUM_WATCH_TIMEOUT, ApiServer
@@ -27,6 +26,7 @@ from devcluster.builtin import initial_objects, resources
 from devcluster.clock import Clock
 from devcluster.crd.definition import DefinitionStrategy
 from devcluster.crd.establish import Establisher
+from devcluster.exchange import ApiRequest, ApiResponse, User
 from devcluster.faults import FaultControl, with_fault_endpoint, with_faults
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Column, Resource

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from devcluster.errors import StatusError, forbidden
 
 if TYPE_CHECKING:
-    from devcluster.api.exchange import User
+    from devcluster.exchange import User
 
 __all__ = ["Attributes", "Decision", "refusal"]
 

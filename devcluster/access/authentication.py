@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from devcluster.access.impersonation import impersonate
-from devcluster.api.exchange import ApiRequest, User
 from devcluster.errors import unauthorized
+from devcluster.exchange import ApiRequest, User
 
 if TYPE_CHECKING:
     from devcluster.access.attributes import Attributes

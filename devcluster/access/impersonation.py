@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from devcluster.access.attributes import Attributes, refusal
-from devcluster.api.exchange import User
 from devcluster.errors import bad_request
+from devcluster.exchange import User
 
 if TYPE_CHECKING:
     from devcluster.access.rbac import RbacAuthorizer

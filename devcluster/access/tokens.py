@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.access.attributes import quoted
 from devcluster.access.jwt import Signer
-from devcluster.api.exchange import User
 from devcluster.errors import bad_request, conflict, field_invalid, invalid, not_found
+from devcluster.exchange import User
 from devcluster.storage.records import Key
 
 if TYPE_CHECKING:

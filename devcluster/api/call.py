@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from devcluster.api.exchange import ApiRequest, User
+from devcluster.exchange import ApiRequest, User
 from devcluster.kinds.resource import Resource
 from devcluster.storage.records import Key
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import orjson
 
 from devcluster.api.discovery import AGGREGATED, VERSION, Discovery, Document
-from devcluster.api.exchange import ApiRequest, ApiResponse
 from devcluster.api.negotiation import encode, negotiate
 from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest, ApiResponse
 
 __all__ = ["answer_discovery"]
 

@@ -8,10 +8,10 @@ import orjson
 
 from devcluster.api.bodies import typed
 from devcluster.api.call import Call
-from devcluster.api.exchange import ApiRequest, User
 from devcluster.api.options import DeleteOptions, WriteOptions
 from devcluster.api.patching import MERGE, change_of
 from devcluster.errors import StatusError, not_found
+from devcluster.exchange import ApiRequest, User
 from devcluster.kinds.resource import Resource
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from devcluster.api.call import Call
-from devcluster.api.exchange import ApiRequest, ApiResponse
 from devcluster.api.patching import is_apply
 from devcluster.api.routing import Target
+from devcluster.exchange import ApiRequest, ApiResponse
 
 __all__ = ["DURATIONS", "SIZES", "Histogram", "InFlight", "Metrics", "Series"]
 

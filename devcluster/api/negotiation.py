@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from devcluster.api.exchange import ApiResponse
 from devcluster.errors import StatusError, not_acceptable
+from devcluster.exchange import ApiResponse
 
 __all__ = ["META_GROUP", "Representation", "encode", "failure", "negotiate", "split_media_type"]
 

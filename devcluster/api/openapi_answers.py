@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from devcluster.api.exchange import ApiRequest, ApiResponse
 from devcluster.api.openapi import OpenApi, OpenApiDocument
 from devcluster.api.openapi_protobuf import MEDIA_TYPE
+from devcluster.exchange import ApiRequest, ApiResponse
 
 __all__ = ["answer_openapi"]
 

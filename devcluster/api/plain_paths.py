@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from devcluster.api.documents import Documents
-from devcluster.api.exchange import ApiRequest, ApiResponse
 from devcluster.api.metrics import Metrics
 from devcluster.api.routing import Target
 from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.storage.store import Store
 

@@ -10,7 +10,6 @@ from typing import Any
 from devcluster.api.bodies import decode_object
 from devcluster.api.call import Call
 from devcluster.api.deleting import Deleter
-from devcluster.api.exchange import ApiResponse
 from devcluster.api.internal_kinds import internal_resource
 from devcluster.api.options import DeleteOptions, WriteOptions
 from devcluster.api.ports import Logs
@@ -25,6 +24,7 @@ from devcluster.errors import (
     invalid,
     not_found,
 )
+from devcluster.exchange import ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.storage.records import Key, Stored
 from devcluster.storage.selectors import LabelSelector, SelectorError

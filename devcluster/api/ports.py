@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from devcluster.access.attributes import Attributes, Decision
-from devcluster.api.exchange import ApiRequest, User
+from devcluster.exchange import ApiRequest, User
 from devcluster.kinds.resource import Resource
 
 __all__ = ["Admission", "AdmissionInfo", "Authenticator", "Authorizer", "Logs", "Reviews", "Tokens"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from devcluster.api.exchange import ApiRequest
+from devcluster.exchange import ApiRequest
 
 __all__ = ["Target", "target_of"]
 

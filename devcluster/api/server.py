@@ -17,7 +17,6 @@ from devcluster.api.call import Call
 from devcluster.api.delete_requests import decode_delete_options
 from devcluster.api.deleting import Deleted, Deleter
 from devcluster.api.depth import TOO_DEEP
-from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.api.metrics import Metrics
 from devcluster.api.negotiation import Representation, encode, negotiate
 from devcluster.api.options import DeleteOptions, ListOptions, WriteOptions
@@ -32,6 +31,7 @@ from devcluster.api.watching import Watcher
 from devcluster.api.writing import Writer, Written, check_name
 from devcluster.clock import Clock
 from devcluster.errors import StatusError, bad_request, internal_error, method_not_allowed, not_found
+from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.kinds.metadata import match_namespace
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource

@@ -8,7 +8,6 @@ from typing import Any
 from devcluster.api.bodies import decode_object
 from devcluster.api.call import Call
 from devcluster.api.deleting import Deleter
-from devcluster.api.exchange import ApiResponse
 from devcluster.api.internal_kinds import internal_resource
 from devcluster.api.negotiation import encode, negotiate
 from devcluster.api.options import WriteOptions
@@ -18,6 +17,7 @@ from devcluster.api.reading import Reader
 from devcluster.api.scale import ScaleRequests
 from devcluster.api.writing import Writer
 from devcluster.errors import StatusError, bad_request, not_found
+from devcluster.exchange import ApiResponse
 from devcluster.kinds.registry import Registry
 
 __all__ = ["Subresources"]

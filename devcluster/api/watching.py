@@ -12,13 +12,13 @@ import orjson
 
 from devcluster.api import conversion, tables
 from devcluster.api.call import Call
-from devcluster.api.exchange import ApiResponse
 from devcluster.api.negotiation import Representation
 from devcluster.api.options import ListOptions
 from devcluster.api.reading import Reader, parse_version
 from devcluster.api.selection import Selection
 from devcluster.clock import Clock
 from devcluster.errors import expired
+from devcluster.exchange import ApiResponse
 from devcluster.storage.errors import Expired, Overflow
 from devcluster.storage.records import Change, Stored
 from devcluster.storage.store import Store

@@ -30,9 +30,9 @@ from devcluster.kinds.metadata import (
     validate_metadata_update,
     wipe,
 )
-from devcluster.kinds.names import path_segment
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
+from devcluster.names import path_segment
 from devcluster.storage.errors import Missing, VersionConflict
 from devcluster.storage.records import Stored
 from devcluster.storage.store import Store

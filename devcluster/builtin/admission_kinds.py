@@ -17,7 +17,7 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
-from devcluster.kinds.names import dns_subdomain, label_key
+from devcluster.names import dns_subdomain, label_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from devcluster.kinds.ages import age
-from devcluster.kinds.names import dns_subdomain
 from devcluster.kinds.resource import Column
 from devcluster.kinds.strategy import Strategy
+from devcluster.names import dns_subdomain
 
 if TYPE_CHECKING:
     from devcluster.clock import Clock

@@ -12,7 +12,7 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
-from devcluster.kinds.names import label_key, label_value, port_name, port_number
+from devcluster.names import label_key, label_value, port_name, port_number
 
 __all__ = [
     "immutable",

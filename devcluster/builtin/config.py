@@ -13,7 +13,7 @@ from devcluster.builtin.base import Object, StoredStrategy, columns
 from devcluster.builtin.checks import immutable, texts
 from devcluster.builtin.fields import child
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_too_long
-from devcluster.kinds.names import config_key
+from devcluster.names import config_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
-from devcluster.kinds.names import (
+from devcluster.names import (
     config_key,
     dns_label,
     dns_subdomain,

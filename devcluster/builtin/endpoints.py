@@ -18,7 +18,7 @@ from devcluster.errors import (
     field_required,
     field_too_many,
 )
-from devcluster.kinds.names import dns_label, dns_subdomain, port_number
+from devcluster.names import dns_label, dns_subdomain, port_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from devcluster.builtin.base import Object, StoredStrategy, columns
 from devcluster.builtin.checks import texts
 from devcluster.builtin.fields import child
 from devcluster.errors import FieldError, field_invalid, field_required, invalid
-from devcluster.kinds.names import label_key
+from devcluster.names import label_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, columns
 from devcluster.builtin.fields import child
-from devcluster.kinds.names import dns_label
+from devcluster.names import dns_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
-from devcluster.kinds.names import dns_label, dns_subdomain, port_name, port_number, wildcard_subdomain
+from devcluster.names import dns_label, dns_subdomain, port_name, port_number, wildcard_subdomain
 
 if TYPE_CHECKING:
     from devcluster.kinds.strategy import Context

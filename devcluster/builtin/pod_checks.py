@@ -15,7 +15,7 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
-from devcluster.kinds.names import config_key, dns_label, dns_subdomain, label_key, label_value
+from devcluster.names import config_key, dns_label, dns_subdomain, label_key, label_value
 
 __all__ = ["pod_spec", "pod_template"]
 

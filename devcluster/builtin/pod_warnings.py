@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from devcluster.builtin.quantity import is_whole
-from devcluster.kinds.names import dns_label
+from devcluster.names import dns_label
 
 __all__ = ["name_warnings", "pod_warnings"]
 

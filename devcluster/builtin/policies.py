@@ -24,7 +24,7 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
-from devcluster.kinds.names import path_segment
+from devcluster.names import path_segment
 
 if TYPE_CHECKING:
     from devcluster.kinds.strategy import Context

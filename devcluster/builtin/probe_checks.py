@@ -7,7 +7,7 @@ from typing import Any
 
 from devcluster.builtin.checks import non_negative, one_of, port, texts
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required
-from devcluster.kinds.names import header_name
+from devcluster.names import header_name
 
 __all__ = ["life"]
 

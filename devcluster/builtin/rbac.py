@@ -10,7 +10,7 @@ from devcluster.builtin.base import Object, PlainStrategy, StoredStrategy, colum
 from devcluster.builtin.checks import texts
 from devcluster.builtin.fields import child
 from devcluster.errors import FieldError, field_invalid, field_required, field_unsupported
-from devcluster.kinds.names import dns_subdomain, path_segment
+from devcluster.names import dns_subdomain, path_segment
 
 if TYPE_CHECKING:
     from devcluster.clock import Clock

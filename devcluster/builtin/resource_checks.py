@@ -8,7 +8,7 @@ from typing import Any
 from devcluster.builtin.checks import texts
 from devcluster.builtin.quantity import is_whole, value_of
 from devcluster.errors import FieldError, field_invalid
-from devcluster.kinds.names import label_key
+from devcluster.names import label_key
 
 __all__ = ["amount_errors", "resource_requirements"]
 

@@ -15,7 +15,7 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
-from devcluster.kinds.names import dns_label, dns_subdomain, label_key, port_number
+from devcluster.names import dns_label, dns_subdomain, label_key, port_number
 
 __all__ = ["service_checks", "service_update_checks", "valid_address"]
 

@@ -14,7 +14,7 @@ from devcluster.builtin.fields import child
 from devcluster.builtin.service_checks import service_checks, service_update_checks
 from devcluster.builtin.wide import labels_cell
 from devcluster.errors import FieldError, field_invalid, internal_error, invalid
-from devcluster.kinds.names import dns_label
+from devcluster.names import dns_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

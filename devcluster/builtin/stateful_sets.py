@@ -12,7 +12,7 @@ from devcluster.builtin.fields import child
 from devcluster.builtin.templates import WorkloadStrategy, restarts_always, selected, status_counts, within
 from devcluster.builtin.wide import container_cells
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_unsupported
-from devcluster.kinds.names import dns_label
+from devcluster.names import dns_label
 
 if TYPE_CHECKING:
     from devcluster.kinds.strategy import Context

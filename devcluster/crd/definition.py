@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from devcluster import names
 from devcluster.crd.conditions import set_condition
 from devcluster.errors import FieldError, field_invalid
-from devcluster.kinds import names
 from devcluster.kinds.strategy import Context, Strategy
 from devcluster.schema.formats import is_known_format
 

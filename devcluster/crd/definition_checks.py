@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from devcluster import names
 from devcluster.crd.conditions import is_established
 from devcluster.crd.go_objects import show, version_object
 from devcluster.crd.schema_checks import check_schema
@@ -23,7 +24,6 @@ from devcluster.errors import (
     field_too_many,
     field_unsupported,
 )
-from devcluster.kinds import names
 from devcluster.schema.field_path import FieldPathError, resolve_field_path
 from devcluster.schema.structural import parse
 

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+from devcluster import names
 from devcluster.errors import FieldError, field_invalid, field_required
-from devcluster.kinds import names
 from devcluster.schema.node import Schema
 
 __all__ = ["check_embedded", "coerce_embedded"]

@@ -6,11 +6,11 @@ from typing import Any
 
 from devcluster.crd.conversion import CallWebhook, webhook_conversion
 from devcluster.crd.strategy import CustomStrategy
-from devcluster.crd.versions import CustomVersions
 from devcluster.kinds.registry import version_priority
 from devcluster.kinds.resource import Column, Resource, ScalePaths
 from devcluster.schema.node import Schema
 from devcluster.schema.structural import parse
+from devcluster.schema.versions import CustomVersions
 
 __all__ = ["resources_of"]
 

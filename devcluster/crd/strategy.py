@@ -10,9 +10,9 @@ from typing import Any
 from devcluster.crd.embedded import check_embedded
 from devcluster.crd.json_path import nested
 from devcluster.errors import FieldError, field_invalid, forbidden
-from devcluster.kinds.names import label_key
 from devcluster.kinds.resource import ScalePaths
 from devcluster.kinds.strategy import Context, Strategy
+from devcluster.names import label_key
 from devcluster.schema.defaulting import compile_defaults, drop_nulls
 from devcluster.schema.list_types import compile_uniqueness
 from devcluster.schema.node import Schema

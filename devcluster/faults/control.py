@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from devcluster.api.exchange import ApiRequest
+from devcluster.exchange import ApiRequest
 from devcluster.faults.fault import Action, Fault, Match
 from devcluster.storage import Store
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from devcluster.api.exchange import ApiRequest, ApiResponse, Handler, User
 from devcluster.errors import StatusError, bad_request, unauthorized
+from devcluster.exchange import ApiRequest, ApiResponse, Handler, User
 from devcluster.faults.control import FaultControl
 from devcluster.faults.fault import Fault
 

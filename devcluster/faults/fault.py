@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from devcluster.api.exchange import ApiRequest
+from devcluster.exchange import ApiRequest
 
 __all__ = ["Action", "Fault", "Match"]
 

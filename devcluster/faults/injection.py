@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, Handler
 from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, Handler
 from devcluster.faults.control import FaultControl
 from devcluster.faults.fault import Action, Fault
 

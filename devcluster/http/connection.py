@@ -17,8 +17,8 @@ from typing import Any, cast
 
 import httptools
 
-from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, Handler
 from devcluster.errors import StatusError, internal_error, request_entity_too_large
+from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, Handler
 from devcluster.http.compression import compress, is_worth_compressing
 from devcluster.http.reading import add_header, split_target, subject_of
 

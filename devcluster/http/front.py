@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from devcluster.api.exchange import Handler
+from devcluster.exchange import Handler
 from devcluster.http.connection import Connection
 
 if TYPE_CHECKING:

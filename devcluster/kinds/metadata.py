@@ -15,7 +15,7 @@ from devcluster.errors import (
     field_required,
     field_too_long,
 )
-from devcluster.kinds.names import dns_label, label_key, label_value
+from devcluster.names import dns_label, label_key, label_value
 
 __all__ = [
     "dedup_owner_references",

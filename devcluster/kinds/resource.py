@@ -11,7 +11,7 @@ from devcluster.kinds.strategy import Strategy
 from devcluster.schema.node import Schema
 
 if TYPE_CHECKING:
-    from devcluster.crd.versions import CustomVersions
+    from devcluster.schema.versions import CustomVersions
 
 __all__ = ["Column", "Convert", "Resource", "ScalePaths"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from devcluster.errors import FieldError
 
 if TYPE_CHECKING:
-    from devcluster.api.exchange import User
+    from devcluster.exchange import User
     from devcluster.storage.store import Store
 
 __all__ = ["Context", "Strategy"]
@@ -95,7 +95,7 @@ class Strategy:
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
         """What is wrong with a name (`prefix`: with a generateName); a DNS subdomain by default."""
-        from devcluster.kinds.names import dns_subdomain  # noqa: PLC0415 -- filled in below
+        from devcluster.names import dns_subdomain  # noqa: PLC0415 -- filled in below
 
         return dns_subdomain(name, prefix=prefix)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from devcluster.kinds.names import label_key, label_value
+from devcluster.names import label_key, label_value
 
 __all__ = ["FieldSelector", "LabelSelector", "SelectorError"]
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from devcluster.kinds import names
+from devcluster import names
 from devcluster.schema.cel.errors import CelError, no_such_overload
 from devcluster.schema.cel.functions import Table, function, method
 from devcluster.schema.cel.types import (

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from devcluster import DevCluster
-from devcluster.api.exchange import ApiRequest
 from devcluster.background import BackgroundCluster
+from devcluster.exchange import ApiRequest
 from devcluster.local_files import ForeignFile
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

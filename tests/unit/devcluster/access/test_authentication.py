@@ -12,9 +12,9 @@ from devcluster.access.jwt import Signer
 from devcluster.access.rbac import RbacAuthorizer
 from devcluster.access.reviews import AccessReviews
 from devcluster.access.tokens import AUDIENCE, ServiceAccountTokens
-from devcluster.api.exchange import ApiRequest, User
 from devcluster.clock import Clock
 from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest, User
 from devcluster.storage import Key, Store
 
 Object = dict[str, Any]

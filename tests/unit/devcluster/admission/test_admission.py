@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from devcluster.admission import ClusterAdmission, WebhookFailed
-from devcluster.api.exchange import User
 from devcluster.api.ports import AdmissionInfo
 from devcluster.errors import StatusError
+from devcluster.exchange import User
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Strategy

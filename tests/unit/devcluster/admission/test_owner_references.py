@@ -6,9 +6,9 @@ import pytest
 
 from devcluster.access.rbac import RbacAuthorizer
 from devcluster.admission.owner_references import OwnerReferences
-from devcluster.api.exchange import User
 from devcluster.api.ports import AdmissionInfo
 from devcluster.errors import StatusError
+from devcluster.exchange import User
 from devcluster.kinds.registry import Registry
 from devcluster.storage import Key, Store
 from tests.unit.devcluster.admission.test_admission import CONFIG_MAPS, NAMESPACES, PODS

@@ -10,10 +10,10 @@ from urllib.parse import parse_qs
 import orjson
 import pytest
 
-from devcluster.api.exchange import ApiRequest, ApiResponse
 from devcluster.api.server import ApiServer
 from devcluster.builtin import resources
 from devcluster.clock import Clock
+from devcluster.exchange import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.storage.store import Store
 

@@ -9,8 +9,8 @@ import pytest
 
 from devcluster.api.discovery import AGGREGATED, Discovery
 from devcluster.api.discovery_answers import answer_discovery
-from devcluster.api.exchange import ApiRequest, ApiResponse
 from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 
 ALL = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]

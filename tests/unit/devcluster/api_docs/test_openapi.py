@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from devcluster.api.exchange import ApiRequest, ApiResponse
 from devcluster.api.openapi import OpenApi
 from devcluster.api.openapi_answers import answer_openapi
 from devcluster.api.openapi_protobuf import encode_document
+from devcluster.exchange import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.schema.node import Schema
 from tests.unit.devcluster.api_docs.conftest import custom

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from devcluster.api.exchange import User
 from devcluster.builtin import resources
 from devcluster.errors import FieldError, StatusError
+from devcluster.exchange import User
 from devcluster.kinds.strategy import Context
 from devcluster.storage import Store
 

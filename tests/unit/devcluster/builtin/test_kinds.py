@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from devcluster.api.exchange import User
 from devcluster.builtin import resources
 from devcluster.builtin.events import convert_events
+from devcluster.exchange import User
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.storage import Store

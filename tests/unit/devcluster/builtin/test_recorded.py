@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from devcluster.api.exchange import User
 from devcluster.builtin import initial_objects, resources
 from devcluster.clock import Clock
 from devcluster.errors import FieldError, StatusError, field_invalid
+from devcluster.exchange import User
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.storage import Key, Store

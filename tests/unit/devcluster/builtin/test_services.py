@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from devcluster.api.exchange import User
 from devcluster.builtin import initial_objects
 from devcluster.builtin.services import ServiceStrategy
 from devcluster.clock import Clock
 from devcluster.errors import StatusError
+from devcluster.exchange import User
 from devcluster.kinds.strategy import Context
 from devcluster.storage import Key, Store
 

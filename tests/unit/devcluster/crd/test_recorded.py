@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from devcluster.api.exchange import User
 from devcluster.crd.definition import DefinitionStrategy
 from devcluster.crd.strategy import CustomStrategy
+from devcluster.exchange import User
 from devcluster.kinds.strategy import Context
 from devcluster.schema.node import Schema
 from devcluster.schema.pruning import prune

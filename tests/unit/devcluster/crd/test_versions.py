@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from devcluster.crd.resources import resources_of
-from devcluster.crd.versions import CustomVersions
+from devcluster.schema.versions import CustomVersions
 
 TEXT = {"type": "string"}
 

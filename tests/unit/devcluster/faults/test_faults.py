@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, User
+from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.faults import FaultControl, Match, with_fault_endpoint, with_faults
 from devcluster.storage import Expired, Key, Store
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut
 from devcluster.errors import not_found
+from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
 from devcluster.http.connection import BODY_LIMIT, _fitting
 from devcluster.http.front import HttpFront
 
