@@ -37,6 +37,7 @@ lint: venv ## style, types, layers, and that generated files are current
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m controllers.generate --check
+	$(BIN)/python scripts/generate-petstore --check
 
 .PHONY: fmt
 fmt: venv ## format the sources and apply the lint fixes that are safe
@@ -44,8 +45,9 @@ fmt: venv ## format the sources and apply the lint fixes that are safe
 	$(BIN)/ruff format .
 
 .PHONY: generate
-generate: venv ## config/crd/ and config/rbac/ from the models and the markers
+generate: venv ## config/crd/ and config/rbac/ from the models and the markers, petstore's stubs from its contract
 	$(BIN)/python -m controllers.generate
+	$(BIN)/python scripts/generate-petstore
 
 .PHONY: bench
 bench: venv ## what the manager costs next to a bare loop; needs KUBEBUILDER_ASSETS, and an idle machine
