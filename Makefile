@@ -50,9 +50,10 @@ generate: venv ## config/crd/ and config/rbac/ from the models and the markers, 
 	$(BIN)/python scripts/generate-petstore
 
 .PHONY: bench
-bench: venv ## what the manager costs next to a bare loop; needs KUBEBUILDER_ASSETS, and an idle machine
+bench: venv ## what the manager and devcluster cost; needs KUBEBUILDER_ASSETS, and an idle machine
 	$(BIN)/python -m benchmarks.drive converge
 	$(BIN)/python -m benchmarks.drive pods
+	$(BIN)/python -m benchmarks.devcluster_speed
 
 .PHONY: clean
 clean: ## remove the environment and every cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import ipaddress
 import os
 import re
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from devcluster.admission_plugins import UnknownPlugin, check_plugins
 from devcluster.loop import new_event_loop
 
 if TYPE_CHECKING:
@@ -21,12 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_COLLECT_AFTER = (10_000, 20, 20)
+"""How much may be allocated before the garbage collector looks: requests leave hardly any cycles behind."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; returns the exit code: 0 after a clean stop, 1 on failure, 2 on a wrong flag."""
     options = _parser().parse_args(arguments)
+    gc.disable()  # until it has started
     # Whatever else can go wrong is told in one line: who wants a traceback works in Python.
     from devcluster.local_files import ForeignFile  # noqa: PLC0415 -- after the flags are known to be right
     from devcluster.storage.errors import JournalFailed  # noqa: PLC0415
@@ -39,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"--data: {error}", 1)
     except OSError as error:
         return _fail(_explain(error, options), 1)
+    finally:
+        gc.enable()
     return 0
 
 
@@ -99,6 +106,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DURATION",
         help="a watch that asks for no end lasts between one and two times as long (default 30m)",
     )
+    up.add_argument(
+        "--enable-admission-plugins",
+        type=_plugins,
+        default=(),
+        metavar="NAMES",
+        help="admission plugins beside the usual ones: OwnerReferencesPermissionEnforcement",
+    )
     return parser
 
 
@@ -124,8 +138,13 @@ async def _up(options: argparse.Namespace) -> None:
         pod_ready_delay=options.pod_ready_delay,
         history=options.history,
         min_request_timeout=options.min_request_timeout,
+        admission_plugins=options.enable_admission_plugins,
     )
     async with cluster:
+        # Whatever the start has made is there to stay, and need not be looked through again.
+        gc.freeze()
+        gc.set_threshold(*_COLLECT_AFTER)
+        gc.enable()
         _announce(cluster)
         await stop.wait()
         _say("devcluster: stopping")
@@ -180,6 +199,15 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         _refuse(f"{text!r} is not a whole number, 0 or more")
     return int(text)
+
+
+def _plugins(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    try:
+        check_plugins(names)
+    except UnknownPlugin as error:
+        _refuse(str(error))
+    return names
 
 
 def _duration(text: str) -> float:

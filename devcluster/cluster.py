@@ -7,6 +7,7 @@ import contextlib
 import random
 import secrets
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -41,6 +42,9 @@ __all__ = ["DevCluster"]
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- only looked up
 """How this machine itself reaches what listens everywhere."""
+_LAST = ("Namespace", "default")
+_SEEDED = Key("", "namespaces", "", "default")
+"""Comes last of the first objects, and cannot be deleted."""
 _API_PORT = 6443
 """What the cluster's own Service of the API server points at when nothing listens."""
 
@@ -66,6 +70,7 @@ class DevCluster:
         pod_ready_delay: float = 1.0,
         history: int | None = None,
         min_request_timeout: float = MINIMUM_WATCH_TIMEOUT,
+        admission_plugins: Sequence[str] = (),
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -81,11 +86,14 @@ class DevCluster:
             pod_ready_delay: Seconds from a pod's being scheduled to its being ready.
             history: How many changes watches and lists can go back.
             min_request_timeout: Seconds; a watch without a timeout lasts between one and two times as long.
+            admission_plugins: What is to look at writes beside the usual plugins, by the names they have in
+                the real server: OwnerReferencesPermissionEnforcement.
             clock: The time that goes into objects.
             rng: Where uids, names, addresses and the like come from; tokens and keys do not.
 
         Raises:
             JournalFailed: The data file cannot be used.
+            UnknownPlugin: There is no such admission plugin here.
         """
         self.address = address
         self.port = port or 0
@@ -126,7 +134,13 @@ class DevCluster:
             authenticator=self.authenticator,
             authorizer=self.authorizer,
             admission=ClusterAdmission(
-                self.store, self.registry, self.webhooks, self.rng, service_accounts=controllers
+                self.store,
+                self.registry,
+                self.webhooks,
+                self.rng,
+                service_accounts=controllers,
+                authorizer=self.authorizer,
+                plugins=admission_plugins,
             ),
             reviews=AccessReviews(self.authenticator, self.authorizer, tokens, self.clock),
             tokens=tokens,
@@ -212,15 +226,19 @@ class DevCluster:
 
     def _seed(self) -> None:
         """Give a new cluster what every cluster has."""
-        if self.store.count("", "namespaces"):
+        if self.store.get(_SEEDED) is not None:
             return
         port = self.port or _API_PORT
-        for obj in initial_objects(self.clock.timestamp(), port=port, rng=self.rng):
+        objects = initial_objects(self.clock.timestamp(), port=port, rng=self.rng)
+        # A process that was killed meanwhile does the rest when it comes back.
+        for obj in sorted(objects, key=lambda obj: (obj["kind"], obj["metadata"]["name"]) == _LAST):
             group, _, version = obj["apiVersion"].rpartition("/")
             resource = self.registry.of_kind(group, version, obj["kind"])
             assert resource is not None
             metadata = obj["metadata"]
-            self.store.create(Key(*resource.stored, metadata.get("namespace", ""), metadata["name"]), obj)
+            key = Key(*resource.stored, metadata.get("namespace", ""), metadata["name"])
+            if self.store.get(key) is None:
+                self.store.create(key, obj)
 
     async def _listen(self, listener: socket.socket, starting: contextlib.AsyncExitStack) -> None:
         from devcluster.http.front import HttpFront  # noqa: PLC0415 -- not needed by who calls in process

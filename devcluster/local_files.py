@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import os
 import secrets
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any
 import orjson
 
 from devcluster.access.certificates import Authority, Identity
+from devcluster.private_files import write_private
 
 __all__ = ["ForeignFile", "LocalFiles", "kubeconfig_of", "signing_key_file", "write_kubeconfig"]
 
@@ -49,6 +49,7 @@ class LocalFiles:
         else:
             self.directory = _beside(data)
             self.directory.mkdir(mode=0o700, exist_ok=True)
+            self.directory.chmod(0o700)
         self.authority = self._authority()
 
     def close(self) -> None:
@@ -65,10 +66,10 @@ class LocalFiles:
     def token(self, name: str) -> str:
         """A random token, the same each time for one name."""
         path = self.directory / f"{name}.token"
-        if path.exists():
-            return path.read_text(encoding="ascii").strip()
+        if path.exists() and (kept := path.read_text(encoding="ascii", errors="replace").strip()):
+            return kept
         token = secrets.token_urlsafe(24)
-        _write_private(path, token.encode())
+        write_private(path, token.encode())
         return token
 
     @property
@@ -87,8 +88,8 @@ class LocalFiles:
 
     def _write_identity(self, name: str, identity: Identity) -> tuple[Path, Path]:
         certificate, key = self.directory / f"{name}.crt", self.directory / f"{name}.key"
-        _write_private(certificate, identity[0])
-        _write_private(key, identity[1])
+        write_private(certificate, identity[0])
+        write_private(key, identity[1])
         return certificate, key
 
 
@@ -126,20 +127,8 @@ def write_kubeconfig(path: Path, content: dict[str, Any]) -> None:
     """
     if path.exists() and path.stat().st_size and not path.read_bytes().startswith(_MARK):
         raise ForeignFile(f"{path} was not written by devcluster, and is left alone")
-    _write_private(path, _MARK + orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+    write_private(path, _MARK + orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def _beside(data: Path) -> Path:
     return data.with_name(data.name + ".files")
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    """Replace a file in one step, so that no reader finds half of it."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -20,14 +20,13 @@ from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
+from tests.support.scheduling import KIND_PARAMETER, ByFileAndControlPlane, arrange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tests.support.control_plane import ControlPlane
-
-NEEDS_CONTROL_PLANE = "control_plane_kind"
 
 # How long an example takes says something about the machine only. On CI the same examples are tried each
 # time, so that what fails there fails because of the change.
@@ -37,18 +36,25 @@ hypothesis.settings.load_profile("tests")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Mark integration tests, and order those marked `last`.
+    """Mark integration tests, and put all in order.
 
     Whatever asks for a control plane, however indirectly, is an integration test.
     """
     for item in items:
-        if NEEDS_CONTROL_PLANE in getattr(item, "fixturenames", ()):
+        if KIND_PARAMETER in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.integration)
     yield
     # Whoever shuffles has done so by now, and keeps the tests of a file together.
-    files = list(dict.fromkeys(item.path for item in items))
-    places = {path: place for place, path in enumerate(files)}
-    items.sort(key=lambda item: (places[item.path], item.get_closest_marker("last") is not None))
+    arrange(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndControlPlane | None:
+    """With `--dist loadfile`, files go to workers in the order that the tests have."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False
+    return ByFileAndControlPlane(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -75,7 +81,9 @@ def no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
         yield  # the harness itself blocks there, with its own threads doing what must go on
         return
     # One module runs a library that blocks in a loop of its own, in a thread.
-    with blockbuster_ctx(["manager", "controllers", "apis", "petstore"], excluded_modules=["manager.kube.user"]):
+    with blockbuster_ctx(
+        ["manager", "controllers", "apis", "petstore"], excluded_modules=["manager.kube.user"]
+    ):
         yield
 
 

@@ -57,7 +57,9 @@ def refusal(user: User, wanted: Attributes, decision: Decision | None = None) ->
     if decision is not None and decision.reason:
         detail += f": {decision.reason}"
     if wanted.path:
-        return StatusError(403, "Forbidden", f"forbidden: {detail}")
+        error = StatusError(403, "Forbidden", f"forbidden: {detail}")
+        error.empty_details = True
+        return error
     return forbidden(wanted.group, wanted.resource, wanted.name, detail)
 
 

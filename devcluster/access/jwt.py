@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from devcluster.private_files import write_private
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -77,7 +79,10 @@ class Signer:
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
         from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
-        key = load_pem_private_key(self._file.read_bytes(), None)
+        try:
+            key = load_pem_private_key(self._file.read_bytes(), None)
+        except ValueError:  # damaged: tokens from before are no good any more
+            return None
         return key if isinstance(key, ec.EllipticCurvePrivateKey) else None
 
     def _make(self) -> ec.EllipticCurvePrivateKey:
@@ -86,13 +91,14 @@ class Signer:
 
         key = ec.generate_private_key(ec.SECP256R1())
         if self._file is not None:
-            self._file.touch(mode=0o600)
-            self._file.write_bytes(
+            self._file.parent.mkdir(mode=0o700, exist_ok=True)
+            write_private(
+                self._file,
                 key.private_bytes(
                     serialization.Encoding.PEM,
                     serialization.PrivateFormat.PKCS8,
                     serialization.NoEncryption(),
-                )
+                ),
             )
         return key
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from devcluster.admission.claims import default_storage_class
 from devcluster.admission.client import WebhookClient
 from devcluster.admission.configuration import Configuration
 from devcluster.admission.namespaces import NamespaceLifecycle
+from devcluster.admission.owner_references import OwnerReferences
 from devcluster.admission.service_account import ServiceAccounts
 from devcluster.admission.webhooks import Webhooks
+from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.ports import AdmissionInfo, Authorizer
     from devcluster.kinds.registry import Registry
     from devcluster.storage.store import Store
 
@@ -33,11 +36,25 @@ class ClusterAdmission:
         rng: random.Random,
         *,
         service_accounts: bool = True,
+        authorizer: Authorizer | None = None,
+        plugins: Sequence[str] = (),
     ) -> None:
-        """`service_accounts`: whether pods must have one; without controllers nobody makes any."""
+        """`service_accounts`: whether pods must have one; without controllers nobody makes any.
+
+        `plugins` are there beside the usual ones; without an `authorizer` none that asks it does anything.
+
+        Raises:
+            UnknownPlugin: One of `plugins` is none.
+        """
+        check_plugins(plugins)
         self._store = store
         self._namespaces = NamespaceLifecycle(store)
         self._accounts = ServiceAccounts(store, rng) if service_accounts else None
+        self._owners = (
+            OwnerReferences(authorizer, registry)
+            if authorizer is not None and OWNER_REFERENCES in plugins
+            else None
+        )
         self._configuration = Configuration(store, registry)
         self._webhooks = Webhooks(self._configuration, client, rng)
 
@@ -47,6 +64,7 @@ class ClusterAdmission:
             self._namespaces.objects_to(info)
             or _is_creation_of(info, "pods")
             or _is_creation_of(info, "persistentvolumeclaims")
+            or (self._owners is not None and self._owners.concerns(info))
             or self._configuration.concerns(info)
         )
 
@@ -64,6 +82,8 @@ class ClusterAdmission:
 
     async def validate(self, info: AdmissionInfo) -> None:
         """Raises StatusError to refuse."""
+        if self._owners is not None:
+            self._owners.check(info)
         if self._configuration.concerns(info):
             await self._webhooks.validate(info)
 

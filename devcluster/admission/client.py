@@ -78,8 +78,7 @@ class WebhookClient:
 
         if self._session is None:
             self._session = aiohttp.ClientSession()
-        url, connect_to, server_name = self._where(client_config)
-        shown = f"{url}{'&' if '?' in url else '?'}timeout={math.ceil(timeout)}s"
+        shown, connect_to, server_name = self._where(client_config, f"timeout={math.ceil(timeout)}s")
         address = _with_host(shown, connect_to) if connect_to else shown
         try:
             async with self._session.post(
@@ -97,16 +96,17 @@ class WebhookClient:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise WebhookFailed(f"Post {quoted(shown)}: {_explained(error, address)}") from error
 
-    def _where(self, client_config: Object) -> tuple[str, str, str]:
+    def _where(self, client_config: Object, query: str) -> tuple[str, str, str]:
         """The URL to show; of a service also the `host:port` to connect to, and the name it must have."""
         if client_config.get("url"):
-            return client_config["url"], "", ""
+            url = client_config["url"]
+            return f"{url}{'&' if '?' in url else '?'}{query}", "", ""
         service = client_config.get("service") or {}
         namespace, name = service.get("namespace", ""), service.get("name", "")
         port = service.get("port") or 443
         server_name = f"{name}.{namespace}.svc"
         path = service.get("path") or "/"
-        url = f"https://{server_name}:{port}/{path.removeprefix('/')}"
+        url = f"https://{server_name}:{port}/{path.removeprefix('/')}?{query}"
         return url, self._address_of(namespace, name, port, url), server_name
 
     def _address_of(self, namespace: str, name: str, port: int, url: str) -> str:

@@ -107,7 +107,9 @@ class Webhooks:
         patched = _patched(invocation.obj, verdict.patch)
         if patched == invocation.obj:
             return False
-        info.obj = await _converted(patched, invocation.resource, info.resource)
+        info.obj = await _converted(
+            _decoded(patched, invocation.resource), invocation.resource, info.resource
+        )
         return True
 
     async def _validate_by(self, invocation: Invocation, info: AdmissionInfo) -> None:
@@ -152,17 +154,19 @@ def _patched(obj: Object, operations: list[Object]) -> Object:
         try:
             obj = json_patch(obj, [operation])
         except StatusError as error:
-            raise internal_error(_why_not(operation)) from error
+            raise internal_error(_why_not(operation, obj)) from error
     return obj
 
 
-def _why_not(operation: Object) -> str:
+def _why_not(operation: Object, obj: Object) -> str:
     path = str(operation.get("path", ""))
     match operation.get("op"):
         case "add":
             return f"add operation does not apply: doc is missing path: {quoted(path)}: missing value"
         case "remove":
-            key = path.rpartition("/")[2]
+            above, _, key = path.rpartition("/")
+            if not _is_there(obj, above):
+                return f"remove operation does not apply: doc is missing path: {quoted(path)}: missing value"
             return (
                 f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
             )
@@ -172,6 +176,40 @@ def _why_not(operation: Object) -> str:
             return f"testing value {path} failed: test failed"
         case kind:
             return f"Unexpected kind: {kind}"
+
+
+def _is_there(value: Any, path: str) -> bool:
+    """Whether a JSON pointer leads to something in the document."""
+    for step in path.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        elif isinstance(value, dict) and name in value:
+            value = value[name]
+        else:
+            return False
+    return True
+
+
+def _decoded(obj: Object, resource: Resource) -> Object:
+    """A patched object of a built-in kind as Go reads it.
+
+    Raises:
+        StatusError: It is another kind's now, or cannot be read.
+    """
+    given = (obj.get("apiVersion"), obj.get("kind"))
+    if given != (resource.api_version, resource.kind):
+        version, internal = str(given[0]).rpartition("/")[2], resource.group.partition(".")[0] or "core"
+        text = f"converting ({version}.{given[1]}) to ({internal}.{resource.kind}): unknown conversion"
+        raise StatusError(500, "", text)
+    if resource.custom:
+        return obj
+    from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415 -- loads the table of types
+
+    try:
+        return convert(obj, resource.schema.openapi_name)[0]
+    except DecodeError as error:
+        raise internal_error(str(error)) from error
 
 
 async def _converted(obj: Object | None, have: Resource, want: Resource) -> Object | None:

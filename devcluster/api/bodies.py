@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import re
 from typing import Any
@@ -14,6 +16,7 @@ from devcluster.api.negotiation import split_media_type
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, unsupported_media_type
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
+from devcluster.schema.node import Schema
 
 __all__ = ["check_kind", "decode_object", "parse_yaml", "report", "typed"]
 
@@ -22,6 +25,7 @@ Object = dict[str, Any]
 BOOLEAN = "tag:yaml.org,2002:bool"
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _FORMATS = ("application/json", "application/yaml", _PROTOBUF)
+_NOTHING = Schema()
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -36,6 +40,8 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     resource = kind or call.resource
     body = call.request.body
     document, raw = _parse(call, resource, body)
+    if document is None and not resource.custom:
+        document = {}  # as Go reads it
     if not isinstance(document, dict):
         raise _unrecognized(resource, body, _not_an_object(document))
     group_version = document.get("apiVersion") or ""
@@ -45,10 +51,25 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     if resource.custom and not name:
         shown = orjson.dumps(document).decode() if raw is None else raw.decode(errors="replace")
         raise _unrecognized(resource, body, f"Object 'Kind' is missing in '{shown.strip()}'")
+    if resource.custom and group_version != resource.api_version and name == resource.kind:
+        _report_other_version(call, validation, resource, document)
     check_kind(document, resource, registry)
     obj, problems = typed(document, resource, raw if validation != "Ignore" else None)
     report(call, validation, resource, problems)
     return obj
+
+
+def _report_other_version(call: Call, validation: str, resource: Resource, document: Object) -> None:
+    """What the schema of the version that a document names has against it, which is heard of first."""
+    from devcluster.schema.pruning import prune  # noqa: PLC0415
+
+    group_version = document.get("apiVersion") or ""
+    group, _, version = group_version.rpartition("/")
+    if group != resource.group:
+        return
+    unknown = prune(copy.deepcopy(document), resource.schemas.get(group_version, _NOTHING))
+    other = dataclasses.replace(resource, version=version)
+    report(call, validation, other, [f'unknown field "{path}"' for path in unknown])
 
 
 def report(call: Call, validation: str, resource: Resource, problems: list[str]) -> None:
@@ -97,7 +118,8 @@ def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tup
 
 
 def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Object, list[str]]:
-    from devcluster.schema.pruning import prune  # noqa: PLC0415 -- only where there are custom kinds
+    from devcluster.crd.embedded import coerce_embedded  # noqa: PLC0415 -- only where there are custom kinds
+    from devcluster.schema.pruning import prune  # noqa: PLC0415
     from devcluster.types import json_text  # noqa: PLC0415
     from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415
 
@@ -105,16 +127,22 @@ def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Ob
     obj = dict(document)
     metadata = obj.pop("metadata", None)
     unknown = [f'unknown field "{path}"' for path in prune(obj, resource.schema)]
+    try:
+        unknown += [f'unknown field "{path}"' for path in coerce_embedded(obj, resource.schema)]
+    except ValueError as error:
+        raise _cannot_be_handled(resource, error) from None
     if metadata is not None:
         try:
             obj["metadata"], found = convert(metadata, _OBJECT_META)
         except DecodeError as error:
-            kind = resource.kind
-            raise bad_request(
-                f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {error}'
-            ) from None
+            raise _cannot_be_handled(resource, error) from None
         problems += [problem.replace('field "', 'field "metadata.', 1) for problem in found]
     return obj, problems + unknown
+
+
+def _cannot_be_handled(resource: Resource, why: Exception) -> StatusError:
+    kind = resource.kind
+    return bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}')
 
 
 def parse_yaml(body: bytes) -> Any:

@@ -10,6 +10,9 @@ from devcluster.storage.records import Key
 
 __all__ = ["Call"]
 
+_MOST_WARNINGS = 300
+"""More than fit into the headers of an answer."""
+
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Call:
@@ -45,5 +48,5 @@ class Call:
 
     def warn(self, text: str) -> None:
         """Tell the client, once."""
-        if text not in self.warnings:
+        if len(self.warnings) < _MOST_WARNINGS and text not in self.warnings:
             self.warnings.append(text)

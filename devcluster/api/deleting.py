@@ -70,7 +70,7 @@ class Deleter:
 
     def _delete(self, call: Call, options: DeleteOptions, stored: Stored) -> tuple[Object, int, bool]:
         """The object in its stored version, the version of the change, whether it is gone."""
-        obj = stored.decode()
+        obj = conversion.decoded(call.resource, stored)
         metadata = obj["metadata"]
         if "deletionTimestamp" not in metadata and call.resource.strategy.prepare_delete(
             obj, self._context(call, options)
@@ -173,7 +173,7 @@ class Deleter:
         )
         if not admission.handles(info):
             return
-        info.old = await conversion.to_request(resource, stored.decode())
+        info.old = await conversion.read(resource, stored)
         await admission.mutate(info)
         await admission.validate(info)
 

@@ -61,6 +61,7 @@ _VERBS = {
     "token": ("create",),
 }
 """Of the subresources that are not read and changed like their resource."""
+_CHANGES = ("create", "patch", "update")
 _CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _PATHS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 
@@ -264,7 +265,8 @@ def _add_names(entry: dict[str, Any], resource: Resource) -> None:
 def _verbs(resource: Resource) -> tuple[str, ...]:
     if not resource.custom:
         return resource.verbs
-    return tuple(verb for verb in _CUSTOM_VERBS if verb in resource.verbs)
+    hidden = _CHANGES if resource.closing else ()
+    return tuple(verb for verb in _CUSTOM_VERBS if verb in resource.verbs and verb not in hidden)
 
 
 def _subresources(resource: Resource) -> list[str]:

@@ -111,10 +111,25 @@ def _yaml(value: Any) -> bytes:
     import yaml  # noqa: PLC0415 -- costs start-up time, and few ask for it
 
     document = orjson.loads(value) if isinstance(value, bytes) else value
-    dumped: str = yaml.dump(
-        document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), allow_unicode=True
-    )
+    dumped: str = yaml.dump(document, Dumper=_yaml_dumper(), allow_unicode=True)
     return dumped.encode()
+
+
+@functools.cache
+def _yaml_dumper() -> Any:
+    """One that puts text in double quotes where it would be read as something else, as Go's library does."""
+    import yaml  # noqa: PLC0415
+
+    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    dumper: Any = type("_Dumper", (base,), {})
+    text = "tag:yaml.org,2002:str"
+
+    def represent(dumper: Any, value: str) -> Any:
+        plain = dumper.resolve(yaml.ScalarNode, value, (True, False)) == text
+        return dumper.represent_scalar(text, value, style=None if plain else '"')
+
+    dumper.add_representer(str, represent)
+    return dumper
 
 
 def _clauses(header: str) -> list[tuple[str, dict[str, str]]]:

@@ -36,6 +36,7 @@ class WriteOptions:
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = "Warn"
+    field_validation_given: bool = False
     force: bool | None = None
 
     @classmethod
@@ -66,6 +67,7 @@ class WriteOptions:
             dry_run=bool(dry_run),
             field_manager=manager,
             field_validation=validation or "Warn",
+            field_validation_given=bool(validation),
             force=force,
         )
 
@@ -78,7 +80,8 @@ class WriteOptions:
             options["force"] = self.force
         if self.field_manager:
             options["fieldManager"] = self.field_manager
-        options["fieldValidation"] = self.field_validation
+        if self.field_validation_given:
+            options["fieldValidation"] = self.field_validation
         return options
 
 

@@ -48,9 +48,9 @@ class Reader:
         stored = self._store.get(call.key)
         if stored is None:
             raise not_found(resource.group, resource.plural, call.name)
-        data = conversion.rewritten(stored.data, resource)
+        data = conversion.rewritten(resource, stored)
         if data is None:
-            data = orjson.dumps(await conversion.to_request(resource, stored.decode()))
+            data = orjson.dumps(await conversion.read(resource, stored))
         return self.one(call, data, representation)
 
     def one(
@@ -92,7 +92,7 @@ class Reader:
     ) -> ApiResponse:
         """The answer that is a list of `items`."""
         if representation.transform == "Table":
-            objects = [await conversion.to_request(call.resource, each.decode()) for each in items]
+            objects = [await conversion.read(call.resource, each) for each in items]
             return encode(self._table(call, objects, metadata, representation), representation)
         return encode(await self._list(call, items, metadata, representation), representation)
 
@@ -170,7 +170,8 @@ class Reader:
                 metadata = {"continue": "", **metadata}
             shown = await self._items(call, items)
         head = f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode()
-        return b"".join((head, orjson.dumps(metadata), b',"items":[', b",".join(shown), b"]}"))
+        joined = b"[%b]" % b",".join(shown) if shown or not representation.transform else b"null"
+        return b"".join((head, orjson.dumps(metadata), b',"items":', joined, b"}"))
 
     async def _items(self, call: Call, items: Sequence[Stored]) -> list[bytes]:
         """The objects as they stand in a list: those of built-in kinds do not say their kind there."""
@@ -178,9 +179,9 @@ class Reader:
         if resource.custom:
             shown = []
             for each in items:
-                data = conversion.rewritten(each.data, resource)
+                data = conversion.rewritten(resource, each)
                 if data is None:
-                    data = orjson.dumps(await conversion.to_request(resource, each.decode()))
+                    data = orjson.dumps(await conversion.read(resource, each))
                 shown.append(data)
             return shown
         head = conversion.head(resource.kind, conversion.storage_api_version(resource))
@@ -189,7 +190,7 @@ class Reader:
             return [b"{" + each.data[skipped:] for each in items]
         shown = []
         for each in items:
-            obj = await conversion.to_request(resource, each.decode())
+            obj = await conversion.read(resource, each)
             obj.pop("kind", None)
             obj.pop("apiVersion", None)
             shown.append(orjson.dumps(obj))

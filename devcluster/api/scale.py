@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from typing import Any
 
 import orjson
@@ -10,7 +12,7 @@ from devcluster.api.bodies import decode_object
 from devcluster.api.call import Call
 from devcluster.api.exchange import ApiResponse
 from devcluster.api.negotiation import Representation
-from devcluster.api.options import WriteOptions
+from devcluster.api.options import WriteOptions, manager_of
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.reading import Reader
 from devcluster.api.writing import Change, Writer, check_name
@@ -69,33 +71,53 @@ class ScaleRequests:
         check_name(call, scale)
 
         async def change(_: Object | None) -> Object:
-            return scale
+            return copy.deepcopy(scale)
 
-        return await self._write(call, change, options, representation, managed=False)
+        return await self._write(call, self._recorded(call, change, options), options, representation)
 
     async def patch(self, call: Call, representation: Representation) -> ApiResponse:
         """Patch it; an apply manages the replicas of the object."""
         applies = is_apply(self._part(call))
         options = WriteOptions.of(call.request.query, "PatchOptions", apply=applies)
-        change = change_of(self._part(call), self._registry, options, self._writer.clock)
-        return await self._write(call, change, options, representation, managed=applies)
+        part = dataclasses.replace(self._part(call), subresource="scale")
+        change = change_of(part, self._registry, options, self._writer.clock)
+        if not applies:
+            change = self._recorded(call, change, options)
+        return await self._write(call, change, options, representation)
+
+    def _recorded(self, call: Call, change: Change, options: WriteOptions) -> Change:
+        """A change that is no apply, with the managedFields that it leads to."""
+
+        async def recorded(scale: Object | None) -> Object:
+            from devcluster.patch import record_update  # noqa: PLC0415
+
+            before = copy.deepcopy(scale)
+            changed = await change(scale)
+            if call.resource.custom:  # whose types, in the real server, have no Scale among them
+                changed["metadata"].pop("managedFields", None)
+                return changed
+            record_update(
+                changed,
+                before,
+                schema=self._scale_resource().schema,
+                manager=manager_of(options, call.user_agent),
+                subresource="scale",
+                api_version="autoscaling/v1",
+                now=self._writer.clock.timestamp(),
+            )
+            return changed
+
+        return recorded
 
     async def _write(
-        self,
-        call: Call,
-        change: Change,
-        options: WriteOptions,
-        representation: Representation,
-        *,
-        managed: bool,
+        self, call: Call, change: Change, options: WriteOptions, representation: Representation
     ) -> ApiResponse:
         resource = call.resource
 
         async def change_parent(live: Object | None) -> Object:
             assert live is not None
             before = _scale_of(resource, live)
-            if managed:
-                _show_managers(before, live, resource)
+            _show_managers(before, live, resource)
             scale = await change(before)
             check_name(call, scale)
             replicas = scale.get("spec", {}).get("replicas", 0)
@@ -105,12 +127,11 @@ class ScaleRequests:
             metadata, given = live["metadata"], scale["metadata"]
             metadata["resourceVersion"] = given.get("resourceVersion") or metadata["resourceVersion"]
             metadata["uid"] = given.get("uid") or metadata["uid"]
-            if managed:
-                _take_managers(live, scale, resource)
+            _take_managers(live, scale, resource)
             _put(live, _paths(resource)[0], replicas)
             return live
 
-        written = await self._writer.update(call, change_parent, options, managed=managed)
+        written = await self._writer.update(call, change_parent, options, managed=True)
         await self._writer.store.durable(written.version)
         return self._shown(call, _scale_of(resource, written.obj), representation)
 
@@ -238,10 +259,13 @@ def _show_managers(scale: Object, live: Object, resource: Resource) -> None:
 def _take_managers(live: Object, scale: Object, resource: Resource) -> None:
     from devcluster.patch import parent_entries  # noqa: PLC0415
 
-    live["metadata"]["managedFields"] = parent_entries(
-        live["metadata"].get("managedFields"),
+    metadata = live["metadata"]
+    metadata["managedFields"] = parent_entries(
+        metadata.get("managedFields"),
         scale["metadata"].get("managedFields"),
         _manager_paths(resource),
         api_version=resource.api_version,
         custom=resource.custom,
     )
+    if not metadata["managedFields"]:
+        del metadata["managedFields"]

@@ -34,6 +34,7 @@ from devcluster.errors import StatusError, bad_request, internal_error, method_n
 from devcluster.kinds.metadata import match_namespace
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
+from devcluster.storage.errors import JournalFailed
 from devcluster.storage.store import Store
 
 __all__ = ["ApiServer"]
@@ -109,6 +110,8 @@ class ApiServer:
             return negotiation.failure(error, request.headers.get("accept", ""))
         except ConnectionCut:
             raise
+        except JournalFailed as error:  # told once by the journal
+            return ApiResponse.failure(internal_error(str(error)))
         except Exception:  # noqa: BLE001 -- no request may take the server down
             _log.exception("request failed: %s %s", request.method, request.path)
             return ApiResponse.failure(internal_error("devcluster failed at this request; its log says more"))
@@ -264,6 +267,7 @@ class ApiServer:
             return await self.subresources.pods.bind(call)
         obj = decode_object(call, self.registry, options.field_validation)
         if self.reviews is not None and call.resource.verbs == ("create",):
+            self.writer.record_new(call, obj, options)
             reviewed = await self.reviews.review(call.resource.kind, obj, call.user)
             return encode(reviewed, representation, status=201)
         return await self._written(call, await self.writer.create(call, obj, options), representation)

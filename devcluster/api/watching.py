@@ -84,9 +84,9 @@ class Watcher:
         identity = (event, stored.version, stored.key, resource.version, representation, include)
         if shared and (known := self._lines.get(identity)) is not None:
             return known
-        data = conversion.rewritten(stored.data, resource)
+        data = conversion.rewritten(resource, stored)
         if data is None:
-            data = orjson.dumps(await conversion.to_request(resource, stored.decode()))
+            data = orjson.dumps(await conversion.read(resource, stored))
         if representation.transform == "Table":
             obj = orjson.loads(data)
             columns = tables.column_definitions(resource) if head else None

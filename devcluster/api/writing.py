@@ -160,8 +160,8 @@ class Writer:
                 if not may_create:
                     raise not_found(resource.group, resource.plural, call.name)
                 return await self._create_named(call, await change(None), options, managed=managed)
-            old = await conversion.to_request(resource, stored.decode())
-            live = await conversion.to_request(resource, stored.decode())
+            old = await conversion.read(resource, stored)
+            live = await conversion.read(resource, stored)
             obj = await change(live)
             try:
                 return await self._update(call, obj, old, stored, options, managed=managed)
@@ -218,13 +218,15 @@ class Writer:
         if info is not None:
             strategy.default(obj)
         restore(metadata, before)
-        self._raise(call, call.name, self._update_errors(call, obj, old, context))
+        name = metadata.get("name", "")
+        self._raise(call, name, self._update_errors(call, obj, old, context))
         if not call.subresource:
             for warning in strategy.warnings(obj, old):
                 call.warn(warning)
         if info is not None:
             await self._validate(info, obj)
         kept = await conversion.to_storage(resource, obj)
+        shown = obj if kept is obj else await conversion.to_request(resource, kept)
         expected = stored.version
         if last_finalizer_gone(metadata, before) and not strategy.holds(obj):
             return self._finish_deletion(call, obj, expected, options, context)
@@ -235,10 +237,10 @@ class Writer:
             raise VersionConflict(now.version)
         strategy.commit(kept, old if kept is obj else stored.decode(), context)
         if options.dry_run:
-            return Written(obj)
+            return Written(shown)
         kept["metadata"] = in_order(kept["metadata"])
         written = self.store.update(call.key, kept, expected=expected)
-        return self._written(obj, kept, written)
+        return self._written(shown, kept, written)
 
     def _finish_deletion(
         self, call: Call, obj: Object, expected: int, options: WriteOptions, context: Context
@@ -286,6 +288,10 @@ class Writer:
             reset=reset_fields(call.resource, call.subresource),
             convert=in_versions(call.resource.schemas, checked=call.resource.convert is None),
         )
+
+    def record_new(self, call: Call, obj: Object, options: WriteOptions) -> None:
+        """Set the managedFields of an object that is answered without being stored."""
+        self._record(call, obj, None, options, self._context(call, options))
 
     def _free_name(self, call: Call, base: str) -> str:
         """A name made of `base`, one that is free if that is not hard to find."""
@@ -427,6 +433,4 @@ def reset_fields(resource: Resource, subresource: str) -> Sequence[str | tuple[s
     """The fields that this way of writing does not change, and so does not come to own."""
     if not subresource:
         return resource.strategy.status_fields
-    if subresource != "status":
-        return ()
-    return ("spec", "metadata") if resource.custom else ("spec", ("metadata", "labels"))
+    return resource.strategy.status_reset if subresource == "status" else ()

@@ -10,6 +10,7 @@ from devcluster.builtin.admission_kinds import (
     AdmissionPolicyStrategy,
     WebhooksStrategy,
 )
+from devcluster.builtin.autoscaling_v1 import OldAutoscalerStrategy, convert_autoscalers
 from devcluster.builtin.base import BuiltinStrategy
 from devcluster.builtin.config import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
 from devcluster.builtin.daemon_sets import DaemonSetStrategy
@@ -154,15 +155,18 @@ def _workloads(clock: Clock) -> Iterator[Resource]:
 
 
 def _policies(clock: Clock) -> Iterator[Resource]:
-    yield _of(
-        "autoscaling",
-        "HorizontalPodAutoscaler",
-        AutoscalerStrategy(clock),
-        version="v2",
-        short="hpa",
-        categories=ALL,
-        subresources=STATUS,
-    )
+    for version, autoscaler in (("v2", AutoscalerStrategy(clock)), ("v1", OldAutoscalerStrategy(clock))):
+        yield _of(
+            "autoscaling",
+            "HorizontalPodAutoscaler",
+            autoscaler,
+            version=version,
+            stored="v2",
+            short="hpa",
+            categories=ALL,
+            subresources=STATUS,
+            convert=convert_autoscalers,
+        )
     yield _of(
         "policy", "PodDisruptionBudget", DisruptionBudgetStrategy(clock), short="pdb", subresources=STATUS
     )
@@ -221,6 +225,7 @@ def _of(
     strategy: BuiltinStrategy,
     *,
     version: str = "v1",
+    stored: str = "",
     short: str = "",
     categories: tuple[str, ...] = (),
     namespaced: bool = True,
@@ -246,7 +251,7 @@ def _of(
         strategy=strategy,
         columns=strategy.columns,
         subresources=subresources,
-        storage_version=version,
+        storage_version=stored or version,
         store_as=store_as,
         convert=convert,
         deprecation=deprecation,

@@ -58,8 +58,10 @@ class DaemonSetStrategy(WorkloadStrategy):
         }
 
     def default(self, obj: Object) -> None:
-        """A rolling update, one node at a time."""
+        """A rolling update, one node at a time; and a template generation, which the server then counts."""
         super().default(obj)
+        annotations = obj["metadata"].get("annotations") or {}
+        obj["metadata"]["annotations"] = {GENERATION: "0", **annotations}
         spec = obj["spec"]
         strategy = child(spec, "updateStrategy")
         if not strategy.get("type"):

@@ -30,6 +30,7 @@ KINDS = ("Recreate", "RollingUpdate")
 class DeploymentStrategy(WorkloadStrategy):
     """The rules of deployments."""
 
+    status_reset = ("spec", ("metadata", "labels"))
     columns = columns("Name | Ready | Up-to-date | Available | Age | Containers* | Images* | Selector*")
 
     def default(self, obj: Object) -> None:

@@ -37,6 +37,7 @@ class PodStrategy(BuiltinStrategy):
         "Name | Ready | Status | Restarts | Age | IP* | Node* | Nominated Node* | Readiness Gates*"
     )
     has_generation = True
+    status_reset = ("spec", ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
 
     def begin(self, new: Object, context: Context) -> None:
         """Pending, with the tolerations and the priority that admission gives every pod."""

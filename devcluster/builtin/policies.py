@@ -88,6 +88,10 @@ class DisruptionBudgetStrategy(BuiltinStrategy):
         return [obj["metadata"].get("name", ""), *bounds, allowed, self.created(obj)]
 
 
+FOUR_PODS = {"type": "Pods", "value": 4, "periodSeconds": 15}
+DOUBLE = {"type": "Percent", "value": 100, "periodSeconds": 15}
+
+
 class AutoscalerStrategy(BuiltinStrategy):
     """Stored: nothing acts on them."""
 
@@ -101,6 +105,13 @@ class AutoscalerStrategy(BuiltinStrategy):
         if not spec.get("metrics"):
             target = {"type": "Utilization", "averageUtilization": 80}
             spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+        if spec.get("behavior"):
+            up, down = (child(spec["behavior"], name) for name in ("scaleUp", "scaleDown"))
+            up.setdefault("stabilizationWindowSeconds", 0)
+            for rules, policies in ((up, (FOUR_PODS, DOUBLE)), (down, (DOUBLE,))):
+                rules.setdefault("selectPolicy", "Max")
+                if not rules.get("policies"):
+                    rules["policies"] = [dict(each) for each in policies]
         status = child(obj, "status")
         status.setdefault("currentMetrics", None)
         status.setdefault("desiredReplicas", 0)

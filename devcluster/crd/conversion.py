@@ -40,7 +40,12 @@ def webhook_conversion(conversion: Mapping[str, Any], call: CallWebhook) -> Conv
         review = {
             "apiVersion": f"{_GROUP}/{version}",
             "kind": "ConversionReview",
-            "request": {"uid": identity, "desiredAPIVersion": wanted, "objects": due},
+            "request": {
+                "uid": identity,
+                "desiredAPIVersion": wanted,
+                "objects": [_unversioned(each) for each in due],
+            },
+            "response": {"uid": "", "convertedObjects": None, "result": {"metadata": {}}},
         }
         try:
             answer = await call(config, review, _TIMEOUT)
@@ -66,6 +71,12 @@ def webhook_conversion(conversion: Mapping[str, Any], call: CallWebhook) -> Conv
         return [each if each.get("apiVersion") == wanted else next(checked) for each in objects]
 
     return convert
+
+
+def _unversioned(obj: Object) -> Object:
+    """An object as it is stored, where its version is not part of it."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return {**obj, "metadata": metadata}
 
 
 class _Refused(Exception):

@@ -10,12 +10,32 @@ from devcluster.errors import FieldError, field_invalid, field_required
 from devcluster.kinds import names
 from devcluster.schema.node import Schema
 
-__all__ = ["check_embedded"]
+__all__ = ["check_embedded", "coerce_embedded"]
+
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def check_embedded(obj: Any, schema: Schema) -> list[FieldError]:
     """What is wrong with the objects within `obj`."""
-    return list(_below(obj, schema, "")) if _has_embedded(schema) else []
+    if not _has_embedded(schema):
+        return []
+    return [error for value, path in _embedded(obj, schema, "") for error in _object(value, path)]
+
+
+def coerce_embedded(obj: Any, schema: Schema) -> list[str]:
+    """Read the metadata of the objects within `obj` as any object's, in place.
+
+    Returns:
+        The paths of fields that metadata does not have.
+
+    Raises:
+        ValueError: it cannot be read; the text says what.
+    """
+    unknown: list[str] = []
+    if _has_embedded(schema):
+        for value, path in _embedded(obj, schema, ""):
+            unknown += _coerce(value, path)
+    return unknown
 
 
 @functools.lru_cache(maxsize=1024)
@@ -24,20 +44,38 @@ def _has_embedded(schema: Schema) -> bool:
     return any(each is not None and (each.embedded or _has_embedded(each)) for each in below)
 
 
-def _below(value: Any, schema: Schema | None, path: str) -> Iterator[FieldError]:
+def _embedded(value: Any, schema: Schema | None, path: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The objects within a value, each with its path."""
     if schema is None:
         return
     if type(value) is dict:
         if schema.embedded:
-            yield from _object(value, path)
+            yield value, path
         for name, each in value.items():
             if name in schema.properties:
-                yield from _below(each, schema.properties[name], f"{path}.{name}" if path else name)
+                yield from _embedded(each, schema.properties[name], f"{path}.{name}" if path else name)
             elif schema.additional is not None:
-                yield from _below(each, schema.additional, f"{path}[{name}]")
+                yield from _embedded(each, schema.additional, f"{path}[{name}]")
     elif type(value) is list:
         for index, each in enumerate(value):
-            yield from _below(each, schema.items, f"{path}[{index}]")
+            yield from _embedded(each, schema.items, f"{path}[{index}]")
+
+
+def _coerce(value: dict[str, Any], path: str) -> list[str]:
+    from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415 -- loads the table of types
+
+    for name in ("apiVersion", "kind"):
+        if not isinstance(value.get(name, ""), str):
+            raise ValueError(str(field_invalid(f"{path}.{name}", value[name], "must be a string")))  # noqa: TRY004
+    metadata = value.get("metadata")
+    if metadata is None:
+        return []
+    try:
+        value["metadata"], problems = convert(metadata, _OBJECT_META)
+    except DecodeError as error:
+        shown = dict(sorted(metadata.items())) if isinstance(metadata, dict) else metadata
+        raise ValueError(str(field_invalid(f"{path}.metadata", shown, str(error)))) from error
+    return [f"{path}.metadata.{problem.split(chr(34))[1]}" for problem in problems]
 
 
 def _object(value: dict[str, Any], path: str) -> Iterator[FieldError]:
@@ -46,8 +84,6 @@ def _object(value: dict[str, Any], path: str) -> Iterator[FieldError]:
         given = value.get(name)
         if name not in value:
             yield field_required(field)
-        elif not isinstance(given, str):
-            yield field_invalid(field, given, "must be a string")
         elif not given:
             yield field_invalid(field, given, "must not be empty")
         elif name == "apiVersion" and given.count("/") > 1:
@@ -56,10 +92,6 @@ def _object(value: dict[str, Any], path: str) -> Iterator[FieldError]:
             text = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
             yield field_invalid(field, given, text)
     metadata = value.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        text = "json: cannot unmarshal into Go value of type v1.ObjectMeta"
-        yield field_invalid(f"{path}.metadata", metadata, text)
-    elif metadata:
-        given = metadata.get("name")
-        for wrong_text in names.path_segment(given) if isinstance(given, str) else ():
-            yield field_invalid(f"{path}.metadata.name", given, wrong_text)
+    given = metadata.get("name") if isinstance(metadata, dict) else None
+    for wrong_text in names.path_segment(given) if given else ():
+        yield field_invalid(f"{path}.metadata.name", given, wrong_text)

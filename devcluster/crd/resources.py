@@ -6,6 +6,8 @@ from typing import Any
 
 from devcluster.crd.conversion import CallWebhook, webhook_conversion
 from devcluster.crd.strategy import CustomStrategy
+from devcluster.crd.versions import CustomVersions
+from devcluster.kinds.registry import version_priority
 from devcluster.kinds.resource import Column, Resource, ScalePaths
 from devcluster.schema.node import Schema
 from devcluster.schema.structural import parse
@@ -33,6 +35,7 @@ def resources_of(
     convert = None
     if conversion.get("strategy") == "Webhook" and call_webhook is not None:
         convert = webhook_conversion(conversion, call_webhook)
+    versions = _versions(definition)
     return [
         Resource(
             group=spec["group"],
@@ -47,7 +50,9 @@ def resources_of(
             storage_version=stored,
             convert=convert,
             custom=True,
-            deprecation=_deprecation(version, spec["group"], names["kind"]),
+            custom_versions=versions,
+            closing=closing is not None,
+            deprecation=_deprecation(version, spec, names["kind"]),
             selectable_fields=tuple(each["jsonPath"] for each in version.get("selectableFields") or ()),
             **_parts(version, metadata, closing),
         )
@@ -57,7 +62,7 @@ def resources_of(
 
 
 def _parts(version: Object, metadata: Schema | None, closing: tuple[str, str] | None) -> dict[str, Any]:
-    source = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    source = _source(version)
     subresources = version.get("subresources") or {}
     status, scale = subresources.get("status") is not None, _scale(subresources.get("scale"))
     return {
@@ -91,7 +96,33 @@ def _column(column: Object) -> Column:
     )
 
 
-def _deprecation(version: Object, group: str, kind: str) -> str:
+def _versions(definition: Object) -> CustomVersions:
+    spec, metadata = definition["spec"], definition["metadata"]
+    # Its objects were written by the present rules if there were no others, or if it was not touched since.
+    changed = metadata.get("generation", 1) > 1
+    return CustomVersions(
+        {f"{spec['group']}/{each['name']}": parse(_source(each)) for each in spec["versions"]},
+        stale_until=int(metadata.get("resourceVersion") or 0) if changed else 0,
+    )
+
+
+def _source(version: Object) -> Object:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or {}
+
+
+def _deprecation(version: Object, spec: Object, kind: str) -> str:
+    """The warning of a deprecated version, which names the best of the versions above it."""
     if not version.get("deprecated"):
         return ""
-    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
+    if given := version.get("deprecationWarning"):
+        return str(given)
+    above = [
+        each["name"]
+        for each in spec["versions"]
+        if each.get("served")
+        and not each.get("deprecated")
+        and version_priority(each["name"]) < version_priority(version["name"])
+    ]
+    group = spec["group"]
+    better = f"; use {group}/{min(above, key=version_priority)} {kind}" if above else ""
+    return f"{group}/{version['name']} {kind} is deprecated{better}"

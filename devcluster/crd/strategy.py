@@ -47,6 +47,7 @@ class CustomStrategy(Strategy):
 
     unconditional_update = False
     has_generation = True
+    status_reset = ("spec", "metadata")
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ POST   /devcluster/connections/cut     reset every open connection
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -21,6 +22,7 @@ from devcluster.faults.fault import Fault
 __all__ = ["with_fault_endpoint"]
 
 PREFIX = "/devcluster/"
+_NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _ADMINISTRATORS = "system:masters"
 
 
@@ -64,7 +66,7 @@ def _answer(request: ApiRequest, control: FaultControl) -> ApiResponse:
             return ApiResponse.json({})
         case "DELETE", _ if path.startswith("faults/"):
             number = path.removeprefix("faults/")
-            fault = control.remove(int(number)) if number.isdecimal() else None
+            fault = control.remove(int(number)) if _NUMBER.match(number) else None
             if fault is None:
                 raise StatusError(404, "NotFound", f"there is no fault {number}")
             return ApiResponse.json(fault.to_json())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import socket
 import struct
 import time
@@ -29,12 +30,20 @@ BODY_LIMIT = 3 * 1024 * 1024
 """Bytes of a request's body, as the real server has it."""
 _HEAD_LIMIT = 1024 * 1024
 """Bytes of the request line and all headers, the same."""
+_MOST_RECEIVED = 8 * BODY_LIMIT
+"""Bytes of everything, chunks of one byte included, after which nobody waits for the end."""
 _MOST_WAITING = 16
 """Requests that may have come ahead of their turn before no more is read."""
 _REQUEST_TIMEOUT = 60.0
 """Seconds that a request may take to arrive."""
 _IDLE_TIMEOUT = 180.0
 """Seconds without a request after which a connection is closed."""
+_WARNINGS_LIMIT = 4096
+"""Characters of all the warnings of an answer, above which each is cut to `_WARNING_LIMIT`."""
+_WARNING_LIMIT = 256
+_STALL_TIMEOUT = 180.0
+"""Seconds for which a client may take nothing of what it is sent."""
+_BAD_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _NO_LINGER = struct.pack("ii", 1, 0)
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _NO_BODY = frozenset({204, 304})
@@ -43,7 +52,7 @@ _NO_BODY = frozenset({204, 304})
 class _Incoming:
     """A request while it arrives."""
 
-    __slots__ = ("body", "head_size", "headers", "keep_alive", "method", "since", "size", "target", "version")
+    __slots__ = ("body", "headers", "keep_alive", "method", "received", "since", "size", "target", "version")
 
     def __init__(self, since: float) -> None:
         self.since = since
@@ -52,7 +61,8 @@ class _Incoming:
         self.version = ""
         self.target = b""
         self.headers: dict[str, str] = {}
-        self.head_size = 0
+        self.received = 0
+        """Bytes of all that it is so far, but for what came with the end of the one before."""
         self.body: list[bytes] = []
         self.size = 0
         self.keep_alive = True
@@ -79,6 +89,8 @@ class Connection(asyncio.Protocol):
         self._stopping = False
         self._reading = True
         self._writable: asyncio.Future[None] | None = None
+        self._stalled = 0.0
+        """Since when it cannot be written to, if it cannot."""
         self._last = time.monotonic()
 
     # What the event loop calls.
@@ -111,14 +123,17 @@ class Connection(asyncio.Protocol):
             self._refuse(400)
         else:
             incoming = self._incoming
-            if incoming is not None and not incoming.method:
-                incoming.head_size += len(data)
-                if incoming.head_size > _HEAD_LIMIT:
+            if incoming is not None:
+                incoming.received += len(data)
+                if not incoming.method and incoming.received > _HEAD_LIMIT:
                     self._refuse(431)
+                elif incoming.received > _MOST_RECEIVED:
+                    self._refuse(413)
 
     def pause_writing(self) -> None:
         """The client is slow."""
         self._writable = asyncio.get_running_loop().create_future()
+        self._stalled = time.monotonic()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
@@ -142,12 +157,16 @@ class Connection(asyncio.Protocol):
         """One header."""
         incoming = self._incoming
         assert incoming is not None
+        if incoming.method:
+            return  # what follows a body in chunks must not change who asks, or for what
         add_header(incoming.headers, name.decode("latin-1").lower(), value.decode("utf-8", "replace"))
 
     def on_headers_complete(self) -> None:
         """The body, if there is one, comes next."""
         incoming = self._incoming
         assert incoming is not None
+        if _BAD_ESCAPE.search(incoming.target.partition(b"?")[0]):
+            raise ValueError("not the path of a URL")
         incoming.method = self._parser.get_method().decode("latin-1")
         incoming.version = self._parser.get_http_version()
         incoming.keep_alive = self._parser.should_keep_alive()
@@ -177,8 +196,10 @@ class Connection(asyncio.Protocol):
     # What the front calls.
 
     def check(self, now: float) -> None:
-        """Close it if nothing has come for too long."""
-        if self._incoming is not None:
+        """Close it if nothing has come, or nothing was taken, for too long."""
+        if self._writable is not None and now - self._stalled > _STALL_TIMEOUT:
+            self.reset()
+        elif self._incoming is not None:
             if now - self._incoming.since > _REQUEST_TIMEOUT:
                 self._refuse(408)
         elif self._task is None and now - self._last > _IDLE_TIMEOUT:
@@ -307,7 +328,7 @@ class Connection(asyncio.Protocol):
             "Cache-Control: no-cache, private",
             f"Date: {_date()}",
             *(f"{name}: {value}" for name, value in answer.headers.items()),
-            *(f'Warning: 299 - "{_quoted(warning)}"' for warning in answer.warnings),
+            *(f'Warning: 299 - "{_quoted(warning)}"' for warning in _fitting(answer.warnings)),
         ]
         if not incoming.keep_alive or not self._reading or self._stopping:
             lines.append("Connection: close")
@@ -350,6 +371,22 @@ def _date() -> str:
     if _dated[0] != now:
         _dated = (now, formatdate(now, usegmt=True))
     return _dated[1]
+
+
+def _fitting(warnings: list[str]) -> list[str]:
+    """Those that are sent: when all together are too long, each is cut, and the last are left out."""
+    fitting: list[str] = []
+    size, cutting = 0, False
+    for warning in warnings:
+        if cutting and size >= _WARNINGS_LIMIT:
+            break
+        fitting.append(warning)
+        size += len(warning)
+        if cutting or size > _WARNINGS_LIMIT:
+            cutting = True
+            fitting = [each[:_WARNING_LIMIT] for each in fitting]
+            size = sum(map(len, fitting))
+    return fitting
 
 
 def _quoted(warning: str) -> str:

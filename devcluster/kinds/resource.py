@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from devcluster.errors import qualified
 from devcluster.kinds.strategy import Strategy
 from devcluster.schema.node import Schema
+
+if TYPE_CHECKING:
+    from devcluster.crd.versions import CustomVersions
 
 __all__ = ["Column", "Convert", "Resource", "ScalePaths"]
 
@@ -72,6 +75,8 @@ class Resource:
     """Between its versions; None when there is one, or `None` conversion (only `apiVersion` differs)."""
     custom: bool = False
     """Defined by a CustomResourceDefinition."""
+    closing: bool = False
+    """Its definition is being deleted: discovery shows no way to add to it, or to change what there is."""
     deprecation: str = ""
     """The warning that each request gets; empty when the version is not deprecated."""
     selectable_fields: tuple[str, ...] = ()
@@ -79,6 +84,8 @@ class Resource:
     `Strategy.fields`."""
     schemas: Mapping[str, Schema] = dataclasses.field(default_factory=dict)
     """Of all versions that are served, by their `apiVersion`; the registry keeps it."""
+    custom_versions: CustomVersions | None = None
+    """Of a custom kind."""
 
     @property
     def api_version(self) -> str:

@@ -40,6 +40,8 @@ class Strategy:
 
     status_fields: tuple[str, ...] = ("status",)
     """Top-level fields that only the status subresource writes; () for kinds without one."""
+    status_reset: tuple[str | tuple[str, ...], ...] = ("spec",)
+    """The fields that the status subresource does not change, and so nobody comes to own by it."""
     create_on_update: bool = False
     """Whether a PUT of a name that does not exist creates it."""
     unconditional_update: bool = True

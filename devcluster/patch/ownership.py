@@ -124,7 +124,7 @@ def apply(
         raise bad_request("metadata.managedFields must be nil")
     if errors := shape_errors(config, root_shape(schema)):
         raise _failed(f"failed to create typed patch object ({_about(config, api_version)}): {errors}")
-    before, entries = _live(live, write)
+    before, entries = _live(live, write, subresource)
     me = identify(manager, "Apply", api_version, subresource)
     try:
         after, entries = _apply(before, config, entries, me, write, force=force)
@@ -174,7 +174,7 @@ def _start(given: Any, live: Any, subresource: str) -> Entries:
     return parse(live, ours=True)
 
 
-def _live(live: Object | None, write: Write) -> tuple[Object, Entries]:
+def _live(live: Object | None, write: Write, subresource: str) -> tuple[Object, Entries]:
     """What an apply goes on from: the object without its entries, and those, made up if there are none."""
     if live is None:
         return {}, {}
@@ -183,7 +183,7 @@ def _live(live: Object | None, write: Write) -> tuple[Object, Entries]:
     before = {**live, "metadata": metadata}
     if entries := parse(raw, ours=True):
         return before, _reconcile(entries, before, write)
-    first = identify(BEFORE_FIRST_APPLY, "Update", write.api_version, "")
+    first = identify(BEFORE_FIRST_APPLY, "Update", write.api_version, subresource)
     try:
         return before, _update(None, before, {}, first, write)
     except Untypable as error:

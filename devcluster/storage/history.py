@@ -34,7 +34,7 @@ class History:
     def add(self, change: Change) -> None:
         """Take in a change, newer than any before."""
         self._changes.append(change)
-        self._bytes += _size(change)
+        self._bytes += change.size
         if len(self._changes) > self.limit * (1 + _TRIM) + 1 or self._bytes > self.limit_bytes * (1 + _TRIM):
             self._trim()
 
@@ -66,7 +66,7 @@ class History:
         count, size = len(self._changes), self._bytes
         drop = 0
         while drop < count and (count - drop > self.limit or size > self.limit_bytes):
-            size -= _size(self._changes[drop])
+            size -= self._changes[drop].size
             drop += 1
         self._drop(drop)
 
@@ -74,10 +74,5 @@ class History:
         if count <= 0:
             return
         self.oldest = self._changes[count - 1].version
-        self._bytes -= sum(map(_size, self._changes[:count]))
+        self._bytes -= sum(change.size for change in self._changes[:count])
         del self._changes[:count]
-
-
-def _size(change: Change) -> int:
-    kept = change.new or change.final
-    return len(kept.data) if kept is not None else 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import os
 import queue
 import sqlite3
 import threading
@@ -18,6 +20,8 @@ from devcluster.storage.records import Change, Key, Stored
 
 __all__ = ["Journal"]
 
+_log = logging.getLogger(__name__)
+
 _FORMAT = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -29,6 +33,9 @@ CREATE TABLE IF NOT EXISTS objects (
 _PUT = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)"
 _REMOVE = "DELETE FROM objects WHERE grp = ? AND plural = ? AND namespace = ? AND name = ?"
 _VERSION = "INSERT OR REPLACE INTO meta VALUES ('version', ?)"
+_TABLES: Final = {"meta", "objects"}
+_GAP: Final = 10_000
+"""Versions left out after a kill: others may have seen some that were not written yet."""
 _END: Final = None
 
 
@@ -52,34 +59,61 @@ class Journal:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         try:
+            # There are Secrets in it: SQLite itself would let everybody read the file.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(path, timeout=1.0, check_same_thread=False, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise JournalFailed(f"cannot use {path} as data file: {reason}") from error
+        try:
             self._prepare()
         except sqlite3.Error as error:
+            self._database.close()
             raise JournalFailed(f"cannot use {path} as data file: {error}") from error
+        except JournalFailed:
+            self._database.close()
+            raise
         self._durable = self.version
 
     def _prepare(self) -> None:
         execute = self._database.execute
         execute("PRAGMA locking_mode = EXCLUSIVE")
+        tables = {name for (name,) in execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables <= _TABLES:
+            raise JournalFailed(f"{self.path} is a database of something else, and is left alone")
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
         self._database.executescript(_SCHEMA)
         meta = dict(execute("SELECT name, value FROM meta"))
         if meta.setdefault("format", _FORMAT) != _FORMAT:
             raise JournalFailed(f"{self.path} is of another version of devcluster (format {meta['format']})")
-        # Writing takes the lock, so that a second process is refused now and not later.
-        execute("INSERT OR REPLACE INTO meta VALUES ('format', ?)", (_FORMAT,))
         self.version: int = meta.get("version", 0)
+        if self.version and meta.get("running"):
+            self.version += _GAP
+            execute(_VERSION, (self.version,))
+        # Writing takes the lock, so that a second process is refused now and not later.
+        execute("INSERT OR REPLACE INTO meta VALUES ('format', ?), ('running', 1)", (_FORMAT,))
 
     def load(self) -> Iterator[Stored]:
-        """All objects."""
-        for group, plural, namespace, name, version, data in self._database.execute("SELECT * FROM objects"):
-            metadata = orjson.loads(data)["metadata"]
-            key = Key(group, plural, namespace, name)
-            yield Stored(key, version, metadata.get("uid", ""), metadata.get("labels") or {}, data)
+        """All objects.
+
+        Raises:
+            JournalFailed: the file is damaged.
+        """
+        columns = "SELECT grp, plural, namespace, name, version, data FROM objects"
+        try:
+            for group, plural, namespace, name, version, data in self._database.execute(columns):
+                metadata = orjson.loads(data)["metadata"]
+                key = Key(group, plural, namespace, name)
+                yield Stored(key, version, metadata.get("uid", ""), metadata.get("labels") or {}, data)
+        except (sqlite3.Error, ValueError, LookupError, TypeError, AttributeError) as error:
+            self._database.close()
+            raise JournalFailed(f"{self.path} is damaged: {error}") from error
 
     def write(self, change: Change) -> None:
         """Take in a change, to be written soon."""
+        if self._failure is not None:
+            return
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
             self._thread = threading.Thread(target=self._run, name=f"journal {self.path}", daemon=True)
@@ -105,6 +139,9 @@ class Journal:
         if self._thread is not None:
             self._queue.put(_END)
             await asyncio.to_thread(self._thread.join)
+        if self._failure is None:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute("UPDATE meta SET value = 0 WHERE name = 'running'")
         self._database.close()
 
     def _run(self) -> None:
@@ -121,10 +158,12 @@ class Journal:
                     break
             else:
                 going_on = False
-            if changes:
-                self._write_all(changes)
+            if changes and not self._write_all(changes):
+                # What came later must not be in a file that lacks a change.
+                going_on = False
 
-    def _write_all(self, changes: list[Change]) -> None:
+    def _write_all(self, changes: list[Change]) -> bool:
+        """Whether they are in the file."""
         failure: JournalFailed | None = None
         try:
             execute = self._database.execute
@@ -143,11 +182,13 @@ class Journal:
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits any more
             self._loop.call_soon_threadsafe(self._written, changes[-1].version, failure)
+        return failure is None
 
     def _written(self, version: int, failure: JournalFailed | None) -> None:
         if failure is not None:
-            # From here on the file lacks a change: nothing later may be called durable.
-            self._failure = self._failure or failure
+            # From here on nothing may be called durable.
+            _log.error("%s; no write is answered any more as if it would last", failure)
+            self._failure = failure
         else:
             self._durable = version
         waiting, self._waiting = self._waiting, []

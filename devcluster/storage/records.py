@@ -42,7 +42,9 @@ class Stored:
         """Stamp `obj` with the version and keep it."""
         metadata = obj["metadata"]
         metadata["resourceVersion"] = str(version)
-        return cls(key, version, metadata.get("uid", ""), metadata.get("labels") or {}, orjson.dumps(obj))
+        # What orjson returns holds on to its buffer of several KiB: a copy has the size of the object.
+        data = bytes(memoryview(orjson.dumps(obj)))
+        return cls(key, version, metadata.get("uid", ""), metadata.get("labels") or {}, data)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -57,3 +59,9 @@ class Change:
     old: Stored | None
     new: Stored | None
     final: Stored | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the object it led to."""
+        kept = self.new or self.final
+        return len(kept.data) if kept is not None else 0

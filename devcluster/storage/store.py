@@ -17,6 +17,7 @@ __all__ = ["Store"]
 HISTORY_CHANGES = 20_000
 HISTORY_BYTES = 128 << 20
 WATCH_BACKLOG = 20_000
+WATCH_BACKLOG_BYTES = 32 << 20
 
 
 class Store:
@@ -32,15 +33,17 @@ class Store:
         history: int = HISTORY_CHANGES,
         history_bytes: int = HISTORY_BYTES,
         watch_backlog: int = WATCH_BACKLOG,
+        watch_backlog_bytes: int = WATCH_BACKLOG_BYTES,
     ) -> None:
-        """`history` and `history_bytes` bound what is remembered of the past, `watch_backlog` what may wait
-        for one watch: less memory, or fewer 410 answers.
+        """`history` and `history_bytes` bound what is remembered of the past, the others what may wait for
+        one watch: less memory, or fewer 410 answers.
         """
         self.version = 1
         self._tables: dict[tuple[str, str], Table] = defaultdict(Table)
         self._watches: dict[tuple[str, str], list[Watch]] = defaultdict(list)
         self._subscribers: list[Callable[[Change], None]] = []
         self._backlog = watch_backlog
+        self._backlog_bytes = watch_backlog_bytes
         self._journal = journal
         if journal is not None:
             self.version = max(self.version, journal.version)
@@ -148,12 +151,16 @@ class Store:
             FutureVersion: it is yet to come.
         """
         watches = self._watches[group, plural]
-        watch = Watch(namespace=namespace, limit=self._backlog, closed=watches.remove)
+        watch = Watch(
+            namespace=namespace,
+            limit=self._backlog,
+            limit_bytes=self._backlog_bytes,
+            closed=watches.remove,
+        )
         if since is not None:
             self._check_reached(since)
-            for change in self._history.since(since):
-                if change.key[:2] == (group, plural):
-                    watch.push(change)
+            earlier = self._history.since(since)
+            watch.replay(change for change in earlier if change.key[:2] == (group, plural))
         watches.append(watch)
         return watch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from devcluster.storage.errors import Overflow
 from devcluster.storage.records import Change
@@ -14,10 +14,15 @@ __all__ = ["Watch"]
 class Watch:
     """The changes of one resource, of one namespace or all, from a version on. Close it when done."""
 
-    def __init__(self, *, namespace: str, limit: int, closed: Callable[[Watch], None]) -> None:
-        """`limit` changes may wait to be read; with more, the watch is over."""
+    def __init__(
+        self, *, namespace: str, limit: int, limit_bytes: int, closed: Callable[[Watch], None]
+    ) -> None:
+        """`limit` changes may wait to be read, of objects of `limit_bytes`; with more, the watch is over."""
         self.namespace = namespace
         self._limit = limit
+        self._limit_bytes = limit_bytes
+        self._count = 0
+        self._bytes = 0
         self._pending: list[Change] = []
         self._overflown = False
         self._waiter: asyncio.Future[None] | None = None
@@ -27,12 +32,22 @@ class Watch:
         """A change that may be of interest; called by the store."""
         if self.namespace and change.key.namespace != self.namespace:
             return
-        if len(self._pending) >= self._limit:
+        if self._overflown:
+            return
+        self._count += 1
+        self._bytes += change.size
+        if self._count > self._limit or (self._count > 1 and self._bytes > self._limit_bytes):
             self._overflown = True
             self._pending.clear()
-        if not self._overflown:
+        else:
             self._pending.append(change)
         self._wake()
+
+    def replay(self, changes: Iterable[Change]) -> None:
+        """Begin with what has been; the history bounds that, so the limits are for what comes after it."""
+        self._pending += [
+            change for change in changes if not self.namespace or change.key.namespace == self.namespace
+        ]
 
     async def next(self, timeout: float | None = None) -> list[Change]:
         """All changes that wait, or those that come first; an empty list after `timeout` seconds without any.
@@ -46,7 +61,7 @@ class Watch:
             await self._wait(timeout)
         if self._overflown:
             raise Overflow
-        changes, self._pending = self._pending, []
+        changes, self._pending, self._count, self._bytes = self._pending, [], 0, 0
         return changes
 
     @property

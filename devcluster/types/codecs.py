@@ -280,11 +280,25 @@ class Struct:
                 problems.append(["duplicate", name])
             seen.add(name)
             self.convert({name: item}, problems)
-        return self.convert(dict(value), [])
+        return self.convert(_merged(value), [])
 
     def _locate(self, error: DecodeError, path: Iterable[str]) -> None:
         error.struct = error.struct or self._short
         error.path.extend(path)
+
+
+def _merged(value: Repeated) -> dict[str, Any]:
+    """The object as Go reads it: an object that comes again is added to the one before."""
+    merged: dict[str, Any] = {}
+    for name, item in value.pairs:
+        before = merged.get(name)
+        both = isinstance(before, dict) and isinstance(item, dict)
+        merged[name] = _merged(Repeated([*_pairs(before), *_pairs(item)])) if both else item
+    return merged
+
+
+def _pairs(value: Any) -> list[tuple[str, Any]]:
+    return value.pairs if isinstance(value, Repeated) else list(value.items())
 
 
 def _repeated(pairs: Iterable[tuple[str, Any]]) -> Problems:

@@ -20,6 +20,9 @@ from devcluster.types.table import go_name
 
 __all__ = ["DecodeError", "cannot_be_handled", "convert", "decode_strict"]
 
+_MOST_PROBLEMS = 100
+"""Lines of field validation after which Go's decoder says no more."""
+
 
 def decode_strict(
     document: Any,
@@ -58,7 +61,7 @@ def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]
             f"json: cannot unmarshal {json_type(document)} into Go value of type {go_name(openapi_name)}"
         )
     converted: dict[str, Any] = codec.convert(document, problems)
-    return converted, list(dict.fromkeys(_line(problem) for problem in problems)) if problems else []
+    return converted, list(dict.fromkeys(_line(problem) for problem in problems))[:_MOST_PROBLEMS]
 
 
 def cannot_be_handled(gvk: tuple[str, str, str], why: str, *, expected: str = "") -> StatusError:

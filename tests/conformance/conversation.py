@@ -12,17 +12,22 @@ A file holds one conversation for each YAML document:
       accept: application/json    # Accept, if another
       as: somebody                # a user without rights of its own; default: the administrator
       save: {rv: metadata.resourceVersion}   # for {rv} in later steps
-      until: {status.phase: Active}          # ask again until it says so (or `until_status: 404`)
+      until: {status.phase: Active}          # ask again until it says so (or `until_status: 404`,
+                                             # or `until_warning: a part of its text`)
       unrecorded: true            # only to get somewhere; the answer must be a success
     - open: w                     # start a watch
       request: GET /api/v1/namespaces/{ns}/configmaps?watch=true
     - read: w                     # read so many of its events
       events: 2
     - close: w
+    - webhook: some-path            # from here on, a webhook at {hooks}/some-path answers so:
+      answer: {response: {allowed: false}, patch: [], delay: 2, status_code: 500, text: no JSON}
+    - asked: some-path              # the reviews that it got since
     finally:                      # requests whose answers do not matter, always made
     - DELETE /apis/.../{id}
 
-`{ns}` is a namespace of the conversation's own, `{id}` a name that nobody else uses.
+`{ns}` is a namespace of the conversation's own, `{id}` a name that nobody else uses; webhooks are at the URL
+`{hooks}` and are trusted by the caBundle `{ca}`.
 """
 
 from __future__ import annotations
@@ -52,11 +57,15 @@ class Step:
     save: dict[str, str] = dataclasses.field(default_factory=dict)
     until: dict[str, Any] = dataclasses.field(default_factory=dict)
     until_status: int = 0
+    until_warning: str = ""
     unrecorded: bool = False
     open: str = ""
     read: str = ""
     close: str = ""
     events: int = 0
+    webhook: str = ""
+    answer: dict[str, Any] = dataclasses.field(default_factory=dict)
+    asked: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

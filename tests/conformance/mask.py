@@ -22,6 +22,8 @@ TEXTS = [
     (re.compile(rf"-{MADE_UP}{{5}}\b"), "-<random>"),
     (re.compile(r"(resourceVersion[\\\"]*: ?[\\\"]*)\d+"), r"\1<version>"),
     (re.compile(r"in record \(\d+\)"), "in record (<version>)"),
+    (re.compile(r"\beyJ[\w-]+\.eyJ[\w-]+\.[\w-]+"), "<token>"),
+    (re.compile(r"JTI=[0-9a-f-]{36}|JTI=<uid \d+>"), "JTI=<id>"),
     (re.compile(r"X509SHA256=[0-9a-f]{64}"), "X509SHA256=<digest>"),
     (re.compile(r"-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----\n?", re.DOTALL), "<certificate>"),
 ]
@@ -77,6 +79,8 @@ class Mask:
             masked["nodePort"] = "<node port>"
         if isinstance(value.get("continue"), str) and value["continue"]:
             masked["continue"] = "<continue>"
+        if isinstance(value.get("userInfo"), dict) and "oldObject" in value:  # of a review: the administrator
+            masked["userInfo"] = "<user>"
         if "storageVersionHash" in value:
             masked["storageVersionHash"] = "<hash>"
         if isinstance(cells := value.get("cells"), list):

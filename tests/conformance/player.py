@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from tests.conformance.mask import Mask
+from tests.conformance.webhook_server import WebhookServer
 from tests.support.kubeconfig import Credentials
 
 if TYPE_CHECKING:
@@ -39,9 +40,17 @@ class _Player:
         self._plane = plane
         name = f"conf-{secrets.token_hex(4)}"
         self._names = {"ns": name, "id": name}
-        self._mask = Mask({name: "{id}"}, without_controllers=conversation.without_controllers)
+        names = {name: "{id}"}
         self._watches: dict[str, tuple[http.client.HTTPSConnection, http.client.HTTPResponse]] = {}
         self._contexts: dict[str, ssl.SSLContext] = {}
+        self._webhooks: WebhookServer | None = None
+        if any(step.webhook for step in conversation.steps):
+            folder = plane.folder / "conversation"
+            folder.mkdir(exist_ok=True)
+            self._webhooks = WebhookServer(folder)
+            self._names |= {"hooks": self._webhooks.url, "ca": self._webhooks.ca_bundle}
+            names |= {self._webhooks.url: "{hooks}", self._webhooks.ca_bundle: "{ca}"}
+        self._mask = Mask(names, without_controllers=conversation.without_controllers)
 
     def play(self) -> list[Answer]:
         answers = []
@@ -52,7 +61,7 @@ class _Player:
                 try:
                     answer = self._step(step)
                 except Exception as error:
-                    shown = step.request or step.read or step.close
+                    shown = step.request or step.read or step.close or step.asked
                     raise AssertionError(f"step {number} ({shown}): {error}") from error
                 if answer is not None:
                     answers.append({"step": f"{number}: {self._label(step)}", **answer})
@@ -61,7 +70,7 @@ class _Player:
         return answers
 
     def _label(self, step: Step) -> str:
-        return step.request or f"read {step.read}"
+        return step.request or (f"read {step.read}" if step.read else f"asked {step.asked}")
 
     def _step(self, step: Step) -> Answer | None:
         if step.close:
@@ -69,6 +78,13 @@ class _Player:
             return None
         if step.read:
             return self._read(step)
+        if self._webhooks is not None:
+            if step.webhook:
+                self._webhooks.answers[step.webhook] = step.answer
+                return None
+            if step.asked:
+                asked = self._webhooks.asked(step.asked)
+                return None if step.unrecorded else {"reviews": self._mask.value(asked)}
         deadline = time.monotonic() + TIMEOUT
         while True:
             answer, value = self._exchange(step)
@@ -85,7 +101,9 @@ class _Player:
     def _is_awaited(self, step: Step, answer: Answer, value: Any) -> bool:
         if step.until_status:
             return bool(answer["status"] == step.until_status)
-        return all(_value(value, path) == wanted for path, wanted in step.until.items())
+        if not any(step.until_warning in text for text in answer.get("warning", [""])):
+            return False
+        return all(_value(value, path) == self._filled(wanted) for path, wanted in step.until.items())
 
     def _exchange(self, step: Step) -> tuple[Answer, Any]:
         connection, response = self._send(step)
@@ -129,8 +147,9 @@ class _Player:
     def _send(self, step: Step) -> tuple[http.client.HTTPSConnection, http.client.HTTPResponse]:
         method, _, target = self._filled(step.request).partition(" ")
         credentials, context = self._access(step.user)
-        headers = {"Accept": step.accept, "User-Agent": "conversation", **step.headers}
-        if credentials.token is not None:
+        headers = {"Accept": step.accept, "User-Agent": "conversation"}
+        headers |= {name: self._filled(value) for name, value in step.headers.items()}
+        if credentials.token is not None and "Authorization" not in headers:
             headers["Authorization"] = f"Bearer {credentials.token}"
         body = None
         if step.text is not None:
@@ -155,7 +174,9 @@ class _Player:
             self._contexts[user] = credentials.ssl_context(self._plane.folder / "conversation")
         return credentials, self._contexts[user]
 
-    def _filled(self, text: str) -> str:
+    def _filled(self, text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
         for name, value in self._names.items():
             text = text.replace(f"{{{name}}}", value)
         return text
@@ -167,6 +188,8 @@ class _Player:
             method, _, path = self._filled(request).partition(" ")
             with contextlib.suppress(Exception):
                 self._plane.api.request(method, path)
+        if self._webhooks is not None:
+            self._webhooks.close()
 
 
 def _is_periodic(event: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,14 @@ DEPLOYMENT = {
         },
     },
 }
+JOB = {
+    "metadata": {"name": "once"},
+    "spec": {
+        "template": {
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "once", "image": "once"}]},
+        }
+    },
+}
 
 
 def test_a_deployment_gets_ready_and_its_pods_go_with_it(control_plane: ControlPlane, namespace: str) -> None:
@@ -40,7 +49,7 @@ def test_a_deployment_gets_ready_and_its_pods_go_with_it(control_plane: ControlP
         return control_plane.api.get(f"{deployments}/web")["status"].get("readyReplicas") == 2
 
     eventually(ready)
-    control_plane.kubectl("delete", "deployment", "web", f"--namespace={namespace}")
+    control_plane.api.delete(f"{deployments}/web")
 
     def gone() -> bool:
         return control_plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
@@ -50,13 +59,9 @@ def test_a_deployment_gets_ready_and_its_pods_go_with_it(control_plane: ControlP
 
 def test_a_job_completes(control_plane: ControlPlane, namespace: str) -> None:
     control_plane.require(Feature.READY_PODS)
-    control_plane.kubectl("create", "job", "once", "--image=once", f"--namespace={namespace}")
-    done = "jsonpath={.status.succeeded}"
-    eventually(
-        lambda: (
-            control_plane.kubectl("get", "job", "once", "-o", done, f"--namespace={namespace}").stdout == "1"
-        )
-    )
+    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    control_plane.api.create(jobs, JOB)
+    eventually(lambda: control_plane.api.get(f"{jobs}/once")["status"].get("succeeded") == 1)
 
 
 def test_a_deleted_namespace_goes_with_its_content(control_plane: ControlPlane, namespace: str) -> None:
@@ -71,16 +76,18 @@ def test_a_user_may_do_nothing_until_rbac_says_so(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     credentials = Credentials.read(control_plane.user_kubeconfig("somebody", "a-group"))
-    user = ApiAccess(credentials, scratch=tmp_path)
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    with pytest.raises(ApiFailure) as refused:
-        user.get(pods)
-    assert refused.value.status == 403
-    control_plane.kubectl(
-        "create", "rolebinding", "view", "--clusterrole=view", "--group=a-group", f"--namespace={namespace}"
-    )
-    eventually(lambda: user.get(pods)["items"] == [])
-    user.close()
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "a-group"}
+    with contextlib.closing(ApiAccess(credentials, scratch=tmp_path)) as user:
+        with pytest.raises(ApiFailure) as refused:
+            user.get(pods)
+        assert refused.value.status == 403
+        control_plane.api.create(
+            f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+            {"metadata": {"name": "view"}, "roleRef": role, "subjects": [group]},
+        )
+        eventually(lambda: user.get(pods)["items"] == [])
 
 
 def test_kubectl_says_what_went_wrong(control_plane: ControlPlane) -> None:

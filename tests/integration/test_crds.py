@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from apis.cache.v1.memcached import Memcached
 from apis.meta import ApiModel, Resource, crd
 from manager.codegen import custom_resource_definitions, yaml_stream
 from tests.support.api_access import APPLY_PATCH, ApiFailure
 from tests.support.control_plane import Feature
+from tests.support.crds import DEFINITIONS, wait_established
 from tests.support.eventually import eventually
 from tests.support.widget import Widget
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
 CONFIG = Path(__file__).parents[2] / "config"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class GadgetSpec(ApiModel):
@@ -52,12 +53,11 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The shared control plane, with the definitions of Memcached and of this module's own kinds."""
     own = custom_resource_definitions([Widget, OldGadget, Gadget])
     stream = yaml_stream([*custom_resource_definitions([Memcached]), *own])
-    apply = ("apply", "--server-side", "--force-conflicts", "--warnings-as-errors", "-f", "-")
-    control_plane.kubectl(*apply, stdin=stream)
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+    control_plane.api.apply(yaml.safe_load_all(stream))
+    wait_established(control_plane)
     yield control_plane
     for definition in own:
-        path = f"{CRDS}/{definition['metadata']['name']}"
+        path = f"{DEFINITIONS}/{definition['metadata']['name']}"
         control_plane.api.delete(path)
         eventually(lambda path=path: control_plane.api.find(path) is None)
 
@@ -104,7 +104,7 @@ def widget(**spec: Any) -> dict[str, Any]:
     "name", ["memcacheds.cache.example.com", "widgets.test.example.com", "gadgets.test.example.com"]
 )
 def test_the_server_has_nothing_to_complain_of(plane: ControlPlane, name: str) -> None:
-    conditions = plane.api.get(f"{CRDS}/{name}")["status"]["conditions"]
+    conditions = plane.api.get(f"{DEFINITIONS}/{name}")["status"]["conditions"]
     assert {each["type"]: each["status"] for each in conditions} == {
         "NamesAccepted": "True",
         "Established": "True",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.crds import install_crds
+from tests.support.crds import DEFINITIONS, install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.exchanges import Match
@@ -34,7 +34,9 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 def remove_crd(plane: ControlPlane) -> None:
     """Delete the CRD, and with it every Memcached, and wait until the server has forgotten both."""
-    plane.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
+    path = f"{DEFINITIONS}/{CRD}"
+    plane.api.delete(path)
+    eventually(lambda: plane.api.find(path) is None, within=60)
     eventually(lambda: plane.api.find("/apis/cache.example.com/v1") is None)
 
 

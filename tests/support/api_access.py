@@ -66,9 +66,10 @@ class ApiAccess:
             headers["Content-Type"] = content_type
             payload = json.dumps(body)
         target = f"{path}?{urlencode(query)}" if query else path
-        status, text = self._exchange(method, target, payload, headers)
-        if status >= http.HTTPStatus.BAD_REQUEST:
-            raise ApiFailure(status, text)
+        answer, text = self._exchange(method, target, payload, headers)
+        if answer.status >= http.HTTPStatus.BAD_REQUEST:
+            raise ApiFailure(answer.status, text)
+        self._local.warnings = answer.headers.get_all("Warning", [])
         return text
 
     def get(self, path: str, **query: str) -> Any:
@@ -97,6 +98,18 @@ class ApiAccess:
         """PATCH, as a merge patch unless said otherwise."""
         return json.loads(self.request("PATCH", path, body=body, content_type=content_type))
 
+    def apply(self, manifests: Iterable[Mapping[str, Any]]) -> None:
+        """Have the server apply whole objects of whatever kinds, as `kubectl apply --server-side` does.
+
+        Raises:
+            AssertionError: the server has something to complain of.
+        """
+        query = {"fieldManager": "tests", "force": "true", "fieldValidation": "Strict"}
+        for manifest in manifests:
+            path = self._path_of(manifest)
+            self.request("PATCH", path, query=query, body=manifest, content_type=APPLY_PATCH)
+            assert not self._local.warnings, f"{path}: {self._local.warnings}"
+
     def delete(self, path: str, **query: str) -> None:
         """DELETE, with what has gone already taken as done."""
         try:
@@ -110,9 +123,22 @@ class ApiAccess:
         for connection in self._connections:
             connection.close()
 
+    def _path_of(self, manifest: Mapping[str, Any]) -> str:
+        """Where the object is, or will be."""
+        version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
+        served = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        plurals = [
+            each["name"]
+            for each in self.get(served)["resources"]
+            if each["kind"] == kind and "/" not in each["name"]
+        ]
+        assert len(plurals) == 1, f"{served} has no {kind}, or several"
+        namespace = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+        return f"{served}{namespace}/{plurals[0]}/{metadata['name']}"
+
     def _exchange(
         self, method: str, target: str, payload: str | None, headers: dict[str, str]
-    ) -> tuple[int, str]:
+    ) -> tuple[http.client.HTTPResponse, str]:
         connection = getattr(self._local, "connection", None)
         if connection is None:
             connection = http.client.HTTPSConnection(
@@ -124,7 +150,7 @@ class ApiAccess:
         try:
             connection.request(method, target, payload, headers)
             answer = connection.getresponse()
-            return answer.status, answer.read().decode()
+            return answer, answer.read().decode()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             # A server that was restarted meanwhile has dropped the idle connection: that is no answer to us.

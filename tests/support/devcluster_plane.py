@@ -34,7 +34,10 @@ TRANSLATED = {"--etcd-compaction-interval=2s": "--history=5", "--watch-cache=fal
 
 
 class DevclusterControlPlane(ControlPlane):
-    """One process is all the parts there are; its data is in a file, so that it can be killed and go on."""
+    """One process is all the parts there are; its data is in a file, so that it can be killed and go on.
+
+    Unless it is made with `persistent=False`.
+    """
 
     def __init__(
         self,
@@ -43,10 +46,12 @@ class DevclusterControlPlane(ControlPlane):
         parts: Sequence[str] = ("etcd", "apiserver", "controllers", "scheduler", "nodes"),
         apiserver_flags: Sequence[str] = (),
         controllers_flags: Sequence[str] = (),
+        persistent: bool = True,
     ) -> None:
         """Options as `EnvtestControlPlane` takes them; flags of controllers mean nothing here."""
         self._folder = folder
         self._controllers = "controllers" in parts
+        self._persistent = persistent
         self._flags = [TRANSLATED.get(flag, flag) for flag in apiserver_flags]
         self._ports: PortBlock | None = None
         self._daemon: Daemon | None = None
@@ -66,7 +71,7 @@ class DevclusterControlPlane(ControlPlane):
             "up",
             f"--port={self._ports[0]}",
             f"--kubeconfig={self.kubeconfig}",
-            f"--data={self._folder / 'data'}",
+            *([f"--data={self._folder / 'data'}"] if self._persistent else []),
             f"--pod-ready-delay={POD_READY_DELAY}",
             *([] if self._controllers else ["--no-controllers"]),
             *(flag for flag in self._flags if flag is not None),

@@ -50,7 +50,7 @@ class Roles:
                     for group, resource, verb in permissions
                 ]
                 granted.update(permissions)
-        self._plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+        self._plane.api.apply(manifests)
         return granted
 
     def _adapt(self, manifest: dict[str, Any]) -> dict[str, Any]:

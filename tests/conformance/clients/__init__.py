@@ -1,0 +1,1 @@
+"""Other people's clients, as they are, against each control plane."""

@@ -1,6 +1,7 @@
 """Scenes: kubectl commands in order, as they stand in `scenes/*.yaml`, one scene to a file.
 
     needs: [READY_PODS]           # features of tests.support.control_plane, if any
+    every_kubectl: true           # the test plays it with each kubectl there is, else with the first alone
     files:                        # in the folder that kubectl runs in
       one.yaml: |
         ...
@@ -60,6 +61,7 @@ class Scene:
     steps: tuple[Command, ...]
     files: dict[str, str]
     needs: tuple[str, ...] = ()
+    every_kubectl: bool = False
     cleanup: tuple[str, ...] = ()
 
 
@@ -75,6 +77,7 @@ def _load(path: Path) -> Scene:
         steps=tuple(_command(step) for step in document["steps"]),
         files=document.get("files", {}),
         needs=tuple(document.get("needs", ())),
+        every_kubectl=document.get("every_kubectl", False),
         cleanup=tuple(document.get("finally", ())),
     )
 

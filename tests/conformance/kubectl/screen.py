@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.conformance.mask import Mask
 
 __all__ = ["shown", "without_descriptions"]
@@ -18,7 +21,9 @@ BEFORE = [
     (re.compile(r"(certificate is valid for ).*(, not )"), r"\1<names>\2"),
     (re.compile(r"(nodePort\"?: )\d+"), r"\1<node port>"),
     (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<date>"),
-    (re.compile(r"(?m)^[EWI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ "), "<log> "),
+    # What kubectl logs of itself: how often it tried, and when it gave up.
+    (re.compile(r"(?m)^[EW]\d{4} [\d:.]+ +\d+ (?:memcache|reflector)\.go.*\n"), ""),
+    (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ "), "<log> "),
     (re.compile(r"/tmp/(LIVE|MERGED)-\d+/(\S+)\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}"), r"\1/\2"),
     (re.compile(r"/tmp/(LIVE|MERGED)-\d+"), r"\1"),
     (re.compile(r"((?:pod-template|controller-revision)-hash\"?[=:] ?\"?)[\w-]+"), r"\1<hash>"),
@@ -56,7 +61,7 @@ def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
 
 
 def _sort_sections(lines: list[str]) -> list[str]:
-    """Events and conditions of `describe` in an order of their own; of equal events one."""
+    """Events and conditions of `describe`, and causes, in an order of their own; of equal events one."""
     kept: list[str] = []
     section: set[str] | None = None
     for line in [*lines, ""]:
@@ -66,4 +71,14 @@ def _sort_sections(lines: list[str]) -> list[str]:
         kept += sorted(section or ())
         kept.append(line)
         section = set() if line in UNORDERED else None
-    return kept[:-1]
+    return [line for _, lines in itertools.groupby(kept[:-1], _is_cause) for line in _in_order(lines)]
+
+
+def _is_cause(line: str) -> bool:
+    """Whether it is one of several things that are wrong, which the real server goes through in any order."""
+    return line.startswith("* ")
+
+
+def _in_order(lines: Iterator[str]) -> list[str]:
+    found = list(lines)
+    return sorted(found) if _is_cause(found[0]) else found

@@ -29,6 +29,7 @@ __all__ = ["play", "version_of"]
 
 TIMEOUT = 30.0
 EVERY = 0.1
+ONE_AT_A_TIME = threading.Lock()
 
 Output = dict[str, Any]
 
@@ -96,7 +97,8 @@ class _Stage:
         us.write(self._folder / "kubeconfig", namespace=self._id)
         stranger = dataclasses.replace(us, authority=Authority("stranger").pem)
         stranger.write(self._folder / "stranger.kubeconfig", namespace=self._id)
-        somebody = type(us).read(self._plane.user_kubeconfig("somebody"))
+        with ONE_AT_A_TIME:
+            somebody = type(us).read(self._plane.user_kubeconfig("somebody"))
         somebody.write(self._folder / "somebody.kubeconfig", namespace=self._id)
 
     def _step(self, command: Command) -> Output | None:
@@ -123,11 +125,13 @@ class _Stage:
             # On the way it tells what it sees, which is a matter of time.
             stdout = "".join(stdout.splitlines(keepends=True)[-1:])
         output: Output = {"kubectl": command.run}
-        if stdout:
-            lines = shown(stdout, self._mask, unordered=command.unordered)
-            output["stdout"] = without_descriptions(lines) if command.undescribed else lines
-        if stderr:
-            output["stderr"] = shown(stderr, self._mask, unordered=command.unordered)
+        printed = {
+            stream: shown(text, self._mask, unordered=command.unordered)
+            for stream, text in (("stdout", stdout), ("stderr", stderr))
+        }
+        if command.undescribed:
+            printed["stdout"] = without_descriptions(printed["stdout"])
+        output |= {stream: lines for stream, lines in printed.items() if lines}
         if code:
             output["exit"] = code
         return output

@@ -17,6 +17,7 @@ from devcluster.cli import main
         (["up", "--pod-ready-delay", "soon"], "--pod-ready-delay: 'soon' is not a duration"),
         (["up", "--bind-address", "here"], "--bind-address: 'here' is not an IP address"),
         (["up", "--history", "-1"], "--history: '-1' is not a whole number"),
+        (["up", "--enable-admission-plugins=A"], '--enable-admission-plugins: plugin "A" is unknown here'),
         (["up", "--prot", "1"], "--prot"),
         ([], "COMMAND"),
     ],

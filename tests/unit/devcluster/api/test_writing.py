@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.unit.devcluster.api.conftest import APPLY, CONFIG_MAPS, MERGE, Api, config_map
@@ -186,3 +188,11 @@ async def test_scale_shows_and_sets_the_replicas(api: Api) -> None:
     await api.expect(200, "PATCH", f"{deployments}/d/scale", {"spec": {"replicas": 5}}, media=MERGE)
     changed = await api.expect(200, "GET", f"{deployments}/d")
     assert (changed["spec"]["replicas"], changed["metadata"]["generation"]) == (5, 2)
+
+
+async def test_a_great_many_unknown_fields_take_no_time_and_few_warnings(api: Api) -> None:
+    body = config_map("a") | {f"unknown{number}": 1 for number in range(20_000)}
+    async with asyncio.timeout(5):
+        answer = await api.ask("POST", f"{CONFIG_MAPS}?fieldValidation=Warn", body)
+    assert answer.status == 201
+    assert len(answer.warnings) == 100

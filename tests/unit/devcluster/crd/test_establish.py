@@ -105,7 +105,7 @@ def test_a_definition_is_established_and_its_served_versions_are_there(cluster: 
     assert resource.storage_version == "v1"
     old = cluster.registry.find("example.com", "v1beta1", "widgets")
     assert old is not None
-    assert old.deprecation == "example.com/v1beta1 Widget is deprecated"
+    assert old.deprecation == "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"
 
 
 async def test_the_status_follows_by_itself_where_a_loop_runs(cluster: Cluster) -> None:

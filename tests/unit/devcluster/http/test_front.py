@@ -4,12 +4,13 @@ import asyncio
 import gzip
 import json
 import socket
+import time
 
 import pytest
 
 from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut
 from devcluster.errors import not_found
-from devcluster.http.connection import BODY_LIMIT
+from devcluster.http.connection import BODY_LIMIT, _fitting
 from devcluster.http.front import HttpFront
 
 
@@ -281,3 +282,60 @@ async def test_a_request_for_another_protocol_is_answered_and_ends_the_connectio
     )
     assert status == 200
     assert headers["connection"] == "close"
+
+
+async def test_what_follows_a_body_in_chunks_is_no_header(client: Client):
+    _, _, body = await client.ask(
+        "POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked",
+        b"0\r\nAuthorization: Bearer stolen\r\nImpersonate-User: admin\r\n\r\n",
+    )
+    assert json.loads(body)["headers"].keys() == {"host", "transfer-encoding"}
+
+
+async def test_a_body_without_end_is_refused(client: Client):
+    await client.send("POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked")
+    client.writer.write(b"0\r\nX-Trailer: " + b"a" * (8 * BODY_LIMIT))
+    assert (await client.reader.readline()).split()[1] == b"413"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "POST / HTTP/1.1\nHost: h\nContent-Length: 4\nTransfer-Encoding: chunked",
+        "POST / HTTP/1.1\nHost: h\nContent-Length: 4\nContent-Length: 5",
+        "POST / HTTP/1.1\nHost: h\nContent-Length: -4",
+        "POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked, identity",
+        "POST / HTTP/1.1\nHost: h\nContent-Length : 4",
+        "GET / HTTP/1.1\nHost: h\nAudit-Id: a\n b",
+        "GET / HTTP/1.1\nHost: h\nAudit-Id: a\rX-Evil: b",
+        "GET /%zz HTTP/1.1\nHost: h",
+        "GET / HTTP/3.0\nHost: h",
+        "PRI * HTTP/2.0",
+    ],
+)
+async def test_what_could_be_read_in_two_ways_is_refused(client: Client, head: str):
+    await client.send(head, b"0\r\n\r\nGET /missing HTTP/1.1\r\nHost: h\r\n\r\n")
+    answer = await client.reader.read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+async def test_a_client_that_takes_nothing_is_dropped(client: Client, served: Served):
+    await client.ask("GET /stream HTTP/1.1\nHost: h")
+    client.writer.transport.pause_reading()
+    for _ in range(64):
+        served.lines.put_nowait(b"x" * 1_000_000)
+    (connection,) = served.front._connections
+    async with asyncio.timeout(5):
+        while connection._writable is None:  # noqa: ASYNC110 -- nothing tells
+            await asyncio.sleep(0.01)
+        connection.check(time.monotonic())
+        assert not served.closed.is_set()
+        connection.check(time.monotonic() + 200)
+        await served.closed.wait()
+
+
+def test_too_many_warnings_are_cut_as_the_real_server_does():
+    assert _fitting(["a" * 4000, "b"]) == ["a" * 4000, "b"]
+    assert _fitting(["a" * 4000, "b" * 4000, "c"]) == ["a" * 256, "b" * 256, "c"]
+    assert len(_fitting([f"{each:0216}" for each in range(200)])) == 19

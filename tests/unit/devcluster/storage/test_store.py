@@ -200,3 +200,23 @@ def test_subscribers_see_each_change_once_it_has_happened() -> None:
     unsubscribe()
     store.create(key("b"), thing("b"))
     assert [(change.version, count) for change, count in seen] == [(2, 1), (3, 0)]
+
+
+async def test_a_watch_that_is_not_read_holds_back_no_more_than_so_many_bytes() -> None:
+    store = Store(watch_backlog_bytes=10_000)
+    watch = store.watch("", "things")
+    store.create(key("a"), thing("a", text="x" * 20_000))
+    assert len(await watch.next()) == 1
+    for name in "bcd":
+        store.create(key(name), thing(name, text="x" * 4_000))
+    with pytest.raises(Overflow):
+        await watch.next()
+
+
+async def test_a_watch_from_the_past_may_begin_with_more_than_may_wait_later() -> None:
+    store = Store(watch_backlog=2)
+    for name in "abcd":
+        store.create(key(name), thing(name))
+    watch = store.watch("", "things", since=1)
+    store.create(key("e"), thing("e"))
+    assert [change.key.name for change in await watch.next()] == list("abcde")

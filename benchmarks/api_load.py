@@ -1,0 +1,275 @@
+"""A client that costs little: sends what it is told to an API server, and says how long that took.
+
+    python -m benchmarks.api_load KUBECONFIG JOB
+
+JOB is a JSON object, of which `do` names one of the functions below and the rest is its arguments. The result
+is a line of JSON. A process of its own, so that its time is not the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import sys
+import time
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import httptools
+import uvloop
+
+from tests.support.kubeconfig import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE = 120.0
+WATCH = "/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=600&resourceVersion={}"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+MEMCACHEDS = "/apis/cache.example.com/v1/namespaces/default/memcacheds"
+JSON = "application/json"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+class Connection(asyncio.Protocol):
+    """One connection, one request at a time."""
+
+    def __init__(self) -> None:
+        self.delays: list[float] | None = None
+        """Of a watch: how long after its writing each event came, in ms."""
+        self._enough = 0
+        self._body: list[bytes] = []
+        self._done: asyncio.Future[bytes] | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+
+    async def send(self, request: bytes) -> bytes:
+        """The body of the answer.
+
+        Raises:
+            OSError: the answer is an error, or the connection has gone.
+        """
+        self._start(request)
+        assert self._done is not None
+        return await self._done
+
+    def watch(self, request: bytes, events: int) -> asyncio.Future[bytes]:
+        """Send the request of a watch; the result, once so many events have come, is of no interest."""
+        self.delays, self._enough = [], events
+        self._start(request)
+        assert self._done is not None
+        return self._done
+
+    def close(self) -> None:
+        """Be done."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ready."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """No answer comes any more."""
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(error or ConnectionResetError("the server closed the connection"))
+
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        self._parser.feed_data(data)
+
+    def on_body(self, part: bytes) -> None:
+        """A part of an answer, or some events."""
+        if self.delays is None:
+            self._body.append(part)
+            return
+        now = time.monotonic_ns()
+        for line in part.splitlines():
+            # The writer has put the moment of the write into the object.
+            _, found, sent = line.partition(b'"sent":"')
+            if found:
+                self.delays.append((now - int(sent[: sent.index(b'"')])) / 1e6)
+        if len(self.delays) >= self._enough and self._done is not None and not self._done.done():
+            self._done.set_result(b"")
+
+    def on_message_complete(self) -> None:
+        """The answer is all there."""
+        body, self._body = b"".join(self._body), []
+        if self._done is None or self._done.done():
+            return
+        if self._parser.get_status_code() < HTTPStatus.MULTIPLE_CHOICES:
+            self._done.set_result(body)
+        else:
+            self._done.set_exception(OSError(body.decode(errors="replace")))
+
+    def _start(self, request: bytes) -> None:
+        assert self._transport is not None
+        self._done = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+
+
+class Client:
+    """Requests of one user to one server."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        credentials = Credentials.read(kubeconfig)
+        address = urlsplit(credentials.server)
+        self._host, self._port = address.hostname or "", address.port or 443
+        self._head = f"Host: {address.netloc}\r\nAccept: application/json\r\n"
+        self._head += f"User-Agent: benchmark\r\nAuthorization: Bearer {credentials.token}\r\n"
+        self._context = ssl.create_default_context(cadata=(credentials.authority or b"").decode())
+
+    async def connect(self, count: int) -> list[Connection]:
+        """So many connections."""
+        loop = asyncio.get_running_loop()
+        made = [
+            await loop.create_connection(Connection, self._host, self._port, ssl=self._context)
+            for _ in range(count)
+        ]
+        return [connection for _, connection in made]
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> bytes:
+        """As it goes over the wire."""
+        data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+        head = f"{method} {path} HTTP/1.1\r\n{self._head}"
+        head += f"Content-Type: {content_type}\r\nContent-Length: {len(data)}\r\n\r\n"
+        return head.encode() + data
+
+
+async def requests(
+    client: Client, *, kind: str, count: int, connections: int = 16, prefix: str = "load", first: int = 0
+) -> dict[str, Any]:
+    """`count` requests of a kind of `KINDS`, over so many connections."""
+    make = KINDS[kind]
+    waiting = iter([make(client, f"{prefix}-{index:06d}") for index in range(first, first + count)])
+    pool = await client.connect(connections)
+
+    async def work(connection: Connection) -> None:
+        for request in waiting:
+            await connection.send(request)
+
+    started, cpu = time.monotonic(), time.process_time()
+    async with asyncio.TaskGroup() as group:
+        for connection in pool:
+            group.create_task(work(connection))
+    seconds = time.monotonic() - started
+    own = (time.process_time() - cpu) / count * 1e6
+    return {"seconds": seconds, "rate": count / seconds, "client_us": own}
+
+
+async def one(client: Client, *, path: str, rounds: int = 5) -> dict[str, Any]:
+    """The same GET several times: the quickest, in seconds, and the bytes of its answer."""
+    (connection,) = await client.connect(1)
+    request, times, size = client.request("GET", path), [], 0
+    for _ in range(rounds):
+        started = time.monotonic()
+        size = len(await connection.send(request))
+        times.append(time.monotonic() - started)
+    return {"seconds": min(times), "bytes": size}
+
+
+async def watch(client: Client, *, watchers: int, events: int) -> dict[str, Any]:
+    """How long after its writing each event came to each of the watches, in ms.
+
+    Says `ready` once all watch; the writer is another process, with `writes`.
+    """
+    (lister,) = await client.connect(1)
+    version = json.loads(await lister.send(client.request("GET", f"{CONFIG_MAPS}?limit=1")))["metadata"]
+    streams = await client.connect(watchers)
+    request = client.request("GET", WATCH.format(version["resourceVersion"]))
+    over = [stream.watch(request, events) for stream in streams]
+    await asyncio.sleep(0.5)
+    print("ready", flush=True)
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*over)
+    delays = sorted(delay for stream in streams for delay in stream.delays or ())
+    return {"p50": delays[len(delays) // 2], "p99": delays[len(delays) * 99 // 100], "worst": delays[-1]}
+
+
+async def writes(client: Client, *, count: int, rate: float, prefix: str) -> dict[str, Any]:
+    """Create ConfigMaps one after the other that say when they were sent."""
+    (connection,) = await client.connect(1)
+    started = time.monotonic()
+    for index in range(count):
+        await asyncio.sleep(started + index / rate - time.monotonic())
+        body = config_map(f"{prefix}-{index}", sent=str(time.monotonic_ns()))
+        await connection.send(client.request("POST", CONFIG_MAPS, body))
+    return {}
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    """A small one."""
+    metadata = {"name": name, "namespace": "default", "labels": {"app": "load"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": "value", **data}}
+
+
+def deployment(name: str) -> dict[str, Any]:
+    """A usual one."""
+    labels = {"app": name}
+    container = {"name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 80, "name": "http"}]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default", "labels": labels},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def memcached(name: str) -> dict[str, Any]:
+    """A custom object."""
+    return {
+        "apiVersion": "cache.example.com/v1",
+        "kind": "Memcached",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"size": 1},
+    }
+
+
+def status(name: str) -> dict[str, Any]:
+    """What an operator would say of it."""
+    condition = {
+        "type": "Available",
+        "status": "True",
+        "reason": "Load",
+        "message": name,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "observedGeneration": 1,
+    }
+    return {"status": {"conditions": [condition]}}
+
+
+KINDS: dict[str, Callable[[Client, str], bytes]] = {
+    "create ConfigMap": lambda client, name: client.request("POST", CONFIG_MAPS, config_map(name)),
+    "create Deployment": lambda client, name: client.request("POST", DEPLOYMENTS, deployment(name)),
+    "create custom object": lambda client, name: client.request("POST", MEMCACHEDS, memcached(name)),
+    "get ConfigMap": lambda client, name: client.request("GET", f"{CONFIG_MAPS}/{name}"),
+    "update ConfigMap": lambda client, name: client.request(
+        "PUT", f"{CONFIG_MAPS}/{name}", config_map(name, more="x")
+    ),
+    "patch status": lambda client, name: client.request(
+        "PATCH", f"{MEMCACHEDS}/{name}/status", status(name), MERGE
+    ),
+    "apply ConfigMap": lambda client, name: client.request(
+        "PATCH", f"{CONFIG_MAPS}/{name}?fieldManager=load&force=true", config_map(name, more="y"), APPLY
+    ),
+    "delete ConfigMap": lambda client, name: client.request("DELETE", f"{CONFIG_MAPS}/{name}"),
+    "echo": lambda client, name: client.request("POST", "/", config_map(name)),
+}
+JOBS: dict[str, Callable[..., Any]] = {"requests": requests, "one": one, "watch": watch, "writes": writes}
+
+
+def main(kubeconfig: str, text: str) -> None:
+    job = json.loads(text)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        result = runner.run(JOBS[job.pop("do")](Client(Path(kubeconfig)), **job))
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

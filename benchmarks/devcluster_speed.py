@@ -1,0 +1,228 @@
+"""How quick devcluster is, next to the real control plane and to a bare aiohttp server.
+
+    python -m benchmarks.devcluster_speed [--scale 1.0] [--only start requests watch objects data converge]
+
+The real control plane takes part when KUBEBUILDER_ASSETS names the folder with its programs; the echo server
+shows what HTTPS alone costs in Python. Each client is a process of its own. CPU is the server's, of all its
+processes, and says more than the rate when the machine has other work too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.api_load import CONFIG_MAPS
+from benchmarks.api_servers import devcluster, echo, real, start_seconds
+from benchmarks.program import manager
+from benchmarks.status_watch import StatusWatch
+from benchmarks.table import table
+from tests.support.envtest import why_not
+from tests.support.memcacheds import memcached, memcached_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.api_servers import Served
+
+STARTS = 5
+# In this order: what is read or changed was made before.
+KINDS = (
+    "create ConfigMap",
+    "get ConfigMap",
+    "update ConfigMap",
+    "apply ConfigMap",
+    "create custom object",
+    "patch status",
+    "create Deployment",
+    "delete ConfigMap",
+)
+LISTED = 5_000
+HELD = 50_000
+CONVERGED = 500
+EVENTS = 500
+CONVERGE_TIMEOUT = 300.0
+
+
+def start(_: argparse.Namespace) -> list[list[object]]:
+    """Seconds to the first answer, with and without bytecode; medians."""
+    with tempfile.TemporaryDirectory() as folder:
+        warm = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
+        first = start_seconds(environ=warm)
+        following = statistics.median(start_seconds(environ=warm) for _ in range(STARTS))
+    return [["start, no bytecode yet, s", first], ["start, s", following]]
+
+
+def requests(options: argparse.Namespace) -> list[list[object]]:
+    """Requests a second and the CPU of each, in µs, through one client with 16 connections."""
+    count = round(5_000 * options.scale)
+    ceiling = _on(echo, lambda served: _load(served, "echo", count))
+    ours = _on(devcluster, lambda served: [_load(served, kind, count) for kind in KINDS])
+    theirs = _on(real, lambda served: [_load(served, kind, count) for kind in KINDS])
+    rows = [["bare echo of a ConfigMap", *_rates(ceiling)]]
+    return rows + [
+        [kind, *_rates(one), *_rates(other, one)]
+        for kind, one, other in zip(KINDS, ours, theirs or [None] * len(KINDS), strict=True)
+    ]
+
+
+def watch(options: argparse.Namespace) -> list[list[object]]:
+    """From the sending of a write to the event, in ms; and creates a second while others watch."""
+    count = round(5_000 * options.scale)
+
+    def measure(served: Served) -> list[list[float]]:
+        alone, crowd = _delays(served, 1), _delays(served, 100)
+        with _watching(served, 20, count):
+            rate = _load(served, "create ConfigMap", count, prefix="watched")
+        return [[alone["p50"], alone["p99"]], [crowd["p50"], crowd["p99"]], _rates(rate)]
+
+    ours, theirs = _on(devcluster, measure), _on(real, measure)
+    names = ("event with one watch, ms p50 p99", "event with 100 watches, ms p50 p99", "create, 20 watches")
+    return [
+        [name, *one, *(other or ())]
+        for name, one, other in zip(names, ours, theirs or [None] * len(names), strict=True)
+    ]
+
+
+def objects(_: argparse.Namespace) -> list[list[object]]:
+    """Many objects: lists, and what they take."""
+
+    def measure(served: Served) -> list[list[object]]:
+        empty = served.resident_mb()
+        _load(served, "create ConfigMap", LISTED)
+        whole = served.run("one", path=CONFIG_MAPS)
+        _load(served, "create ConfigMap", HELD - LISTED, first=LISTED)
+        page = served.run("one", path=f"{CONFIG_MAPS}?limit=500")
+        all_of_them = served.run("one", path=CONFIG_MAPS)
+        return [
+            [f"list of {LISTED}, s, MB", whole["seconds"], whole["bytes"] / 1e6],
+            [f"page of 500 of {HELD}, s", page["seconds"]],
+            [f"list of {HELD}, s", all_of_them["seconds"]],
+            [f"memory without and with {HELD}, MB", empty, served.resident_mb()],
+        ]
+
+    rows = _on(devcluster, measure)
+    theirs = _on(real, measure)
+    return [row + other[1:] for row, other in zip(rows, theirs or [[]] * len(rows), strict=True)]
+
+
+def data(options: argparse.Namespace) -> list[list[object]]:
+    """With a data file."""
+    count = round(5_000 * options.scale)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "plane")
+        with devcluster(path, persistent=True) as served:
+            rate = _load(served, "create ConfigMap", count)
+            _load(served, "create ConfigMap", HELD - count, first=count)
+            # It leaves nothing behind, so the file is taken while it is there.
+            served.processes[0].kill()
+            for file in path.glob("data*"):
+                file.rename(file.with_name("kept" + file.name.removeprefix("data")))
+        again = start_seconds(path / "kept")
+    return [["create ConfigMap, data file", *_rates(rate)], [f"start with {HELD} objects, s", again]]
+
+
+def converge(_: argparse.Namespace) -> list[list[object]]:
+    """The manager comes to 500 Memcacheds: seconds to the last status, and the servers' CPU in s."""
+
+    def measure(served: Served) -> list[float]:
+        assert served.plane is not None
+        names = [f"bench-{index}" for index in range(CONVERGED)]
+        served.plane.api.create_many(memcached_path("default"), map(memcached, names))
+        with StatusWatch(served.plane) as seen:
+            process = manager().daemon(served.kubeconfig, served.plane.folder)
+            started, cpu = time.monotonic(), served.cpu_seconds()
+            process.start()
+            try:
+                seen.wait(CONVERGED, process, CONVERGE_TIMEOUT)
+                return [time.monotonic() - started, served.cpu_seconds() - cpu]
+            finally:
+                process.stop()
+
+    name = f"manager on {CONVERGED} Memcacheds, s, CPU s"
+    return [[name, *_on(devcluster, measure), *(_on(real, measure) or ())]]
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], list[list[object]]]] = {
+    "start": start,
+    "requests": requests,
+    "watch": watch,
+    "objects": objects,
+    "data": data,
+    "converge": converge,
+}
+HEADERS = {
+    "requests": ["", "/s", "CPU us", "real /s", "real CPU us", "times as fast"],
+    "watch": ["", "devcluster", "", "real", ""],
+    "objects": ["", "devcluster", "", "real", ""],
+    "converge": ["", "devcluster", "", "real", ""],
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of requests")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    options = parser.parse_args()
+    if reason := why_not():
+        print(f"without the real control plane: {reason}", file=sys.stderr)
+    print(f"load of the machine before: {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    for name in options.only:
+        rows = PARTS[name](options)
+        width = max(map(len, rows))
+        header = HEADERS.get(name, ["", "devcluster", ""])[:width]
+        width = max(width, len(header))
+        print(table(header + [""] * (width - len(header)), [row + [""] * (width - len(row)) for row in rows]))
+        print(flush=True)
+
+
+def _on(server: Any, measure: Callable[[Served], Any]) -> Any:
+    """What `measure` finds on a fresh server; None for the real one where there is none."""
+    if server is real and why_not():
+        return None
+    with tempfile.TemporaryDirectory() as folder, server(Path(folder, "plane")) as served:
+        return measure(served)
+
+
+def _load(served: Served, kind: str, count: int, **more: Any) -> dict[str, float]:
+    result = served.run("requests", kind=kind, count=count, **more)
+    return {**result, "cpu_us": result["cpu"] / count * 1e6}
+
+
+def _rates(result: dict[str, float] | None, other: dict[str, float] | None = None) -> list[float]:
+    if result is None:
+        return []
+    ratio = [] if other is None else [other["rate"] / result["rate"]]
+    return [result["rate"], result["cpu_us"], *ratio]
+
+
+def _delays(served: Served, watchers: int) -> dict[str, float]:
+    with _watching(served, watchers, EVENTS) as job:
+        served.run("writes", count=EVENTS, rate=100.0, prefix=f"seen-by-{watchers}")
+        output, _ = job.communicate(timeout=CONVERGE_TIMEOUT)
+    result: dict[str, float] = json.loads(output.splitlines()[-1])
+    return result
+
+
+@contextlib.contextmanager
+def _watching(served: Served, watchers: int, events: int) -> Iterator[Any]:
+    job = served.begin("watch", watchers=watchers, events=events)
+    try:
+        assert job.stdout is not None
+        job.stdout.readline()
+        yield job
+    finally:
+        job.kill()
+        job.wait()
+
+
+if __name__ == "__main__":
+    main()

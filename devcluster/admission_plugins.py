@@ -1,0 +1,32 @@
+"""The admission plugins that can be chosen, by the names they have in the real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+__all__ = ["OWNER_REFERENCES", "UnknownPlugin", "check_plugins"]
+
+OWNER_REFERENCES: Final = "OwnerReferencesPermissionEnforcement"
+"""Not there unless asked for."""
+_ALWAYS: Final = frozenset(
+    {
+        "DefaultStorageClass",
+        "MutatingAdmissionWebhook",
+        "NamespaceLifecycle",
+        "ServiceAccount",
+        "ValidatingAdmissionWebhook",
+    }
+)
+"""There in any case; who asks for them is not refused."""
+
+
+class UnknownPlugin(ValueError):
+    """There is no such plugin here, whatever the real server has."""
+
+
+def check_plugins(names: Iterable[str]) -> None:
+    """Raises UnknownPlugin for a name that is none."""
+    for name in names:
+        if name != OWNER_REFERENCES and name not in _ALWAYS:
+            raise UnknownPlugin(f'plugin "{name}" is unknown here; {OWNER_REFERENCES} can be added')

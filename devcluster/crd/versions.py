@@ -1,0 +1,43 @@
+"""What the schemas of a custom kind's versions make of objects that were written by the rules of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from devcluster.schema.defaulting import default, drop_nulls
+from devcluster.schema.node import Schema
+from devcluster.schema.pruning import prune
+
+__all__ = ["CustomVersions"]
+
+Object = dict[str, Any]
+
+
+class CustomVersions:
+    """The versions of one kind, as its definition has them at present."""
+
+    def __init__(self, schemas: Mapping[str, Schema], *, stale_until: int) -> None:
+        """`schemas` by `apiVersion`; objects last written at `stale_until` may be of another definition."""
+        self._schemas = schemas
+        self._stale_until = stale_until
+
+    def are_alike(self, one: str, other: str) -> bool:
+        """Whether two versions take the same objects."""
+        return self._schemas.get(one) == self._schemas.get(other)
+
+    def is_stale(self, version: int) -> bool:
+        """Whether an object last written at that version of the store has to be tidied."""
+        return version <= self._stale_until
+
+    def tidy(self, obj: Object) -> None:
+        """Drop what the schema of its version does not know, and fill in its defaults; in place."""
+        if (schema := self._schemas.get(obj.get("apiVersion", ""))) is not None:
+            prune(obj, schema)
+            default(obj, schema)
+
+    def prune(self, obj: Object) -> None:
+        """Drop what the schema of its version does not know; in place."""
+        if (schema := self._schemas.get(obj.get("apiVersion", ""))) is not None:
+            prune(obj, schema)
+            drop_nulls(obj, schema, root=True)

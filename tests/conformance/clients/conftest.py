@@ -1,0 +1,51 @@
+"""What the clients' tests share."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.control_plane import ControlPlane
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture
+def gadget_group(control_plane: ControlPlane) -> Iterator[str]:
+    """The API group of a custom kind `Gadget`, with a status and a size, that is served at v1."""
+    group = f"c{secrets.token_hex(4)}.example.com"
+    name = f"gadgets.{group}"
+    control_plane.api.create(CRDS, _definition(name, group))
+    eventually(lambda: control_plane.api.get(f"/apis/{group}/v1/gadgets"), every=0.02)
+    yield group
+    control_plane.api.delete(f"{CRDS}/{name}")
+
+
+def _definition(name: str, group: str) -> dict[str, Any]:
+    size = {"type": "integer", "minimum": 1, "default": 1}
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"size": size}},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+    }
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"}
+    return {
+        "metadata": {"name": name},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }

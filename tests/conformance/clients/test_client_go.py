@@ -1,0 +1,124 @@
+"""Kubernetes' own controllers, which are client-go based, bring an API server without any to life."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.control_plane import Feature
+from tests.support.daemon import Daemon
+from tests.support.devcluster_plane import DevclusterControlPlane
+from tests.support.envtest import VARIABLE
+from tests.support.eventually import eventually
+from tests.support.ports import PortBlock
+from tests.support.simulated_nodes import STAGES, node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tests.support.control_plane import ControlPlane
+
+PROGRAMS = ("kube-controller-manager", "kwok")
+ASSETS = Path(os.environ.get(VARIABLE) or "nowhere")
+MISSING = [program for program in PROGRAMS if not (ASSETS / program).exists()]
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(bool(MISSING), reason=f"{VARIABLE} has no {', '.join(MISSING)}"),
+]
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[ControlPlane]:
+    """devcluster without controllers, with Kubernetes' own controllers and with simulated nodes."""
+    with contextlib.ExitStack() as stack:
+        plane = stack.enter_context(DevclusterControlPlane(tmp_path / "plane", parts=("etcd", "apiserver")))
+        assert not plane.supports(Feature.WORKLOADS)
+        ports = stack.enter_context(PortBlock(2))
+        for index, program in enumerate(PROGRAMS):
+            command = [
+                ASSETS / program,
+                f"--kubeconfig={plane.kubeconfig}",
+                *_flags(program, ports[index], tmp_path),
+            ]
+            daemon = Daemon(program, command, log=tmp_path / f"{program}.log")
+            daemon.start()
+            stack.callback(daemon.kill)
+        plane.api.create("/api/v1/nodes", node("node-0"))
+        yield plane
+
+
+def _flags(program: str, port: int, folder: Path) -> Sequence[str]:
+    if program == "kwok":
+        address = f"--server-address=127.0.0.1:{port}"
+        return (
+            f"--config={STAGES}",
+            "--manage-all-nodes",
+            "--node-ip=127.0.0.1",
+            "--cidr=10.128.0.0/16",
+            address,
+        )
+    return (
+        "--leader-elect=true",
+        f"--secure-port={port}",
+        f"--cert-dir={folder / program}",
+        "--bind-address=127.0.0.1",
+    )
+
+
+def test_a_deployment_rolls_out_and_goes_with_all_that_it_owns(plane: ControlPlane) -> None:
+    api = plane.api
+    eventually(lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"))
+    deployments = "/apis/apps/v1/namespaces/default/deployments"
+    api.create(deployments, _deployment("nginx:1"))
+
+    def status() -> Any:
+        return api.get(f"{deployments}/web")["status"]
+
+    eventually(lambda: status().get("availableReplicas") == 3)
+    api.patch(f"{deployments}/web", _deployment("nginx:2"))
+    eventually(lambda: (status().get("observedGeneration"), status().get("updatedReplicas")) == (2, 3))
+    eventually(lambda: status().get("replicas") == status().get("availableReplicas") == 3)
+    (image,) = {each["spec"]["containers"][0]["image"] for each in _pods(plane)}
+    assert image == "nginx:2"
+    api.delete(f"{deployments}/web", propagationPolicy="Background")
+    eventually(lambda: _pods(plane) == [])
+    assert api.get("/apis/apps/v1/namespaces/default/replicasets")["items"] == []
+
+
+def test_a_namespace_goes_with_all_that_is_in_it(plane: ControlPlane) -> None:
+    api = plane.api
+    api.create("/api/v1/namespaces", {"metadata": {"name": "short-lived"}})
+    api.create("/api/v1/namespaces/short-lived/configmaps", {"metadata": {"name": "one"}})
+    api.delete("/api/v1/namespaces/short-lived")
+    eventually(lambda: api.find("/api/v1/namespaces/short-lived") is None)
+    assert api.get("/api/v1/namespaces/short-lived/configmaps")["items"] == []
+
+
+def _pods(plane: ControlPlane) -> list[Any]:
+    pods: list[Any] = plane.api.get("/api/v1/namespaces/default/pods")["items"]
+    return pods
+
+
+def _deployment(image: str) -> dict[str, Any]:
+    labels = {"app": "web"}
+    # There is no scheduler: it waits for kinds that devcluster does not have.
+    pod = {
+        "nodeName": "node-0",
+        "containers": [{"name": "web", "image": image}],
+        "terminationGracePeriodSeconds": 0,
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }

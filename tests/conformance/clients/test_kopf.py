@@ -1,0 +1,51 @@
+"""kopf: its own watching, patching, finalizers and events, in a process as its users run it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from tests.support.control_plane import ControlPlane
+
+pytest.importorskip("kopf")
+
+OPERATOR = Path(__file__).with_name("gadget_operator.py")
+
+
+def test_an_operator_sees_an_object_through_its_life(
+    control_plane: ControlPlane, namespace: str, gadget_group: str, tmp_path: Path
+) -> None:
+    api = control_plane.api
+    path = f"/apis/{gadget_group}/v1/namespaces/{namespace}/gadgets"
+    command = [sys.executable, "-m", "kopf", "run", "--standalone", f"--namespace={namespace}", OPERATOR]
+    environ = {**os.environ, "KUBECONFIG": str(control_plane.kubeconfig), "GADGET_GROUP": gadget_group}
+    operator = Daemon("kopf", command, log=tmp_path / "kopf.log", environ=environ)
+    operator.start()
+    try:
+        api.create(
+            path,
+            {"apiVersion": f"{gadget_group}/v1", "kind": "Gadget", "metadata": {"name": "one"}, "spec": {}},
+        )
+
+        def status() -> Any:
+            return api.get(f"{path}/one").get("status") or {}
+
+        eventually(lambda: status().get("created") == {"size": 1})
+        assert api.get(f"{path}/one")["metadata"]["finalizers"] == ["kopf.zalando.org/KopfFinalizerMarker"]
+        api.patch(f"{path}/one", {"spec": {"size": 4}})
+        eventually(lambda: status().get("seen") == 4)
+        api.delete(f"{path}/one")
+        eventually(lambda: api.find(f"{path}/one") is None)
+        events = f"/api/v1/namespaces/{namespace}/events"
+        eventually(lambda: "Farewell" in {each["reason"] for each in api.get(events)["items"]})
+        assert operator.running
+    finally:
+        operator.stop(grace=5.0)

@@ -1,0 +1,146 @@
+"""The official client: typed, dynamic, watching."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.control_plane import Feature
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.control_plane import ControlPlane
+
+kubernetes = pytest.importorskip("kubernetes")
+dynamic = pytest.importorskip("kubernetes.dynamic")
+
+pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
+
+
+@pytest.fixture
+def client(control_plane: ControlPlane) -> Iterator[Any]:
+    with kubernetes.config.new_client_from_config(str(control_plane.kubeconfig)) as client:
+        yield client
+
+
+def test_objects_are_written_read_and_removed(client: Any, namespace: str) -> None:
+    core = kubernetes.client.CoreV1Api(client)
+    metadata = kubernetes.client.V1ObjectMeta(name="one", labels={"app": "x"})
+    created = core.create_namespaced_config_map(
+        namespace, kubernetes.client.V1ConfigMap(metadata=metadata, data={"a": "1"})
+    )
+    assert created.metadata.uid
+    stale = core.read_namespaced_config_map("one", namespace)
+    core.patch_namespaced_config_map("one", namespace, {"data": {"b": "2"}})
+    assert core.read_namespaced_config_map("one", namespace).data == {"a": "1", "b": "2"}
+    with pytest.raises(kubernetes.client.ApiException) as conflict:
+        core.replace_namespaced_config_map("one", namespace, stale)
+    assert (conflict.value.status, conflict.value.reason) == (409, "Conflict")
+    assert [
+        each.metadata.name
+        for each in core.list_namespaced_config_map(namespace, label_selector="app=x").items
+    ] == ["one"]
+    core.delete_namespaced_config_map("one", namespace)
+    with pytest.raises(kubernetes.client.ApiException) as missing:
+        core.read_namespaced_config_map("one", namespace)
+    assert missing.value.status == 404
+
+
+def test_long_lists_come_in_pages(client: Any, namespace: str) -> None:
+    core = kubernetes.client.CoreV1Api(client)
+    names = [f"page-{number}" for number in range(5)]
+    for name in names:
+        metadata = kubernetes.client.V1ObjectMeta(name=name, labels={"paged": "yes"})
+        core.create_namespaced_secret(namespace, kubernetes.client.V1Secret(metadata=metadata))
+    found: list[str] = []
+    token = None
+    while token != "":
+        page = core.list_namespaced_secret(namespace, label_selector="paged", limit=2, _continue=token)
+        found += [each.metadata.name for each in page.items]
+        token = page.metadata._continue or ""
+    assert found == names
+
+
+def test_a_watch_tells_what_happens(client: Any, namespace: str) -> None:
+    core = kubernetes.client.CoreV1Api(client)
+    start = core.list_namespaced_service(namespace).metadata.resource_version
+    port = kubernetes.client.V1ServicePort(port=80)
+    body = kubernetes.client.V1Service(
+        metadata=kubernetes.client.V1ObjectMeta(name="seen"),
+        spec=kubernetes.client.V1ServiceSpec(ports=[port]),
+    )
+    core.create_namespaced_service(namespace, body)
+    core.patch_namespaced_service("seen", namespace, {"metadata": {"labels": {"a": "b"}}})
+    core.delete_namespaced_service("seen", namespace)
+    watch = kubernetes.watch.Watch()
+    events = []
+    for event in watch.stream(
+        core.list_namespaced_service, namespace, resource_version=start, timeout_seconds=20
+    ):
+        events.append((event["type"], event["object"].metadata.name))
+        if event["type"] == "DELETED":
+            watch.stop()
+    assert events == [("ADDED", "seen"), ("MODIFIED", "seen"), ("DELETED", "seen")]
+
+
+def test_a_deployment_becomes_available(client: Any, namespace: str, control_plane: ControlPlane) -> None:
+    control_plane.require(Feature.READY_PODS)
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web", "image": "nginx"}], "terminationGracePeriodSeconds": 0},
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    }
+    kubernetes.utils.create_from_dict(client, deployment)
+    apps = kubernetes.client.AppsV1Api(client)
+
+    def is_available() -> bool:
+        status = apps.read_namespaced_deployment_status("web", namespace).status
+        return bool(status.available_replicas == 2)
+
+    eventually(is_available)
+    apps.patch_namespaced_deployment_scale("web", namespace, {"spec": {"replicas": 1}})
+    core = kubernetes.client.CoreV1Api(client)
+    eventually(lambda: len(core.list_namespaced_pod(namespace).items) == 1)
+    apps.delete_namespaced_deployment("web", namespace, propagation_policy="Foreground")
+    eventually(lambda: core.list_namespaced_pod(namespace).items == [])
+
+
+def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_group: str) -> None:
+    discovered = dynamic.DynamicClient(client)
+    gadgets = discovered.resources.get(api_version=f"{gadget_group}/v1", kind="Gadget")
+    body = {
+        "apiVersion": f"{gadget_group}/v1",
+        "kind": "Gadget",
+        "metadata": {"name": "one"},
+        "spec": {"size": 3},
+    }
+    applied = gadgets.server_side_apply(body=body, name="one", namespace=namespace, field_manager="test")
+    assert applied.spec.size == 3
+    status = {"status": {"ready": True}}
+    gadgets.status.patch(
+        body=status, name="one", namespace=namespace, content_type="application/merge-patch+json"
+    )
+    assert gadgets.get(name="one", namespace=namespace).status.ready is True
+    with pytest.raises(dynamic.exceptions.UnprocessibleEntityError):
+        gadgets.create(body={**body, "metadata": {"name": "two"}, "spec": {"size": 0}}, namespace=namespace)
+    customs = kubernetes.client.CustomObjectsApi(client)
+    listed = customs.list_namespaced_custom_object(gadget_group, "v1", namespace, "gadgets")
+    assert [each["metadata"]["name"] for each in listed["items"]] == ["one"]
+
+
+def test_who_may_what_is_told(client: Any, namespace: str) -> None:
+    attributes = kubernetes.client.V1ResourceAttributes(namespace=namespace, verb="get", resource="pods")
+    spec = kubernetes.client.V1SubjectAccessReviewSpec(user="nobody", resource_attributes=attributes)
+    review = kubernetes.client.AuthorizationV1Api(client).create_subject_access_review(
+        kubernetes.client.V1SubjectAccessReview(spec=spec)
+    )
+    assert review.status.allowed is False
+    assert kubernetes.client.VersionApi(client).get_code().minor == "36"

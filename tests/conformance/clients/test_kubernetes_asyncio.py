@@ -1,0 +1,75 @@
+"""kubernetes-asyncio: typed and dynamic, with a watch that runs beside the writes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.control_plane import ControlPlane
+
+kubernetes_asyncio = pytest.importorskip("kubernetes_asyncio")
+dynamic = pytest.importorskip("kubernetes_asyncio.dynamic")
+models = kubernetes_asyncio.client
+
+pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane) -> AsyncIterator[Any]:
+    configuration = models.Configuration()
+    await kubernetes_asyncio.config.load_kube_config(
+        str(control_plane.kubeconfig), client_configuration=configuration
+    )
+    async with models.ApiClient(configuration) as client:
+        yield client
+
+
+async def test_a_watch_runs_beside_the_writes(client: Any, namespace: str) -> None:
+    core = models.CoreV1Api(client)
+    seen: list[tuple[str, str]] = []
+    started = asyncio.Event()
+
+    async def watch() -> None:
+        stream = kubernetes_asyncio.watch.Watch().stream(
+            core.list_namespaced_config_map, namespace, label_selector="watched"
+        )
+        async with stream:
+            async for event in stream:
+                seen.append((event["type"], event["object"].metadata.name))
+                started.set()
+                if event["type"] == "DELETED":
+                    return
+
+    metadata = models.V1ObjectMeta(name="one", labels={"watched": "yes"})
+    await core.create_namespaced_config_map(namespace, models.V1ConfigMap(metadata=metadata))
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(watch())
+        await started.wait()
+        await core.patch_namespaced_config_map("one", namespace, {"data": {"a": "b"}})
+        # It stops matching, which a watch with a selector sees as its end.
+        await core.patch_namespaced_config_map("one", namespace, {"metadata": {"labels": {"watched": None}}})
+    assert seen == [("ADDED", "one"), ("MODIFIED", "one"), ("DELETED", "one")]
+
+
+async def test_errors_carry_what_the_server_says(client: Any, namespace: str) -> None:
+    core = models.CoreV1Api(client)
+    with pytest.raises(kubernetes_asyncio.client.ApiException) as missing:
+        await core.read_namespaced_pod("none", namespace)
+    assert (missing.value.status, missing.value.reason) == (404, "Not Found")
+    assert '"reason":"NotFound"' in missing.value.body
+
+
+async def test_custom_kinds_are_found_and_applied(client: Any, namespace: str, gadget_group: str) -> None:
+    discovered = await dynamic.DynamicClient(client)
+    gadgets = await discovered.resources.get(api_version=f"{gadget_group}/v1", kind="Gadget")
+    body = {"apiVersion": f"{gadget_group}/v1", "kind": "Gadget", "metadata": {"name": "one"}}
+    created = await gadgets.create(body=body, namespace=namespace)
+    assert created.metadata.generation == 1
+    listed = await gadgets.get(namespace=namespace)
+    assert [each.metadata.name for each in listed.items] == ["one"]
+    await gadgets.delete(name="one", namespace=namespace)

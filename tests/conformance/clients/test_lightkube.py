@@ -1,0 +1,84 @@
+"""lightkube: typed and generic resources, apply, wait and watch."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.control_plane import Feature
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.control_plane import ControlPlane
+
+lightkube = pytest.importorskip("lightkube")
+
+from lightkube.core import exceptions  # noqa: E402 -- what may be missing is asked for first
+from lightkube.generic_resource import create_namespaced_resource  # noqa: E402
+from lightkube.models.apps_v1 import DeploymentSpec  # noqa: E402
+from lightkube.models.core_v1 import Container, PodSpec, PodTemplateSpec  # noqa: E402
+from lightkube.models.meta_v1 import LabelSelector, ObjectMeta  # noqa: E402
+from lightkube.resources.apps_v1 import Deployment  # noqa: E402
+from lightkube.resources.core_v1 import ConfigMap  # noqa: E402
+from lightkube.types import PatchType  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
+
+
+@pytest.fixture
+def client(control_plane: ControlPlane, namespace: str) -> Iterator[Any]:
+    config = lightkube.KubeConfig.from_file(control_plane.kubeconfig)
+    with contextlib.closing(
+        lightkube.Client(config=config, namespace=namespace, field_manager="lightkube")
+    ) as client:
+        yield client
+
+
+def test_objects_are_written_watched_and_removed(client: Any) -> None:
+    created = client.create(ConfigMap(metadata=ObjectMeta(name="one"), data={"a": "1"}))
+    client.patch(ConfigMap, "one", {"data": {"b": "2"}})
+    client.patch(ConfigMap, "one", [{"op": "remove", "path": "/data/a"}], patch_type=PatchType.JSON)
+    assert client.get(ConfigMap, "one").data == {"b": "2"}
+    with pytest.raises(exceptions.ApiError) as conflict:
+        client.replace(created)
+    assert (conflict.value.status.code, conflict.value.status.reason) == (409, "Conflict")
+    client.delete(ConfigMap, "one")
+    version = created.metadata.resourceVersion
+    events = client.watch(ConfigMap, fields={"metadata.name": "one"}, resource_version=version)
+    seen = [next(events)[0] for _ in range(3)]
+    assert seen == ["MODIFIED", "MODIFIED", "DELETED"]
+    events.close()
+
+
+def test_what_is_applied_is_owned(client: Any) -> None:
+    wanted = ConfigMap(apiVersion="v1", kind="ConfigMap", metadata=ObjectMeta(name="one"), data={"a": "1"})
+    client.apply(wanted)
+    wanted.data = {"a": "2"}
+    with pytest.raises(exceptions.ApiError) as conflict:
+        client.apply(wanted, field_manager="other")
+    assert conflict.value.status.message == (
+        'Apply failed with 1 conflict: conflict with "lightkube": .data.a'
+    )
+    assert client.apply(wanted, field_manager="other", force=True).data == {"a": "2"}
+
+
+def test_a_deployment_is_waited_for(client: Any, control_plane: ControlPlane) -> None:
+    control_plane.require(Feature.READY_PODS)
+    pod = PodSpec(containers=[Container(name="web", image="nginx")], terminationGracePeriodSeconds=0)
+    template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "web"}), spec=pod)
+    spec = DeploymentSpec(replicas=2, selector=LabelSelector(matchLabels={"app": "web"}), template=template)
+    client.create(Deployment(metadata=ObjectMeta(name="web"), spec=spec))
+    ready = client.wait(Deployment, "web", for_conditions=["Available"])
+    assert ready.status.availableReplicas == 2
+    client.patch(Deployment.Scale, "web", {"spec": {"replicas": 0}}, patch_type=PatchType.MERGE)
+
+
+def test_custom_kinds_need_no_model(client: Any, gadget_group: str) -> None:
+    gadget = create_namespaced_resource(gadget_group, "v1", "Gadget", "gadgets")
+    client.create(gadget(metadata={"name": "one"}, spec={"size": 2}))
+    client.patch(gadget.Status, "one", {"status": {"ready": True}}, patch_type=PatchType.MERGE)
+    (listed,) = client.list(gadget)
+    assert (listed.spec, listed.status) == ({"size": 2}, {"ready": True})

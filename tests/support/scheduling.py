@@ -1,0 +1,51 @@
+"""In which order tests run, and which of them go to one worker of pytest-xdist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdist.scheduler import LoadFileScheduling
+
+from tests.support.control_plane_kinds import KINDS
+
+if TYPE_CHECKING:
+    import pytest
+
+LONGEST = tuple(
+    f"tests/integration/test_{name}.py" for name in ("faults", "costs", "recovery", "replicas", "stopping")
+)
+"""Files that wait for long, the one that takes longest first: begun late, they would be waited for."""
+KIND_PARAMETER = "control_plane_kind"
+
+
+def arrange(items: list[pytest.Item]) -> None:
+    """Put tests in the order in which least is waited for, and leave it where that makes no difference.
+
+    Those on a control plane come first, since they wait more than they work, and those on the same kind come
+    one after the other, so that it is started but once. Files stay together; in each, what is marked `last`
+    is last.
+    """
+    kinds = {kind: place for place, kind in enumerate(KINDS)}
+    files = {path: place for place, path in enumerate(dict.fromkeys(item.path for item in items))}
+
+    def place(item: pytest.Item) -> tuple[int, int, int, bool]:
+        kind = getattr(item, "callspec", None) and item.callspec.params.get(KIND_PARAMETER)
+        name = item.nodeid.partition("::")[0]
+        return (
+            kinds.get(kind, len(kinds)),
+            LONGEST.index(name) if name in LONGEST else len(LONGEST),
+            files[item.path],
+            item.get_closest_marker("last") is not None,
+        )
+
+    items.sort(key=place)
+
+
+class ByFileAndControlPlane(LoadFileScheduling):
+    """Gives a worker the tests of a file, those on each kind of control plane by themselves."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        parameters = nodeid.partition("[")[2]
+        kind = next((kind.name for kind in KINDS if parameters.startswith(kind.name)), "")
+        return f"{file} {kind}"
