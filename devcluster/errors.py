@@ -1,4 +1,4 @@
-"""What the API server answers when it refuses: a `Status` with the reason, the code and the texts that clients know.
+"""What the API server answers when it refuses: a `Status` with reason, code and the texts that clients know.
 
     StatusError
         carries any Status; made by the functions below, one for each reason that Kubernetes has.
@@ -59,8 +59,10 @@ class StatusError(Exception):
         details: dict[str, Any] | None = None,
         retry_after: int | None = None,
     ) -> None:
-        """`details` as in the Status, {} where it stands there empty; `retry_after`, seconds, also becomes the
-        header of that name."""
+        """`details` as in the Status, {} where it stands there empty.
+
+        `retry_after`, in seconds, becomes the header of that name too.
+        """
         super().__init__(message)
         self.code = code
         self.reason = reason

@@ -91,8 +91,13 @@ class WebhookClient:
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 allow_redirects=False,
             ) as response:
-                body = await response.content.read(_ANSWER_LIMIT)
-                return _decoded(response.status, body)
+                body = bytearray()
+                async for part in response.content.iter_any():
+                    body += part
+                    if len(body) > _ANSWER_LIMIT:
+                        raise WebhookFailed(f"Post {quoted(shown)}: the answer is too large")
+                is_text = response.content_type.startswith("text/")
+                return _decoded(response.status, bytes(body), is_text=is_text)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise WebhookFailed(f"Post {quoted(shown)}: {_explained(error, address)}") from error
 
@@ -154,10 +159,10 @@ def _with_host(url: str, host: str) -> str:
     return urlsplit(url)._replace(netloc=host).geturl()
 
 
-def _decoded(status: int, body: bytes) -> Object:
+def _decoded(status: int, body: bytes, *, is_text: bool) -> Object:
     """The answer's object; what client-go says of answers that are none."""
     if status not in _SUCCESS:
-        raise WebhookFailed(_refusal(status, body))
+        raise WebhookFailed(_refusal(status, body if is_text or body[:1] == b"{" else b""))
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -13,6 +13,7 @@ from devcluster.admission.configuration import Configuration, Hook, Invocation
 from devcluster.admission.review import Verdict, denial, make_review, read_answer
 from devcluster.errors import StatusError, bad_request, internal_error
 from devcluster.patch import json_patch
+from devcluster.patch.shape import is_builtin
 
 if TYPE_CHECKING:
     from devcluster.api.ports import AdmissionInfo
@@ -107,9 +108,10 @@ class Webhooks:
         patched = _patched(invocation.obj, verdict.patch)
         if patched == invocation.obj:
             return False
-        info.obj = await _converted(
-            _decoded(patched, invocation.resource), invocation.resource, info.resource
-        )
+        resource = invocation.resource
+        if (invocation.kind[0], invocation.kind[2]) == (resource.group, resource.kind):
+            patched = _decoded(patched, resource)
+        info.obj = await _converted(patched, resource, info.resource)
         return True
 
     async def _validate_by(self, invocation: Invocation, info: AdmissionInfo) -> None:
@@ -202,7 +204,7 @@ def _decoded(obj: Object, resource: Resource) -> Object:
         version, internal = str(given[0]).rpartition("/")[2], resource.group.partition(".")[0] or "core"
         text = f"converting ({version}.{given[1]}) to ({internal}.{resource.kind}): unknown conversion"
         raise StatusError(500, "", text)
-    if resource.custom:
+    if not is_builtin(resource.schema):
         return obj
     from devcluster.types.decode import DecodeError, convert  # noqa: PLC0415 -- loads the table of types
 

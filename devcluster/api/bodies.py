@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
-import re
 from typing import Any
 
 import orjson
 
 from devcluster.api.call import Call
+from devcluster.api.depth import TOO_DEEP, is_too_deep
 from devcluster.api.json_errors import describe
 from devcluster.api.negotiation import split_media_type
+from devcluster.api.yaml_text import parse_yaml
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, unsupported_media_type
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.schema.node import Schema
 
-__all__ = ["check_kind", "decode_object", "parse_yaml", "report", "typed"]
+__all__ = ["check_kind", "decode_object", "report", "typed", "untyped"]
 
 Object = dict[str, Any]
 
-BOOLEAN = "tag:yaml.org,2002:bool"
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _FORMATS = ("application/json", "application/yaml", _PROTOBUF)
 _NOTHING = Schema()
@@ -40,18 +39,19 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
     resource = kind or call.resource
     body = call.request.body
     document, raw = _parse(call, resource, body)
+    if is_too_deep(document, body):
+        raise _unrecognized(resource, body, f"couldn't get version/kind; json parse error: {TOO_DEEP}")
     if document is None and not resource.custom:
         document = {}  # as Go reads it
     if not isinstance(document, dict):
         raise _unrecognized(resource, body, _not_an_object(document))
-    group_version = document.get("apiVersion") or ""
-    name = document.get("kind") or ""
-    if not isinstance(group_version, str) or not isinstance(name, str):
-        raise _unrecognized(resource, body, _not_text(document))
+    if wrong := untyped(document):
+        raise _unrecognized(resource, body, wrong)
+    group_version, name = document.get("apiVersion") or "", document.get("kind") or ""
     if resource.custom and not name:
         shown = orjson.dumps(document).decode() if raw is None else raw.decode(errors="replace")
         raise _unrecognized(resource, body, f"Object 'Kind' is missing in '{shown.strip()}'")
-    if resource.custom and group_version != resource.api_version and name == resource.kind:
+    if resource.custom and name == resource.kind and group_version != resource.api_version:
         _report_other_version(call, validation, resource, document)
     check_kind(document, resource, registry)
     obj, problems = typed(document, resource, raw if validation != "Ignore" else None)
@@ -145,45 +145,6 @@ def _cannot_be_handled(resource: Resource, why: Exception) -> StatusError:
     return bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}')
 
 
-def parse_yaml(body: bytes) -> Any:
-    """A YAML document as JSON has it.
-
-    Raises:
-        ValueError: it is none; the text says why.
-    """
-    import yaml  # noqa: PLC0415 -- costs start-up time
-
-    try:
-        return yaml.load(body, Loader=_yaml_loader())  # noqa: S506 -- a safe loader, without dates
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error)
-        number = 0 if mark is None else mark.line + isinstance(error, yaml.scanner.ScannerError)
-        line = f"line {number}: " if number else ""
-        raise ValueError(f"yaml: {line}{problem}") from None
-
-
-@functools.cache
-def _yaml_loader() -> Any:
-    import yaml  # noqa: PLC0415
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    loader: Any = type("_Loader", (base,), {})
-    loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in base.yaml_implicit_resolvers.items()
-    }
-    # As Go's library has it, `y` and `n` are booleans too.
-    loader.add_implicit_resolver(BOOLEAN, re.compile("[yYnN]$"), list("yYnN"))
-    loader.add_constructor(BOOLEAN, _yaml_boolean)
-    return loader
-
-
-def _yaml_boolean(loader: Any, node: Any) -> bool:
-    text = loader.construct_scalar(node).lower()
-    return text in {"y", "yes", "true", "on"}
-
-
 def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | None]:
     """The document, and its JSON text where it came as such."""
     header = call.request.headers.get("content-type", "")
@@ -257,8 +218,12 @@ def _not_an_object(document: Any) -> str:
     )
 
 
-def _not_text(document: Object) -> str:
-    field = next(each for each in document if each in {"apiVersion", "kind"} and not _is_text(document[each]))
+def untyped(document: Object) -> str:
+    """Why a document does not tell its kind; empty when it does, or says nothing of it."""
+    fields = (each for each in document if each in {"apiVersion", "kind"} and not _is_text(document[each]))
+    field = next(fields, None)
+    if field is None:
+        return ""
     return (
         "couldn't get version/kind; json parse error: json: cannot unmarshal "
         f"{_json_type(document[field])} into Go struct field .{field} of type string"

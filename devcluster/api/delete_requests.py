@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import orjson
 
-from devcluster.api.bodies import parse_yaml
 from devcluster.api.call import Call
 from devcluster.api.json_errors import describe
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import DeleteOptions
+from devcluster.api.yaml_text import parse_yaml
 from devcluster.errors import StatusError, bad_request, unsupported_media_type
 
 __all__ = ["decode_delete_options"]

@@ -8,12 +8,14 @@ from typing import Any
 
 import orjson
 
-from devcluster.api.bodies import check_kind, parse_yaml, report, typed
+from devcluster.api.bodies import check_kind, report, typed, untyped
 from devcluster.api.call import Call
+from devcluster.api.depth import TOO_DEEP, is_too_deep
 from devcluster.api.json_errors import describe
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
 from devcluster.api.writing import Change
+from devcluster.api.yaml_text import parse_yaml
 from devcluster.clock import Clock
 from devcluster.errors import (
     StatusError,
@@ -115,6 +117,8 @@ def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str
         patch = orjson.loads(body)
     except orjson.JSONDecodeError:
         raise bad_request(prefix + describe(body)) from None
+    if is_too_deep(patch, body):
+        raise bad_request(prefix + TOO_DEEP)
     wanted = list if media_type == JSON else dict
     if not isinstance(patch, wanted):
         raise bad_request(prefix + _wrong_type(patch, media_type))
@@ -185,6 +189,8 @@ def _decoded(
     if resource.custom:
         _check_identity(call, patched)
     elif patch is None:
+        if wrong := untyped(dict(sorted(patched.items()))):
+            raise refuse(wrong)
         try:
             check_kind(patched, resource, registry)
         except StatusError as error:
@@ -201,13 +207,16 @@ def _decoded(
 
 
 def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
-    from devcluster.patch import apply, check_applied, in_versions  # noqa: PLC0415
+    from devcluster.api.field_versions import with_versions  # noqa: PLC0415
+    from devcluster.patch import Convert, apply, check_applied  # noqa: PLC0415
 
     resource = call.resource
     try:
         config = parse_yaml(call.request.body)
     except ValueError as error:
         raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+    if is_too_deep(config, call.request.body):
+        raise bad_request(f"error decoding YAML: {TOO_DEEP}")
     if config is None:
         config = {}
     if not isinstance(config, dict):
@@ -217,18 +226,21 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
     from devcluster.api.writing import reset_fields  # noqa: PLC0415
 
     async def change(live: Object | None) -> Object:
-        result = apply(
-            live,
-            copy.deepcopy(config),
-            schema=resource.schema,
-            manager=options.field_manager,
-            force=bool(options.force),
-            api_version=resource.api_version,
-            now=clock.timestamp(),
-            subresource=call.subresource,
-            reset=reset_fields(resource, call.subresource),
-            convert=in_versions(resource.schemas, checked=resource.convert is None),
-        )
+        def step(convert: Convert) -> Object:
+            return apply(
+                live,
+                copy.deepcopy(config),
+                schema=resource.schema,
+                manager=options.field_manager,
+                force=bool(options.force),
+                api_version=resource.api_version,
+                now=clock.timestamp(),
+                subresource=call.subresource,
+                reset=reset_fields(resource, call.subresource),
+                convert=convert,
+            )
+
+        result = await with_versions(resource, step)
         obj, problems = typed(result, resource)
         report(call, options.field_validation, resource, problems)
         return obj

@@ -54,6 +54,8 @@ class PodRequests:
         kind = internal_resource("", "v1", "Binding")
         binding = decode_object(call, self._registry, options.field_validation, kind=kind)
         name = call.name or binding["metadata"].get("name", "")
+        if name != (binding["metadata"].get("name") or name):
+            raise bad_request("name in URL does not match name in Binding object")
         target = binding.get("target") or {}
         if target.get("kind", "") not in {"", "Node"}:
             shown = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'

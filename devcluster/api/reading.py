@@ -48,6 +48,7 @@ class Reader:
         stored = self._store.get(call.key)
         if stored is None:
             raise not_found(resource.group, resource.plural, call.name)
+        await self._store.settled(stored.version)
         data = conversion.rewritten(resource, stored)
         if data is None:
             data = orjson.dumps(await conversion.read(resource, stored))
@@ -85,6 +86,7 @@ class Reader:
             tables.check_include(call.request.option("includeObject"))
         selection = Selection.of(call.resource, options)
         _, items, metadata = self.select(call, options, selection)
+        await self._store.settled(self._store.version)
         return await self.listed(call, items, metadata, representation)
 
     async def listed(

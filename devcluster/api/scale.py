@@ -15,7 +15,7 @@ from devcluster.api.negotiation import Representation
 from devcluster.api.options import WriteOptions, manager_of
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.reading import Reader
-from devcluster.api.writing import Change, Writer, check_name
+from devcluster.api.writing import Change, Part, Writer, check_name
 from devcluster.errors import StatusError, field_invalid, invalid, not_found
 from devcluster.kinds.ages import age
 from devcluster.kinds.registry import Registry
@@ -118,7 +118,8 @@ class ScaleRequests:
             assert live is not None
             before = _scale_of(resource, live)
             _show_managers(before, live, resource)
-            scale = await change(before)
+            part.old = copy.deepcopy(before)
+            part.new = scale = await change(before)
             check_name(call, scale)
             replicas = scale.get("spec", {}).get("replicas", 0)
             if replicas < 0 and not resource.custom:
@@ -128,10 +129,14 @@ class ScaleRequests:
             metadata["resourceVersion"] = given.get("resourceVersion") or metadata["resourceVersion"]
             metadata["uid"] = given.get("uid") or metadata["uid"]
             _take_managers(live, scale, resource)
-            _put(live, _paths(resource)[0], replicas)
+            put_replicas(live, scale)
             return live
 
-        written = await self._writer.update(call, change_parent, options, managed=True)
+        def put_replicas(obj: Object, scale: Object) -> None:
+            _put(obj, _paths(resource)[0], scale.get("spec", {}).get("replicas", 0))
+
+        part = Part(("autoscaling", "v1", "Scale"), put_replicas)
+        written = await self._writer.update(call, change_parent, options, managed=True, part=part)
         await self._writer.store.durable(written.version)
         return self._shown(call, _scale_of(resource, written.obj), representation)
 

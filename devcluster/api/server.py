@@ -16,6 +16,7 @@ from devcluster.api.bodies import decode_object
 from devcluster.api.call import Call
 from devcluster.api.delete_requests import decode_delete_options
 from devcluster.api.deleting import Deleted, Deleter
+from devcluster.api.depth import TOO_DEEP
 from devcluster.api.exchange import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.api.metrics import Metrics
 from devcluster.api.negotiation import Representation, encode, negotiate
@@ -110,6 +111,9 @@ class ApiServer:
             return negotiation.failure(error, request.headers.get("accept", ""))
         except ConnectionCut:
             raise
+        except (RecursionError, orjson.JSONEncodeError) as error:
+            _log.warning("%s %s leads to an object that is too deep: %s", request.method, request.path, error)
+            return negotiation.failure(bad_request(TOO_DEEP), request.headers.get("accept", ""))
         except JournalFailed as error:  # told once by the journal
             return ApiResponse.failure(internal_error(str(error)))
         except Exception:  # noqa: BLE001 -- no request may take the server down
@@ -267,7 +271,7 @@ class ApiServer:
             return await self.subresources.pods.bind(call)
         obj = decode_object(call, self.registry, options.field_validation)
         if self.reviews is not None and call.resource.verbs == ("create",):
-            self.writer.record_new(call, obj, options)
+            await self.writer.record_new(call, obj, options)
             reviewed = await self.reviews.review(call.resource.kind, obj, call.user)
             return encode(reviewed, representation, status=201)
         return await self._written(call, await self.writer.create(call, obj, options), representation)

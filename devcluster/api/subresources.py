@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from devcluster.api.bodies import decode_object
@@ -28,6 +29,7 @@ class Subresources:
     """Answers requests to them."""
 
     def __init__(self, writer: Writer, deleter: Deleter, reader: Reader, registry: Registry) -> None:
+        self._writer = writer
         self._store = writer.store
         self._registry = registry
         self._scale = ScaleRequests(writer, reader, registry)
@@ -50,7 +52,7 @@ class Subresources:
             case "log", "get":
                 return self.pods.log(call)
             case "token", "create":
-                return self._token(call)
+                return await self._token(call)
             case (("exec" | "attach" | "portforward" | "proxy"), _):
                 return self._unconnected(call)
             case _:
@@ -63,7 +65,7 @@ class Subresources:
         accept = call.request.headers.get("accept", "")
         return await answers[verb](call, negotiate(accept, custom=call.resource.custom))
 
-    def _token(self, call: Call) -> ApiResponse:
+    async def _token(self, call: Call) -> ApiResponse:
         options = WriteOptions.of(call.request.query, "CreateOptions")
         kind = internal_resource("authentication.k8s.io", "v1", "TokenRequest")
         asked = decode_object(call, self._registry, options.field_validation, kind=kind)
@@ -78,6 +80,13 @@ class Subresources:
         if self.tokens is None:
             raise StatusError(405, "MethodNotAllowed", "there are no tokens here")
         representation = negotiate(call.request.headers.get("accept", ""))
+        await self._writer.record_new(dataclasses.replace(call, resource=kind), asked, options)
+        known = {name: account["metadata"][name] for name in ("name", "namespace", "uid")}
+        asked["metadata"] = {
+            **known,
+            "creationTimestamp": self._writer.clock.timestamp(),
+            **asked["metadata"],
+        }
         return encode(self.tokens.issue(account, asked), representation, status=201)
 
     def _unconnected(self, call: Call) -> ApiResponse:

@@ -150,6 +150,7 @@ class _Stream:
         end = loop.time() + timeout
         try:
             if initial is not None:
+                await self._store.settled(self._seen)
                 async for chunk in self._initial_lines(initial):
                     yield chunk
             bookmark = self._next_bookmark(loop.time(), end)
@@ -159,6 +160,7 @@ class _Stream:
                 except Overflow:
                     return
                 if changes:
+                    await self._store.settled(changes[-1].version)
                     if chunk := b"".join([line for change in changes for line in await self._events(change)]):
                         yield chunk
                 elif watch.closed:
@@ -167,6 +169,7 @@ class _Stream:
                     bookmark = self._next_bookmark(loop.time(), end)
                     if self._options.bookmarks:
                         self._seen = max(self._seen, self._store.version if not changes else 0)
+                        await self._store.settled(self._seen)
                         yield self._bookmark({})
         finally:
             watch.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -36,7 +37,7 @@ from devcluster.storage.errors import Missing, VersionConflict
 from devcluster.storage.records import Stored
 from devcluster.storage.store import Store
 
-__all__ = ["Change", "Writer", "Written", "check_name", "reset_fields"]
+__all__ = ["Change", "Part", "Writer", "Written", "check_name", "reset_fields"]
 
 Object = dict[str, Any]
 Change = Callable[[Object | None], Awaitable[Object]]
@@ -48,6 +49,17 @@ GENERATED_NAMES = 8
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _BASE_LENGTH = 63 - _SUFFIX_LENGTH
+
+
+@dataclasses.dataclass(slots=True)
+class Part:
+    """What a subresource shows in place of the object, and what admission sees; the change fills it in."""
+
+    kind: tuple[str, str, str]
+    put: Callable[[Object, Object], None]
+    """Write it, as admission left it, into the object."""
+    new: Object = dataclasses.field(default_factory=dict)
+    old: Object = dataclasses.field(default_factory=dict)
 
 
 class Written:
@@ -92,7 +104,8 @@ class Writer:
         context = self._context(call, options)
         strategy.default(obj)
         if not managed:
-            self._record(call, obj, None, options, context)
+            await self._record(call, obj, None, options, context)
+            metadata = obj["metadata"]
         info = self._info(call, "CREATE", obj, None, options)
         if info is not None:
             obj = await self._mutate(call, info)
@@ -143,6 +156,7 @@ class Writer:
         *,
         may_create: bool = False,
         managed: bool = False,
+        part: Part | None = None,
     ) -> Written:
         """Replace the object that `call` names by what `change` makes of it, and again after a conflict.
 
@@ -164,7 +178,7 @@ class Writer:
             live = await conversion.read(resource, stored)
             obj = await change(live)
             try:
-                return await self._update(call, obj, old, stored, options, managed=managed)
+                return await self._update(call, obj, old, stored, options, managed=managed, part=part)
             except VersionConflict:
                 attempts += 1
                 if attempts >= ATTEMPTS:
@@ -197,6 +211,7 @@ class Writer:
         options: WriteOptions,
         *,
         managed: bool,
+        part: Part | None,
     ) -> Written:
         resource, strategy = call.resource, call.resource.strategy
         metadata, before = obj["metadata"], old["metadata"]
@@ -209,10 +224,11 @@ class Writer:
         context = self._context(call, options)
         strategy.default(obj)
         if not managed:
-            self._record(call, obj, old, options, context)
+            await self._record(call, obj, old, options, context)
+            metadata = obj["metadata"]
         info = self._info(call, "UPDATE", obj, old, options)
         if info is not None:
-            obj = await self._mutate(call, info)
+            obj = await self._mutate(call, info) if part is None else await self._mutate_part(part, info, obj)
             metadata = obj["metadata"]
         self._prepare(call, obj, old, context)
         if info is not None:
@@ -224,7 +240,7 @@ class Writer:
             for warning in strategy.warnings(obj, old):
                 call.warn(warning)
         if info is not None:
-            await self._validate(info, obj)
+            await self._validate(info, obj if part is None else part.new)
         kept = await conversion.to_storage(resource, obj)
         shown = obj if kept is obj else await conversion.to_request(resource, kept)
         expected = stored.version
@@ -272,26 +288,33 @@ class Writer:
             dry_run=options.dry_run,
         )
 
-    def _record(
+    async def _record(
         self, call: Call, obj: Object, old: Object | None, options: WriteOptions, context: Context
     ) -> None:
-        from devcluster.patch import in_versions, record_update  # noqa: PLC0415
+        from devcluster.api.field_versions import with_versions  # noqa: PLC0415
+        from devcluster.patch import Convert, record_update  # noqa: PLC0415
 
-        record_update(
-            obj,
-            old,
-            schema=call.resource.schema,
-            manager=manager_of(options, call.user_agent),
-            subresource=call.subresource,
-            api_version=call.resource.api_version,
-            now=context.now,
-            reset=reset_fields(call.resource, call.subresource),
-            convert=in_versions(call.resource.schemas, checked=call.resource.convert is None),
-        )
+        metadata = obj["metadata"]
 
-    def record_new(self, call: Call, obj: Object, options: WriteOptions) -> None:
+        def record(convert: Convert) -> None:
+            obj["metadata"] = dict(metadata)
+            record_update(
+                obj,
+                old,
+                schema=call.resource.schema,
+                manager=manager_of(options, call.user_agent),
+                subresource=call.subresource,
+                api_version=call.resource.api_version,
+                now=context.now,
+                reset=reset_fields(call.resource, call.subresource),
+                convert=convert,
+            )
+
+        await with_versions(call.resource, record)
+
+    async def record_new(self, call: Call, obj: Object, options: WriteOptions) -> None:
         """Set the managedFields of an object that is answered without being stored."""
-        self._record(call, obj, None, options, self._context(call, options))
+        await self._record(call, obj, None, options, self._context(call, options))
 
     def _free_name(self, call: Call, base: str) -> str:
         """A name made of `base`, one that is free if that is not hard to find."""
@@ -331,6 +354,13 @@ class Writer:
         obj = await self.admission.mutate(info)
         assert obj is not None
         self._dedup(call, obj["metadata"], after=True)
+        return obj
+
+    async def _mutate_part(self, part: Part, info: AdmissionInfo, obj: Object) -> Object:
+        assert self.admission is not None
+        info.kind, info.obj, info.old = part.kind, part.new, part.old
+        part.new = await self.admission.mutate(info) or part.new
+        part.put(obj, part.new)
         return obj
 
     async def _validate(self, info: AdmissionInfo, obj: Object) -> None:

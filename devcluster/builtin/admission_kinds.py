@@ -8,7 +8,7 @@ import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns
-from devcluster.builtin.checks import label_selector
+from devcluster.builtin.checks import label_selector, texts
 from devcluster.builtin.fields import child
 from devcluster.errors import (
     FieldError,
@@ -17,9 +17,11 @@ from devcluster.errors import (
     field_required,
     field_unsupported,
 )
-from devcluster.kinds.names import dns_subdomain
+from devcluster.kinds.names import dns_subdomain, label_key
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from devcluster.clock import Clock
     from devcluster.kinds.strategy import Context
 
@@ -33,6 +35,7 @@ OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 SCOPES = ("*", "Cluster", "Namespaced")
 MAXIMUM_SECONDS = 30
 SEGMENTS = 3
+CONDITION_VARIABLES = ("object", "oldObject", "request", "authorizer")
 
 
 class WebhooksStrategy(StoredStrategy):
@@ -159,7 +162,39 @@ def _webhook(webhook: Object, path: str) -> list[FieldError]:
         wrong.append(field_invalid(f"{path}.timeoutSeconds", seconds, text))
     for name in ("namespaceSelector", "objectSelector"):
         wrong += label_selector(webhook.get(name), f"{path}.{name}")
+    wrong += _conditions(webhook.get("matchConditions") or (), f"{path}.matchConditions")
     return wrong + client_config(webhook["clientConfig"], f"{path}.clientConfig")
+
+
+def _conditions(conditions: Sequence[Object], path: str) -> list[FieldError]:
+    wrong: list[FieldError] = []
+    names: set[str] = set()
+    for index, each in enumerate(conditions):
+        here, name, expression = f"{path}[{index}]", each.get("name", ""), each.get("expression", "").strip()
+        if not expression:
+            wrong.append(field_required(f"{here}.expression"))
+        elif problem := _problem(expression):
+            wrong.append(field_invalid(f"{here}.expression", expression, problem))
+        if not name:
+            wrong.append(field_required(f"{here}.name"))
+        else:
+            wrong += texts(label_key(name), f"{here}.name", name)
+            if name in names:
+                wrong.append(field_duplicate(f"{here}.name", name))
+        names.add(name)
+    return wrong
+
+
+def _problem(expression: str) -> str:
+    """What is wrong with a condition, if anything."""
+    from devcluster.schema.cel import CompileError, compile_expression  # noqa: PLC0415 -- few have any
+    from devcluster.schema.cel.types import BOOL, DYN  # noqa: PLC0415
+
+    try:
+        program = compile_expression(expression, dict.fromkeys(CONDITION_VARIABLES, DYN))
+    except CompileError as error:
+        return f"compilation failed: {error}"
+    return "" if program.type in {BOOL, DYN} else f"must evaluate to bool but got {program.type}"
 
 
 def _qualified(name: str, path: str) -> list[FieldError]:
@@ -192,6 +227,8 @@ def _rule(rule: Object, path: str) -> list[FieldError]:
             )
             wrong.append(field_invalid(here, values, text))
         for index, value in enumerate(values):
+            if name in {"apiVersions", "resources"} and not value:
+                wrong.append(field_required(f"{here}[{index}]"))
             if name == "operations" and value not in OPERATIONS:
                 wrong.append(field_unsupported(f"{here}[{index}]", value, OPERATIONS))
     if rule["scope"] not in SCOPES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from devcluster.builtin.fields import child
+from devcluster.builtin.quantity import round_up
 
 __all__ = ["default_pod", "default_pod_spec"]
 
@@ -56,6 +57,12 @@ def default_pod_spec(spec: Object) -> None:
         spec["schedulerName"] = "default-scheduler"
 
 
+def _resources(container: Object) -> None:
+    resources = child(container, "resources")
+    for part in ("limits", "requests"):
+        round_up(resources.get(part))
+
+
 def _container(container: Object) -> None:
     for port in container.get("ports") or ():
         if not port.get("protocol"):
@@ -63,8 +70,7 @@ def _container(container: Object) -> None:
     for variable in container.get("env") or ():
         if variable.get("valueFrom"):
             _reference(variable["valueFrom"])
-    if container.get("resources") is None:
-        container["resources"] = {}
+    _resources(container)
     for name in PROBES:
         if container.get(name) is not None:
             _probe(container[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from devcluster.builtin.quantity import is_whole
 from devcluster.kinds.names import dns_label
 
 __all__ = ["name_warnings", "pod_warnings"]
@@ -28,6 +29,8 @@ def pod_warnings(spec: Object, path: str) -> list[str]:
     containers = list(_containers(spec, path))
     for here, container in containers:
         warnings += _hidden_variables(container, here)
+    for here, container in containers:
+        warnings += _parts_of_bytes(container, here)
     warnings += _ports(containers)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
@@ -39,6 +42,16 @@ def _containers(spec: Object, path: str) -> Iterator[tuple[str, Object]]:
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             yield f"{path}.{field}[{index}]", container
+
+
+def _parts_of_bytes(container: Object, path: str) -> list[str]:
+    resources = container.get("resources") or {}
+    return [
+        f'{path}.resources.{part}[{name}]: fractional byte value "{amount}" is invalid, must be an integer'
+        for name in ("memory", "ephemeral-storage")
+        for part in ("limits", "requests")
+        if (amount := (resources.get(part) or {}).get(name)) is not None and not is_whole(amount)
+    ]
 
 
 def _hidden_variables(container: Object, path: str) -> list[str]:

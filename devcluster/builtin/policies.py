@@ -15,6 +15,8 @@ from devcluster.builtin.checks import (
     texts,
 )
 from devcluster.builtin.fields import child
+from devcluster.builtin.quantity import round_up
+from devcluster.builtin.resource_checks import amount_errors
 from devcluster.errors import (
     FieldError,
     field_forbidden,
@@ -248,8 +250,17 @@ class QuotaStrategy(BuiltinStrategy):
 
     def default(self, obj: Object) -> None:
         """A status, if empty."""
-        child(obj, "spec")
+        round_up(child(obj, "spec").get("hard"))
         child(obj, "status")
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Amounts that can be counted up to."""
+        hard = new["spec"].get("hard") or {}
+        return [
+            wrong
+            for name, amount in hard.items()
+            for wrong in amount_errors(name, amount, f"spec.hard[{name}]")
+        ]
 
     def row(self, obj: Object) -> list[Any]:
         """With what is used of what."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from typing import Any, Final
 
-__all__ = ["value_of"]
+__all__ = ["is_whole", "round_up", "value_of"]
 
 _QUANTITY = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?")
 
@@ -14,6 +15,19 @@ _BINARY = {f"{each}i": Fraction(1024**power) for power, each in enumerate("KMGTP
 _DECIMAL = {each: Fraction(1000**power) for power, each in enumerate("kMGTPE", 1)}
 _SMALL = {"m": Fraction(1, 10**3), "u": Fraction(1, 10**6), "n": Fraction(1, 10**9)}
 _FACTORS: Final = {"": Fraction(1), **_BINARY, **_DECIMAL, **_SMALL}
+
+
+def round_up(amounts: dict[str, Any] | None) -> None:
+    """Round each amount of a list of resources up to thousandths, in place: no finer ones are kept."""
+    for name, amount in (amounts or {}).items():
+        if isinstance(amount, str) and amount[-1:] in {"n", "u"}:
+            milli = math.ceil(value_of(amount) * 1000)
+            amounts[name] = str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"  # type: ignore[index]
+
+
+def is_whole(quantity: Any) -> bool:
+    """Whether it is a whole number."""
+    return value_of(quantity).denominator == 1
 
 
 def value_of(quantity: Any) -> Fraction:

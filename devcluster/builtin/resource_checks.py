@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from devcluster.builtin.checks import texts
-from devcluster.builtin.quantity import value_of
+from devcluster.builtin.quantity import is_whole, value_of
 from devcluster.errors import FieldError, field_invalid
 from devcluster.kinds.names import label_key
 
-__all__ = ["resource_requirements"]
+__all__ = ["amount_errors", "resource_requirements"]
 
 Object = Mapping[str, Any]
 
@@ -37,6 +37,11 @@ OTHER_RESOURCES = frozenset(
     }
 )
 """Standard ones, of which a container has none."""
+COUNTED = (
+    OTHER_RESOURCES
+    - {name for name in OTHER_RESOURCES if name.startswith(("limits.", "requests."))}
+    - {"storage"}
+)
 
 
 def resource_requirements(resources: Object, path: str) -> list[FieldError]:
@@ -47,10 +52,20 @@ def resource_requirements(resources: Object, path: str) -> list[FieldError]:
         for name, amount in listed.items():
             here = f"{path}.{part}[{name}]"
             wrong += _resource_name(name, here)
-            if value_of(amount) < 0:
-                wrong.append(field_invalid(here, amount, "must be greater than or equal to 0"))
+            wrong += amount_errors(name, amount, here)
             if part == "requests" and name in limits and value_of(amount) != value_of(limits[name]):
                 wrong += _within(name, amount, limits[name], f"{path}.requests")
+    return wrong
+
+
+def amount_errors(name: str, amount: Any, path: str) -> list[FieldError]:
+    """Of a resource: not negative, and whole where parts of it make no sense."""
+    wrong = []
+    if value_of(amount) < 0:
+        wrong.append(field_invalid(path, amount, "must be greater than or equal to 0"))
+    extended = "/" in name and not name.startswith(("kubernetes.io/", "requests."))
+    if (extended or name in COUNTED) and not is_whole(amount):
+        wrong.append(field_invalid(path, amount, "must be an integer"))
     return wrong
 
 

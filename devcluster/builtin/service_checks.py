@@ -152,7 +152,19 @@ def _addresses(spec: Object) -> list[FieldError]:
                 wrong.append(field_invalid("spec.clusterIPs", several, text))
             continue
         wrong += valid_address(address, f"spec.clusterIPs[{index}]")
-    return wrong
+    return wrong or _families(spec)
+
+
+def _families(spec: Object) -> list[FieldError]:
+    """The cluster has one family of addresses."""
+    if spec.get("ipFamilyPolicy") == "RequireDualStack":
+        text = "this cluster is not configured for dual-stack services"
+        return [field_invalid("spec.ipFamilyPolicy", "RequireDualStack", text)]
+    return [
+        field_invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+        for index, family in enumerate(spec.get("ipFamilies") or ())
+        if family != "IPv4"
+    ]
 
 
 def _same_ports(spec: Object) -> list[FieldError]:

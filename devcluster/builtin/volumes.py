@@ -10,7 +10,7 @@ from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, col
 from devcluster.builtin.checks import immutable, label_selector, one_of, texts
 from devcluster.builtin.differences import unified
 from devcluster.builtin.fields import child
-from devcluster.builtin.quantity import value_of
+from devcluster.builtin.quantity import round_up, value_of
 from devcluster.errors import (
     FieldError,
     field_forbidden,
@@ -88,7 +88,9 @@ class ClaimStrategy(BuiltinStrategy):
     def default(self, obj: Object) -> None:
         """A file system."""
         spec = child(obj, "spec")
-        child(spec, "resources")
+        resources = child(spec, "resources")
+        for part in ("limits", "requests"):
+            round_up(resources.get(part))
         if not spec.get("volumeMode"):
             spec["volumeMode"] = "Filesystem"
         status = child(obj, "status")
@@ -180,6 +182,7 @@ class VolumeStrategy(BuiltinStrategy):
         spec = child(obj, "spec")
         if not spec.get("persistentVolumeReclaimPolicy"):
             spec["persistentVolumeReclaimPolicy"] = "Retain"
+        round_up(spec.get("capacity"))
         if not spec.get("volumeMode"):
             spec["volumeMode"] = "Filesystem"
         if spec.get("hostPath") is not None:

@@ -75,7 +75,9 @@ def webhook_conversion(conversion: Mapping[str, Any], call: CallWebhook) -> Conv
 
 def _unversioned(obj: Object) -> Object:
     """An object as it is stored, where its version is not part of it."""
-    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    metadata = {
+        name: value for name, value in (obj.get("metadata") or {}).items() if name != "resourceVersion"
+    }
     return {**obj, "metadata": metadata}
 
 

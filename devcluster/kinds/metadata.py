@@ -152,6 +152,8 @@ def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
 
 def field_manager_errors(field: str, manager: str) -> list[FieldError]:
     """What is wrong with the name of a field manager."""
+    if len(manager) <= MANAGER_MAXIMUM and manager.isascii() and manager.isprintable():
+        return []  # as nearly all of them are
     errors = []
     if len(manager.encode()) > MANAGER_MAXIMUM:
         errors.append(field_too_long(field, MANAGER_MAXIMUM))

@@ -18,7 +18,7 @@ __all__ = ["Column", "Convert", "Resource", "ScalePaths"]
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 Convert = Callable[[list[dict[str, Any]], str], Awaitable[list[dict[str, Any]]]]
-"""Turn objects of any served version (each says its own `apiVersion`) into those of the `apiVersion` named."""
+"""Turn objects of any served version (each says its own `apiVersion`) into those of the one named."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class Resource:
     columns: tuple[Column, ...] = ()
     """Beside `Name` and `Age`, which custom kinds without columns have, all columns including those two."""
     subresources: tuple[str, ...] = ()
-    """`status`, `scale`, and for some built-in kinds `log`, `binding`, `eviction`, `approval`, `finalize`, `token`."""
+    """`status`, `scale`, and for some built-in kinds `log`, `binding`, `eviction`, `finalize`, `token`."""
     scale: ScalePaths | None = None
     storage_version: str
     store_as: tuple[str, str] | None = None
-    """(group, plural) under which its objects are stored, where that is another resource's: Events have two groups."""
+    """(group, plural) under which its objects are stored, if another resource's: Events have two groups."""
     convert: Convert | None = None
     """Between its versions; None when there is one, or `None` conversion (only `apiVersion` differs)."""
     custom: bool = False

@@ -32,10 +32,10 @@ class Context:
 class Strategy:
     """The rules of a kind, with what most kinds do as the default.
 
-    Called in this order for a write: `prepare_*`, `default`, mutating admission, `default` again, `validate_*`,
-    validating admission, `commit`. Objects are changed in place, and are the caller's own copies; `old` must be
-    left alone. Everything here is synchronous: between reading the old object and storing the new one nothing
-    else happens.
+    Called in this order for a write: `default`, mutating admission, `prepare_*`, `default` again,
+    `validate_*`, validating admission, `commit`. Objects are changed in place, and are the caller's own
+    copies; `old` must be left alone. Everything here is synchronous: between reading the old object and
+    storing the new one nothing else happens.
     """
 
     status_fields: tuple[str, ...] = ("status",)
@@ -49,7 +49,7 @@ class Strategy:
     returns_deleted: bool = False
     """Whether the answer to a delete is the object, where for most kinds it is a Status."""
     has_generation: bool = False
-    """Whether metadata.generation is kept (1 on creation, one more with each change outside metadata and status)."""
+    """Whether metadata.generation is kept: 1 at first, one more with each change but of metadata, status."""
 
     def prepare_create(self, new: Object, context: Context) -> None:
         """Drop what a creator may not set, the status among it."""
@@ -86,7 +86,7 @@ class Strategy:
         return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """What is wrong with a change of the main resource: as a rule `validate_create` and the immutable fields."""
+        """What is wrong with a change of the main resource: as a rule, also that immutable fields changed."""
         return self.validate_create(new, context)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
@@ -94,7 +94,7 @@ class Strategy:
         return []
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """What is wrong with a name (`prefix`: with a generateName): the texts alone. A DNS subdomain by default."""
+        """What is wrong with a name (`prefix`: with a generateName); a DNS subdomain by default."""
         from devcluster.kinds.names import dns_subdomain  # noqa: PLC0415 -- filled in below
 
         return dns_subdomain(name, prefix=prefix)
@@ -113,7 +113,7 @@ class Strategy:
         """After the object is gone from the store: give back what `commit` took."""
 
     def prepare_delete(self, obj: Object, context: Context) -> bool:
-        """Mark an object when it is to be deleted for the first time, for a kind that needs more than the usual.
+        """Mark an object when it is first to be deleted, for a kind that needs more than the usual.
 
         True means that it is marked, and that it is written as it is now instead of being removed.
         """
@@ -124,7 +124,7 @@ class Strategy:
         return None
 
     def holds(self, obj: Object) -> bool:
-        """Whether something beside metadata.finalizers keeps a deleted object from going: a namespace's contents."""
+        """Whether more than metadata.finalizers holds a deleted object: what is in a namespace does."""
         return False
 
     def mark_deleted(self, obj: Object) -> None:

@@ -42,6 +42,9 @@ LEAF: Final[Fields] = {}
 MEMBER: Final = "."
 """The key by which a node with children is a member itself."""
 
+_INTEGERS = 1 << 63
+"""Beyond them a number is not written as a whole one."""
+
 
 def is_member(node: Fields) -> bool:
     """Whether the field of this node is in the set."""
@@ -266,7 +269,9 @@ def _scalar(value: Any) -> str:
 
 
 def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, float) and value.is_integer() and abs(value) < _INTEGERS:
+        return int(value)
+    return value
 
 
 def _json(value: Any) -> str:

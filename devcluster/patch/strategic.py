@@ -135,12 +135,11 @@ def _merge_list(original: Any, patch: Any, field: Schema, *, deletes: bool) -> A
         return original
     maps = lists.element_type(original, patch) == "map[string]interface {}"
     if not maps and deletes:
-        return [item for item in original if item not in patch]
+        dropped = set(patch)
+        return [item for item in original if item not in dropped]
     key = field.patch_merge_key
     if not maps:
-        merged = list(original)
-        merged.extend(item for item in patch if item not in merged)
-        merged = [item for index, item in enumerate(merged) if item not in merged[:index]]
+        merged = list(dict.fromkeys([*original, *patch]))
         return lists.ordered(merged, patch, patch, original, key)
     if not key:
         raise lists.BadPatch("cannot merge lists without merge key for struct")

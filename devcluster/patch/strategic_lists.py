@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import orjson
 
 from devcluster.patch.go_format import format_v, type_name
 
@@ -126,20 +129,31 @@ def ordered(merged: Items, mentioned: Items, order: Items, original: Items, key:
         for item in (*merged, *order, *original):
             if not isinstance(item, dict) or key not in item:
                 raise BadPatch(f"map: {format_v(item)} does not contain declared merge key: {key}")
-    known = [_index(mentioned, item, key) >= 0 for item in merged]
+    in_mentioned, in_given, in_original = (_finder(each, key) for each in (mentioned, order, original))
+    known = [in_mentioned(item) >= 0 for item in merged]
     ours = [item for item, is_known in zip(merged, known, strict=True) if is_known]
     theirs = [item for item, is_known in zip(merged, known, strict=True) if not is_known]
-    ours.sort(key=lambda item: _index(order, item, key))
-    theirs.sort(key=lambda item: _index(original, item, key))
+    ours.sort(key=in_given)
+    theirs.sort(key=in_original)
     result: Items = []
     while ours and theirs:
-        left, right = _index(original, theirs[0], key), _index(original, ours[0], key)
+        left, right = in_original(theirs[0]), in_original(ours[0])
         result.append(theirs.pop(0) if 0 <= left < right else ours.pop(0))
     return [*result, *theirs, *ours]
 
 
-def _index(items: Items, wanted: Any, key: str) -> int:
-    return next((index for index, item in enumerate(items) if _same(item, wanted, key)), -1)
+def _finder(items: Items, key: str) -> Callable[[Any], int]:
+    """What tells where an item first is in a list, -1 when it is not: lists can be long."""
+    places: dict[Any, int] = {}
+    for index, item in enumerate(items):
+        places.setdefault(_hashable(item[key] if key else item), index)
+    return lambda item: places.get(_hashable(item[key] if key else item), -1)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return value
 
 
 def _same(one: Any, other: Any, key: str) -> bool:

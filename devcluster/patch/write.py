@@ -37,17 +37,17 @@ class Write:
         return self.convert(obj, api_version) if self.convert is not None else None
 
 
-def in_versions(schemas: Mapping[str, Schema], *, checked: bool = True) -> Convert:
+def in_versions(schemas: Mapping[str, Schema]) -> Convert:
     """The conversion between versions that differ in name (`apiVersion`) and schema only.
 
-    With `checked` it raises Untypable for a field that the other version does not declare.
+    What it returns raises Untypable for a field that the other version does not declare.
     """
 
     def convert(obj: Object, api_version: str) -> tuple[Object, Schema] | None:
         schema = schemas.get(api_version)
         if schema is None:
             return None
-        if checked and not is_builtin(schema):
+        if not is_builtin(schema):
             check_declared(obj, root_shape(schema))
         return {**obj, "apiVersion": api_version}, schema
 

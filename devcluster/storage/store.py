@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from devcluster.storage.errors import Exists, FutureVersion, Missing, VersionConflict
+from devcluster.storage.errors import Exists, FutureVersion, JournalFailed, Missing, VersionConflict
 from devcluster.storage.history import History
 from devcluster.storage.journal import Journal
 from devcluster.storage.records import Change, Key, Object, Stored
@@ -140,6 +141,15 @@ class Store:
         """
         if self._journal is not None:
             await self._journal.durable(version)
+
+    async def settled(self, version: int) -> None:
+        """Return once a kill would not take back what `version` shows: before that it is not to be told of.
+
+        Whoever saw it, and so does nothing about it, would not learn that it is gone. With a journal that
+        cannot be written nothing will be durable, but what there is can still be looked at.
+        """
+        with contextlib.suppress(JournalFailed):
+            await self.durable(version)
 
     # Following.
 

@@ -4,6 +4,7 @@ A file holds one conversation for each YAML document:
 
     name: what it is about, in a few words
     needs: [WORKLOADS]            # features of tests.support.control_plane, if any
+    unversioned: true             # object versions are not compared: controllers write as they like
     without_controllers: true     # leave out what controllers write to workloads meanwhile
     steps:
     - request: POST /api/v1/namespaces/{ns}/configmaps?dryRun=All
@@ -78,6 +79,7 @@ class Conversation:
     needs: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()
     without_controllers: bool = False
+    unversioned: bool = False
 
     @property
     def id(self) -> str:
@@ -101,6 +103,7 @@ def _load(path: Path) -> list[Conversation]:
             needs=tuple(document.get("needs", ())),
             cleanup=tuple(document.get("finally", ())),
             without_controllers=document.get("without_controllers", False),
+            unversioned=document.get("unversioned", False),
         )
         found.append(conversation)
     names = [each.name for each in found]

@@ -27,6 +27,8 @@ TEXTS = [
     (re.compile(r"X509SHA256=[0-9a-f]{64}"), "X509SHA256=<digest>"),
     (re.compile(r"-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----\n?", re.DOTALL), "<certificate>"),
 ]
+# By the names of fields.
+SHOWN = {"continue": "<continue>", "pod-template-hash": "<hash>", "storageVersionHash": "<hash>"}
 AGE = re.compile(r"\d+m?s")
 CONTROLLERS = "kube-controller-manager"
 REVISION = "deployment.kubernetes.io/revision"
@@ -35,15 +37,19 @@ REVISION = "deployment.kubernetes.io/revision"
 class Mask:
     """One conversation's: what was the same stays the same, numbered in the order of appearance."""
 
-    def __init__(self, names: dict[str, str], *, without_controllers: bool = False) -> None:
+    def __init__(
+        self, names: dict[str, str], *, without_controllers: bool = False, unversioned: bool = False
+    ) -> None:
         """`names` are texts to replace, with what to put in their place.
 
-        `without_controllers` leaves out what controllers write to workloads, whenever they do.
+        `without_controllers` leaves out what controllers write to workloads, whenever they do;
+        `unversioned` does not tell the versions of an object apart, of which they may write many.
         """
         self._names = dict(names)
         self._uids: dict[str, str] = {}
         self._versions: dict[str, dict[str, str]] = {}
         self._without_controllers = without_controllers
+        self._unversioned = unversioned
 
     def value(self, value: Any) -> Any:
         """A JSON value, masked."""
@@ -75,14 +81,13 @@ class Mask:
         if isinstance(version, str) and version.isdecimal() and version != "0":
             uid = None if self._without_controllers else value.get("uid")
             masked["resourceVersion"] = self._version(uid, version) if uid else "<version>"
+            if self._unversioned:
+                masked["resourceVersion"] = "<version>"
         if isinstance(port := value.get("nodePort"), int) and port in NODE_PORT:
             masked["nodePort"] = "<node port>"
-        if isinstance(value.get("continue"), str) and value["continue"]:
-            masked["continue"] = "<continue>"
+        masked |= {name: shown for name, shown in SHOWN.items() if value.get(name)}
         if isinstance(value.get("userInfo"), dict) and "oldObject" in value:  # of a review: the administrator
             masked["userInfo"] = "<user>"
-        if "storageVersionHash" in value:
-            masked["storageVersionHash"] = "<hash>"
         if isinstance(cells := value.get("cells"), list):
             masked["cells"] = [_cell(cell) for cell in self.value(cells)]
         for column in masked.get("columnDefinitions") or ():

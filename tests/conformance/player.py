@@ -50,7 +50,11 @@ class _Player:
             self._webhooks = WebhookServer(folder)
             self._names |= {"hooks": self._webhooks.url, "ca": self._webhooks.ca_bundle}
             names |= {self._webhooks.url: "{hooks}", self._webhooks.ca_bundle: "{ca}"}
-        self._mask = Mask(names, without_controllers=conversation.without_controllers)
+        self._mask = Mask(
+            names,
+            without_controllers=conversation.without_controllers,
+            unversioned=conversation.unversioned,
+        )
 
     def play(self) -> list[Answer]:
         answers = []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -196,3 +197,24 @@ async def test_a_great_many_unknown_fields_take_no_time_and_few_warnings(api: Ap
         answer = await api.ask("POST", f"{CONFIG_MAPS}?fieldValidation=Warn", body)
     assert answer.status == 201
     assert len(answer.warnings) == 100
+
+
+@pytest.mark.parametrize("media", [MERGE, "application/json-patch+json"])
+@pytest.mark.parametrize(
+    ("field", "value", "found"),
+    [("kind", ["x"], "array"), ("kind", 0, "number"), ("apiVersion", {"": {}}, "object")],
+)
+async def test_a_patch_cannot_make_the_kind_something_else_than_text(
+    api: Api, media: str, field: str, value: Any, found: str
+) -> None:
+    await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
+    patch = {field: value} if media == MERGE else [{"op": "replace", "path": f"/{field}", "value": value}]
+    refused = await api.expect(422, "PATCH", f"{CONFIG_MAPS}/a", patch, media=media)
+    why = f"json: cannot unmarshal {found} into Go struct field .{field} of type string"
+    assert refused["message"].endswith(f": couldn't get version/kind; json parse error: {why}")
+
+
+async def test_a_number_that_is_no_set_member_may_be_of_any_size(api: Api) -> None:
+    config = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","finalizers":[%b]}}' % (b"9" * 30)
+    refused = await api.expect(500, "PATCH", f"{CONFIG_MAPS}/a?fieldManager=x", config, media=APPLY)
+    assert refused["message"].startswith("failed to create typed patch object (/a; /v1, Kind=ConfigMap): ")

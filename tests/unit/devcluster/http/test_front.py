@@ -69,6 +69,7 @@ class Served:
     """A front with a stream that the test holds."""
 
     def __init__(self) -> None:
+        self.begun = asyncio.Event()
         self.closed = asyncio.Event()
         self.lines: asyncio.Queue[bytes] = asyncio.Queue()
         self.front = HttpFront(self.handle)
@@ -76,6 +77,12 @@ class Served:
         self.clients: list[Client] = []
 
     async def handle(self, request: ApiRequest) -> ApiResponse:
+        if request.path == "/slow":
+            self.begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.closed.set()
         if request.path == "/stream":
             return ApiResponse(stream=self.stream())
         return await handle(request)
@@ -282,6 +289,16 @@ async def test_a_request_for_another_protocol_is_answered_and_ends_the_connectio
     )
     assert status == 200
     assert headers["connection"] == "close"
+
+
+async def test_what_is_not_done_in_time_does_not_outlive_the_server(
+    client: Client, served: Served, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("devcluster.http.front._STOP_TIMEOUT", 0.1)
+    await client.send("GET /slow HTTP/1.1\nHost: h")
+    await served.begun.wait()
+    await served.front.stop()
+    assert served.closed.is_set()
 
 
 async def test_what_follows_a_body_in_chunks_is_no_header(client: Client):

@@ -1,0 +1,24 @@
+"""How deeply documents may be nested."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["TOO_DEEP", "is_too_deep"]
+
+MOST_LEVELS = 200
+"""Of objects and lists within each other; the encoder of the store has its limit not far above."""
+TOO_DEEP = "exceeded max depth"
+
+
+def is_too_deep(document: Any, body: bytes) -> bool:
+    """Whether a document is nested more deeply than it could be stored; `body` is what it was read from."""
+    if body.count(b"{") + body.count(b"[") + body.count(b"\n") < MOST_LEVELS:
+        return False
+    level = [document] if isinstance(document, dict | list) else []
+    for _ in range(MOST_LEVELS):
+        below = [list(each.values()) if isinstance(each, dict) else each for each in level]
+        level = [each for listed in below for each in listed if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True

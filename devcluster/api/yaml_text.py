@@ -1,0 +1,129 @@
+"""Reading YAML as the server does: into what JSON can say."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from typing import Any
+
+__all__ = ["parse_yaml"]
+
+_TAG = "tag:yaml.org,2002:"
+_NOT_IN_JSON = frozenset({f"{_TAG}timestamp", f"{_TAG}value"})
+_PLAIN = ("str", "binary", "timestamp", "value", "merge")
+"""Scalars that are text here, whatever YAML has them for."""
+_INT64_AND_UINT64 = range(-(1 << 63), 1 << 64)
+_MOST_VALUES = 400_000
+"""Values that a document may have beyond its bytes: aliases make many out of few."""
+
+
+def parse_yaml(body: bytes) -> Any:
+    """A YAML document as JSON has it.
+
+    Raises:
+        ValueError: it is none; the text says why.
+    """
+    import yaml  # noqa: PLC0415 -- costs start-up time
+
+    try:
+        document = yaml.load(body, Loader=_yaml_loader())  # noqa: S506 -- a safe loader, without dates
+        return _Converter(_MOST_VALUES + len(body)).convert(document)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        number = 0 if mark is None else mark.line + isinstance(error, yaml.scanner.ScannerError)
+        line = f"line {number}: " if number else ""
+        raise ValueError(f"yaml: {line}{problem}") from None
+
+
+class _Converter:
+    """Makes JSON of what the loader gives."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: how many values there may be, those of each alias counted anew."""
+        self._left = limit
+        self._within: set[int] = set()
+
+    def convert(self, value: Any) -> Any:
+        """Raises ValueError when JSON cannot say it."""
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError("yaml: document contains excessive aliasing")
+        if isinstance(value, dict | list | tuple | set):
+            return self._convert_whole(value)
+        if isinstance(value, float) and not math.isfinite(value):
+            shown = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+            raise ValueError(f"json: unsupported value: {shown}")
+        return value
+
+    def _convert_whole(self, value: Any) -> Any:
+        identity = id(value)
+        if identity in self._within:
+            raise ValueError("yaml: anchor value contains itself")
+        self._within.add(identity)
+        if isinstance(value, dict):
+            converted: Any = {_key(key, each): self.convert(each) for key, each in value.items()}
+        elif isinstance(value, set):
+            converted = {_key(key, None): None for key in value}
+        else:
+            converted = [self.convert(each) for each in value]
+        self._within.discard(identity)
+        return converted
+
+
+def _key(key: Any, value: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int | float):
+        return format(key, "d" if isinstance(key, int) else "g")
+    shown = "<nil>" if key is None else str(key)
+    raise ValueError(f"unsupported map key of type: %!s({shown}), key: {shown}, value: {value!r}")
+
+
+@functools.cache
+def _yaml_loader() -> Any:
+    import yaml  # noqa: PLC0415
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader: Any = type("_Loader", (base,), {})
+    loader.yaml_implicit_resolvers = {
+        first: [
+            (tag, pattern) for tag, pattern in resolvers if tag not in {f"{_TAG}timestamp", f"{_TAG}value"}
+        ]
+        for first, resolvers in base.yaml_implicit_resolvers.items()
+    }
+    # As Go's library has it, `y` and `n` are booleans too.
+    loader.add_implicit_resolver(f"{_TAG}bool", re.compile("[yYnN]$"), list("yYnN"))
+    loader.add_constructor(f"{_TAG}bool", _boolean)
+    loader.add_constructor(f"{_TAG}int", _integer)
+    loader.add_constructor(f"{_TAG}float", _float)
+    for name in _PLAIN:
+        loader.add_constructor(_TAG + name, lambda loader, node: loader.construct_scalar(node))
+    return loader
+
+
+def _boolean(loader: Any, node: Any) -> bool:
+    text = loader.construct_scalar(node).lower()
+    return text in {"y", "yes", "true", "on"}
+
+
+def _integer(loader: Any, node: Any) -> int | float | str:
+    text = str(loader.construct_scalar(node))
+    if ":" in text:  # a number to the base of 60 in YAML 1.1, not in Go
+        return text
+    number: int = loader.construct_yaml_int(node)
+    try:
+        return number if number in _INT64_AND_UINT64 else float(number)
+    except OverflowError:
+        return math.inf
+
+
+def _float(loader: Any, node: Any) -> float | str:
+    text = str(loader.construct_scalar(node))
+    if ":" in text:
+        return text
+    number: float = loader.construct_yaml_float(node)
+    return number

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from devcluster.admission.client import WebhookClient, WebhookFailed
+from devcluster.storage import Store
+
+
+class Webhook:
+    """Answers with parts that arrive one after the other."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.port = 0
+        self.done = asyncio.Event()
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        size = sum(map(len, self.parts))
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % size
+        )
+        with contextlib.suppress(ConnectionError):
+            for part in self.parts:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        self.done.set()
+
+
+@pytest.fixture
+async def webhook() -> AsyncIterator[Webhook]:
+    webhook = Webhook()
+    server = await asyncio.start_server(webhook.answer, "127.0.0.1", 0)
+    webhook.port = server.sockets[0].getsockname()[1]
+    yield webhook
+    await webhook.done.wait()
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[WebhookClient]:
+    client = WebhookClient(Store())
+    yield client
+    await client.close()
+
+
+async def test_an_answer_in_several_parts_is_read_to_its_end(client: WebhookClient, webhook: Webhook) -> None:
+    webhook.parts = [b'{"a":', b'"b"', b"}"]
+    answer = await client.call({"url": f"http://127.0.0.1:{webhook.port}/"}, {}, 5)
+    assert answer == {"a": "b"}
+
+
+async def test_an_answer_without_end_is_not_read_to_it(
+    client: WebhookClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devcluster.admission.client._ANSWER_LIMIT", 1000)
+    webhook.parts = [b"x" * 900] * 3
+    with pytest.raises(WebhookFailed, match="the answer is too large"):
+        await client.call({"url": f"http://127.0.0.1:{webhook.port}/"}, {}, 5)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster.api.server import ApiServer
+from devcluster.builtin import resources
+from devcluster.clock import Clock
+from devcluster.kinds.registry import Registry
+from devcluster.storage import Change, Store, Stored
+from devcluster.storage.errors import JournalFailed
+from tests.unit.devcluster.api.conftest import CONFIG_MAPS, Api, config_map
+
+
+class SlowDisk:
+    """In place of a journal: nothing is durable before it is let be."""
+
+    version = 0
+
+    def __init__(self) -> None:
+        self.written = asyncio.Event()
+        self.failure: JournalFailed | None = None
+
+    def load(self) -> Iterator[Stored]:
+        return iter(())
+
+    def write(self, change: Change) -> None:
+        """It will be."""
+
+    async def durable(self, version: int) -> None:
+        if self.failure is not None:
+            raise self.failure
+        await self.written.wait()
+
+
+@pytest.fixture
+def disk() -> SlowDisk:
+    return SlowDisk()
+
+
+@pytest.fixture
+def api(disk: SlowDisk) -> Api:
+    rng, clock = random.Random(1), Clock()
+    store = Store(disk)  # type: ignore[arg-type] # all that the store asks of it
+    return Api(ApiServer(store, Registry(resources(clock=clock, rng=rng)), clock=clock, rng=rng))
+
+
+@pytest.mark.parametrize("path", [f"{CONFIG_MAPS}/a", CONFIG_MAPS])
+async def test_nobody_reads_what_a_kill_would_take_back(api: Api, disk: SlowDisk, path: str) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        creating = tasks.create_task(api.ask("POST", CONFIG_MAPS, config_map("a")))
+        await asyncio.sleep(0)
+        reading = tasks.create_task(api.ask("GET", path))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not creating.done()
+        assert not reading.done()
+        disk.written.set()
+    assert (creating.result().status, reading.result().status) == (201, 200)
+
+
+@pytest.mark.parametrize("version", ["", "&resourceVersion=1"])
+async def test_no_watch_tells_of_what_a_kill_would_take_back(api: Api, disk: SlowDisk, version: str) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(api.ask("POST", CONFIG_MAPS, config_map("a")))
+        await asyncio.sleep(0)
+        lines = await api.watch(f"{CONFIG_MAPS}?watch=1{version}")
+        told = tasks.create_task(lines.next())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not told.done()
+        disk.written.set()
+    assert told.result()["object"]["metadata"]["name"] == "a"
+    await lines.aclose()
+
+
+async def test_what_cannot_be_made_durable_can_still_be_looked_at(api: Api, disk: SlowDisk) -> None:
+    disk.failure = JournalFailed("no space left")
+    assert (await api.ask("POST", CONFIG_MAPS, config_map("a"))).status == 500
+    assert (await api.ask("GET", f"{CONFIG_MAPS}/a")).status == 200
