@@ -6,8 +6,9 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
-# Two workers by default: each brings up a control plane of its own for the integration tests.
-PYTEST_WORKERS ?= 2
+# Integration tests wait more than they work, so more of them than there are processors pay; but each worker
+# brings up a control plane of its own, and a real one needs half a gigabyte.
+PYTEST_WORKERS ?= $(if $(KUBEBUILDER_ASSETS),2,4)
 
 .PHONY: help
 help: ## list the targets

@@ -101,7 +101,7 @@ def _versions(definition: Object) -> CustomVersions:
     # Its objects were written by the present rules if there were no others, or if it was not touched since.
     changed = metadata.get("generation", 1) > 1
     return CustomVersions(
-        {f"{spec['group']}/{each['name']}": parse(_source(each)) for each in spec["versions"]},
+        {f"{spec['group']}/{each['name']}": _source(each) for each in spec["versions"]},
         stale_until=int(metadata.get("resourceVersion") or 0) if changed else 0,
     )
 

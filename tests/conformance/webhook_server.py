@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import http.server
 import ipaddress
@@ -107,7 +108,8 @@ def _handler(server: WebhookServer) -> type[http.server.BaseHTTPRequestHandler]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(OSError):  # nobody waits any more
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             pass

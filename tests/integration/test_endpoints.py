@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -215,5 +216,11 @@ def test_readiness_says_what_is_wrong_and_can_leave_it_out(
 
 
 def series(found: Samples) -> set[tuple[Any, ...]]:
-    """Every series, buckets included."""
-    return {(sample.name, *sorted(sample.labels.items())) for sample in found.all}
+    """Every series, all that belongs to one histogram counted once: it comes and goes as a whole."""
+    return {
+        (
+            re.sub("_(bucket|sum|count)$", "", sample.name),
+            *sorted(label for label in sample.labels.items() if label[0] != "le"),
+        )
+        for sample in found.all
+    }
