@@ -38,6 +38,7 @@ lint: venv ## style, types, layers, and that generated files are current
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m controllers.generate --check
+	$(BIN)/python scripts/generate-petstore --check
 
 .PHONY: fmt
 fmt: venv ## format the sources and apply the lint fixes that are safe
@@ -45,8 +46,9 @@ fmt: venv ## format the sources and apply the lint fixes that are safe
 	$(BIN)/ruff format .
 
 .PHONY: generate
-generate: venv ## config/crd/ and config/rbac/ from the models and the markers
+generate: venv ## config/crd/ and config/rbac/ from the models and the markers, petstore's stubs from its contract
 	$(BIN)/python -m controllers.generate
+	$(BIN)/python scripts/generate-petstore
 
 .PHONY: bench
 bench: venv ## what the manager and devcluster cost; needs KUBEBUILDER_ASSETS, and an idle machine

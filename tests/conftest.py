@@ -81,7 +81,9 @@ def no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
         yield  # the harness itself blocks there, with its own threads doing what must go on
         return
     # One module runs a library that blocks in a loop of its own, in a thread.
-    with blockbuster_ctx(["manager", "controllers", "apis"], excluded_modules=["manager.kube.user"]):
+    with blockbuster_ctx(
+        ["manager", "controllers", "apis", "petstore"], excluded_modules=["manager.kube.user"]
+    ):
         yield
 
 

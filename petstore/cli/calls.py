@@ -1,0 +1,105 @@
+"""`petstore add`, `search` and `delete`: one call each, and its answer as text or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import aclosing
+
+from petstore.client import NoAnswer, Pet, PetStoreClient, PetStoreError
+
+__all__ = ["call"]
+
+_FAILED = 1
+_ROW = "{:36}  {:7}  {:10}  {}\n"
+
+
+async def call(options: argparse.Namespace) -> int:
+    """Make the call that the command stands for; returns the exit code."""
+    commands = {"add": _add, "search": _search, "delete": _delete}
+    try:
+        async with PetStoreClient(options.address, timeout=options.timeout) as store:
+            await commands[options.command](store, options)
+    except NoAnswer as error:
+        return _fail(f"--address: no answer from the store at {options.address}: {error}")
+    except PetStoreError as error:
+        return _fail(str(error))
+    sys.stdout.flush()
+    return 0
+
+
+async def _add(store: PetStoreClient, options: argparse.Namespace) -> None:
+    pet = Pet(
+        name=options.name,
+        type=options.type,
+        birthday=options.birthday,
+        idempotency_key=options.idempotency_key,
+    )
+    (identity,) = await store.add([pet])
+    if options.output == "json":
+        _write_json({"id": identity})
+    else:
+        sys.stdout.write(f"{identity}\n")
+
+
+async def _search(store: PetStoreClient, options: argparse.Namespace) -> None:
+    """Written as they come: there may be more than fit into memory."""
+    as_json = options.output == "json"
+    found = store.search(
+        names=options.name,
+        types=options.type,
+        born_from=options.born_from,
+        born_before=options.born_before,
+        keys=options.idempotency_key,
+    )
+    first = True
+    async with aclosing(found) as pets:
+        async for pet in pets:
+            if as_json:
+                sys.stdout.write(("[\n" if first else ",\n") + json.dumps(_fields(pet)))
+            else:
+                if first:
+                    sys.stdout.write(_ROW.format("ID", "TYPE", "BIRTHDAY", "NAME"))
+                sys.stdout.write(
+                    _ROW.format(pet.id, pet.type.value, pet.birthday.isoformat(), _visible(pet.name))
+                )
+            first = False
+    if as_json:
+        sys.stdout.write("[]\n" if first else "\n]\n")
+    elif first:
+        sys.stderr.write("No pets found.\n")
+
+
+async def _delete(store: PetStoreClient, options: argparse.Namespace) -> None:
+    await store.delete(options.ids)
+    if options.output == "json":
+        _write_json({"ids": options.ids})
+    else:
+        sys.stdout.write("".join(f"{identity} is gone\n" for identity in options.ids))
+
+
+def _fields(pet: Pet) -> dict[str, str]:
+    fields = {
+        "id": pet.id,
+        "name": pet.name,
+        "type": pet.type.value,
+        "birthday": pet.birthday.isoformat(),
+    }
+    if pet.idempotency_key:
+        fields["idempotencyKey"] = pet.idempotency_key
+    return fields
+
+
+def _visible(name: str) -> str:
+    """A name on one line: a terminal would obey the control characters in it."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in name)
+
+
+def _write_json(content: object) -> None:
+    sys.stdout.write(json.dumps(content) + "\n")
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f"petstore: {message}\n")
+    return _FAILED

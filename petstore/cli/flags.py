@@ -1,0 +1,184 @@
+"""The flags: what each may be, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NoReturn, TypeVar
+
+from petstore.address import BindAddress, parse_address
+from petstore.pet import PetType
+
+__all__ = ["ADDRESS_VARIABLE", "parser"]
+
+T = TypeVar("T")
+
+ADDRESS_VARIABLE: Final = "PETSTORE_ADDRESS"
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?(?:ms|s|m|h))+\Z", re.ASCII)
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+_TYPES: Final = ", ".join(kind.value for kind in PetType)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands. A wrong flag ends the program with 2, and a message that names it."""
+    top = argparse.ArgumentParser(prog="petstore", description="A pet store behind gRPC.", allow_abbrev=False)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _serve(_command(commands, "serve", "run a store until interrupted"))
+    _add(_command(commands, "add", "add a pet, and print its id"))
+    _search(_command(commands, "search", "list the pets that match; without a filter, all"))
+    _delete(_command(commands, "delete", "remove pets by their ids"))
+    return top
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
+    )
+
+
+def _serve(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--bind-address",
+        type=_checked(parse_address),
+        default=":6742",
+        metavar="HOST:PORT",
+        help="where to listen, without encryption (default %(default)s: every interface); port 0: a free one",
+    )
+    command.add_argument(
+        "--metrics-bind-address",
+        type=_checked(_address_or_none),
+        default=":6743",
+        metavar="HOST:PORT",
+        help="where /metrics is (default %(default)s); 0 is off",
+    )
+    data = command.add_mutually_exclusive_group()
+    data.add_argument(
+        "--data",
+        type=_checked(_file),
+        default="petstore.db",
+        metavar="FILE",
+        help="the SQLite file that keeps the pets; made if it is missing (default %(default)s)",
+    )
+    data.add_argument("--memory", action="store_true", help="keep the pets in memory only")
+    command.add_argument(
+        "--ignore-idempotency-keys",
+        action="store_true",
+        help="act like a store that knows the published contract only, to try out clients",
+    )
+    command.add_argument(
+        "--graceful-shutdown-timeout",
+        type=_checked(_duration),
+        default="10s",
+        metavar="DURATION",
+        help="how long running calls may go on after SIGTERM or Ctrl-C (default %(default)s)",
+    )
+
+
+def _add(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="its name")
+    command.add_argument("--type", type=_checked(_type), required=True, help=f"one of {_TYPES}")
+    command.add_argument(
+        "--birthday", type=_checked(_day), required=True, metavar="YYYY-MM-DD", help="in UTC"
+    )
+    command.add_argument(
+        "--idempotency-key",
+        default="",
+        metavar="KEY",
+        help="if the store has a pet with this key, add none and print that one's id",
+    )
+    _client(command)
+
+
+def _search(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--name", action="append", default=[], help="may be repeated: any of them")
+    command.add_argument(
+        "--type", type=_checked(_type), action="append", default=[], help=f"one of {_TYPES}; may be repeated"
+    )
+    command.add_argument("--born-from", type=_checked(_day), metavar="YYYY-MM-DD", help="that day or later")
+    command.add_argument("--born-before", type=_checked(_day), metavar="YYYY-MM-DD", help="before that day")
+    command.add_argument(
+        "--idempotency-key", action="append", default=[], metavar="KEY", help="may be repeated: any of them"
+    )
+    _client(command)
+
+
+def _delete(command: argparse.ArgumentParser) -> None:
+    command.add_argument("ids", nargs="+", metavar="ID", help="unknown ones are ignored")
+    _client(command)
+
+
+def _client(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--address",
+        default=os.environ.get(ADDRESS_VARIABLE) or "localhost:6742",
+        metavar="HOST:PORT",
+        help=f"where the store is (default ${ADDRESS_VARIABLE}, else localhost:6742)",
+    )
+    command.add_argument(
+        "--timeout",
+        type=_checked(_duration),
+        default="30s",
+        metavar="DURATION",
+        help="how long to wait for the store, such as 500ms or 1m30s (default %(default)s)",
+    )
+    command.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="for people, or for programs"
+    )
+
+
+def _checked(convert: Callable[[str], T]) -> Callable[[str], T]:
+    """`convert`, whose ValueErrors are shown as they are, beside the flag's name."""
+
+    def checked(text: str) -> T:
+        try:
+            return convert(text)
+        except ValueError as error:
+            _refuse(f"{text!r}: {error}")
+
+    return checked
+
+
+def _refuse(message: str) -> NoReturn:
+    raise argparse.ArgumentTypeError(message)
+
+
+def _address_or_none(text: str) -> BindAddress | None:
+    return None if text == "0" else parse_address(text)
+
+
+def _file(text: str) -> Path:
+    if not text:
+        raise ValueError("the name of a file is expected")
+    return Path(text)
+
+
+def _type(text: str) -> PetType:
+    try:
+        return PetType(text)
+    except ValueError:
+        raise ValueError(f"one of {_TYPES} is expected") from None
+
+
+def _day(text: str) -> datetime.date:
+    # The library would take other forms too, such as 2021W137.
+    if not _DAY.match(text):
+        raise ValueError("a day such as 2021-04-01 is expected")
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise ValueError("there is no such day") from None
+
+
+def _duration(text: str) -> float:
+    """Seconds, from a duration as Go writes it."""
+    if not _DURATION.match(text):
+        raise ValueError("a duration such as 500ms, 10s or 1m30s is expected")
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

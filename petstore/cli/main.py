@@ -1,0 +1,35 @@
+"""Runs a command, and turns what goes wrong into a line of text and an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+
+from petstore.cli.flags import parser
+
+__all__ = ["main"]
+
+_OK, _FAILED, _INTERRUPTED = 0, 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; returns the exit code: 0 when done, 1 on failure, 2 for a wrong flag, 130 when interrupted."""
+    options = parser().parse_args(arguments)
+    # gRPC would explain every failed connection on stderr, in its own terms.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    try:
+        if options.command == "serve":
+            from petstore.cli.serve import serve  # noqa: PLC0415 -- after the flags are known to be right
+
+            return serve(options)
+        from petstore.cli.calls import call  # noqa: PLC0415
+
+        return asyncio.run(call(options))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has enough of it. Python would complain again when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FAILED

@@ -1,0 +1,83 @@
+"""`petstore serve`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+from petstore.server import CannotListen, PetStoreServer, ServerOptions
+from petstore.storage import DataUnusable
+
+__all__ = ["serve"]
+
+_FAILED = 1
+_SIGNALS = signal.SIGINT, signal.SIGTERM
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Serve until a signal comes; a second one ends the process at once. Returns the exit code."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    settings = ServerOptions(
+        bind_address=options.bind_address,
+        metrics_bind_address=options.metrics_bind_address,
+        data=None if options.memory else options.data,
+        ignore_idempotency_keys=options.ignore_idempotency_keys,
+        grace=options.graceful_shutdown_timeout,
+    )
+    try:
+        with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+            runner.run(_serve(settings))
+    except DataUnusable as error:
+        return _fail(f"--data: {error}")
+    except CannotListen as error:
+        metrics = error.address is settings.metrics_bind_address
+        return _fail(f"{'--metrics-bind-address' if metrics else '--bind-address'}: {error}")
+    return 0
+
+
+async def _serve(settings: ServerOptions) -> None:
+    stop = asyncio.Event()
+
+    def stop_or_exit() -> None:
+        if stop.is_set():
+            os._exit(_FAILED)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    # From the first moment on: who interrupts the start wants it to end as cleanly.
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop_or_exit)
+    async with PetStoreServer(settings) as server:
+        _say(f"petstore: serving at {server.address}, pets are in {settings.data or 'memory'}")
+        if server.metrics_address is not None:
+            _say(f"petstore: metrics at http://{server.metrics_address}/metrics")
+        if settings.ignore_idempotency_keys:
+            _say("petstore: idempotency keys are ignored")
+        _say("petstore: ready; Ctrl-C stops it")
+        await stop.wait()
+        _say("petstore: stopping")
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    """Uvloop's where it is installed, else the standard one."""
+    try:
+        import uvloop  # noqa: PLC0415 -- not there on every platform
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f"petstore: {message}\n")
+    return _FAILED

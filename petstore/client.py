@@ -1,0 +1,215 @@
+"""The client: typed calls with a deadline each, over one channel.
+
+    async with PetStoreClient("localhost:6742") as store:
+        (identity,) = await store.add([Pet(name="Thor", type=PetType.DOG, birthday=date(2021, 4, 1))])
+
+What a call can raise:
+
+PetStoreError
+├── NoAnswer             whether the call took effect is unknown; the same call may be made again
+│   ├── Unreachable        the store is down, cannot be reached, or cannot write now
+│   └── DeadlinePassed     it did not answer in time
+├── InvalidPet           the store refuses a value; the text names the field
+├── UnknownPet           there is no pet of that id
+├── KeyRefused           another idempotency key, or another pet, stands in the way
+└── UnexpectedAnswer     anything else
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from typing import Final, Self
+
+import grpc
+
+from petstore.pet import Pet, PetType
+from petstore.proto import petstore_pb2 as pb
+from petstore.proto.petstore_pb2_grpc import PetStoreStub
+from petstore.wire import Malformed, date_message, pet_message, read_pet, type_number
+
+__all__ = [
+    "DeadlinePassed",
+    "InvalidPet",
+    "KeyRefused",
+    "NoAnswer",
+    "Pet",
+    "PetStoreClient",
+    "PetStoreError",
+    "PetType",
+    "UnexpectedAnswer",
+    "UnknownPet",
+    "Unreachable",
+]
+
+_OPTIONS: Final = (
+    # gRPC would wait up to two minutes before it tries a store again that has been down for a while.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+    # Calls are repeated by those who know what they mean, and not unseen.
+    ("grpc.enable_retries", 0),
+    # A connection on which nothing comes back is found out while a call waits on it.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    # Clients of one process that ask for the same address do not share their fate.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class PetStoreError(Exception):
+    """Any of them; the text is for people, and has what the store said."""
+
+
+class NoAnswer(PetStoreError):
+    """Whether the call took effect is unknown; the same call may be made again."""
+
+
+class Unreachable(NoAnswer):
+    """The store is down, cannot be reached, or cannot write now."""
+
+
+class DeadlinePassed(NoAnswer):
+    """The store did not answer in time."""
+
+
+class InvalidPet(PetStoreError):
+    """The store refuses a value; the text names the field."""
+
+
+class UnknownPet(PetStoreError):
+    """There is no pet of that id."""
+
+
+class KeyRefused(PetStoreError):
+    """The pet has another idempotency key, or the key belongs to another pet."""
+
+
+class UnexpectedAnswer(PetStoreError):
+    """The store failed, or is not the store that this client knows."""
+
+
+_ERRORS: Final = {
+    grpc.StatusCode.UNAVAILABLE: Unreachable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: DeadlinePassed,
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidPet,
+    grpc.StatusCode.NOT_FOUND: UnknownPet,
+    grpc.StatusCode.ALREADY_EXISTS: KeyRefused,
+    grpc.StatusCode.FAILED_PRECONDITION: KeyRefused,
+}
+
+
+class PetStoreClient:
+    """Talks to one store; to be entered in the event loop that uses it. Connects with the first call.
+
+    Every call ends within `timeout` seconds, its own or else the client's, and raises a PetStoreError when it
+    fails. Cancelled, it is cancelled on the store too, where it may have taken effect all the same.
+    """
+
+    def __init__(self, address: str, *, timeout: float = 5.0) -> None:
+        """`address` is `host:port`, or any other name that gRPC resolves."""
+        self.address = address
+        self.timeout = timeout
+
+    async def __aenter__(self) -> Self:
+        self._channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
+        self._stub = PetStoreStub(self._channel)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._channel.close()
+
+    async def add(self, pets: Iterable[Pet], *, timeout: float | None = None) -> list[str]:
+        """Add all of them, or none; returns their ids, in order.
+
+        A pet whose idempotency key the store has already is not added: its id is the one it got then, and its
+        record stays as it is. A store that knows no keys adds it once more.
+
+        Raises:
+            InvalidPet: one of them has an id, or a value that is not allowed.
+        """
+        request = pb.AddPetsReq(pets=[pet_message(pet) for pet in pets])
+        with self._told():
+            answer = await self._stub.AddPets(request, timeout=self._seconds(timeout))
+        if len(answer.ids) != len(request.pets):
+            raise UnexpectedAnswer(f"{len(answer.ids)} ids came for {len(request.pets)} pets")
+        return list(answer.ids)
+
+    async def update(self, pets: Iterable[Pet], *, timeout: float | None = None) -> None:
+        """Change all of them, or none, found by their ids.
+
+        A pet that has no idempotency key in the store takes on the one given here; "" leaves it as it is.
+
+        Raises:
+            UnknownPet: there is no pet of one of the ids.
+            InvalidPet: one of them has no id, or a value that is not allowed.
+            KeyRefused: a pet has another key, or the key belongs to another pet.
+        """
+        request = pb.UpdatePetsReq(pets=[pet_message(pet) for pet in pets])
+        with self._told():
+            await self._stub.UpdatePets(request, timeout=self._seconds(timeout))
+
+    async def delete(self, ids: Iterable[str], *, timeout: float | None = None) -> None:
+        """Remove all of them, or none, but for those that are not there."""
+        with self._told():
+            await self._stub.DeletePets(pb.DeletePetsReq(ids=ids), timeout=self._seconds(timeout))
+
+    async def search(
+        self,
+        *,
+        names: Sequence[str] = (),
+        types: Sequence[PetType] = (),
+        born_from: datetime.date | None = None,
+        born_before: datetime.date | None = None,
+        keys: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> AsyncGenerator[Pet, None]:
+        """The pets that match one value of each filter that has any; without filters, all.
+
+        The timeout is for the whole search. A reader that leaves early closes the iterator (`aclosing`). With
+        `keys`, pets come that have one of these idempotency keys; a store that knows no keys has none, as far
+        as this goes.
+        """
+        request = pb.SearchPetsReq(
+            names=names, types=[type_number(kind) for kind in types], idempotency_keys=keys
+        )
+        if born_from is not None:
+            request.birthdate_range.start.CopyFrom(date_message(born_from))
+        if born_before is not None:
+            request.birthdate_range.end.CopyFrom(date_message(born_before))
+        wanted = set(keys)
+        with self._told():
+            call = self._stub.SearchPets(request, timeout=self._seconds(timeout))
+            try:
+                async for message in call:
+                    # A store that does not know the filter leaves it out.
+                    if not wanted or message.idempotency_key in wanted:
+                        yield read_pet(message)
+            finally:
+                call.cancel()
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self.timeout if timeout is None else timeout
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what gRPC and the store say into this module's errors."""
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            code = error.code()
+            kind = _ERRORS.get(code, UnexpectedAnswer)
+            text = error.details() or code.name
+            raise kind(f"{code.name}: {text}" if kind is UnexpectedAnswer else text) from error
+        except Malformed as error:
+            raise UnexpectedAnswer(
+                f"the store has a pet that this client does not understand: {error}"
+            ) from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # gRPC says so when the channel is closed under a call.
+            raise Unreachable("the client was closed") from None

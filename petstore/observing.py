@@ -1,0 +1,143 @@
+"""The interceptor that measures each call, and logs those that the sampler picks."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias
+
+import grpc
+
+from petstore.metrics import CallMetrics, ServerMetrics
+from petstore.sampler import Sampler
+
+__all__ = ["ObservingInterceptor"]
+
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
+
+_log = logging.getLogger("petstore.calls")
+
+
+class ObservingInterceptor(grpc.aio.ServerInterceptor):
+    """Measures calls with a single request.
+
+    Streams of requests pass through as they are: of the services here only reflection has any.
+    """
+
+    def __init__(self, metrics: ServerMetrics, sampler: Sampler) -> None:
+        self._metrics = metrics
+        self._sampler = sampler
+        # A method's handler is the same for each call, and wrapping it costs more than a call may.
+        self._wrapped: dict[str, Handler] = {}
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler:
+        """The method's handler, wrapped."""
+        method = handler_call_details.method
+        if method not in self._wrapped:
+            handler = await continuation(handler_call_details)
+            if handler is None:
+                return handler  # an unknown method; remembering those would let a client fill the memory
+            self._wrapped[method] = self._wrap(method, handler)
+        return self._wrapped[method]
+
+    def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> Handler:
+        if handler.request_streaming:
+            return handler
+        kind = "server_stream" if handler.response_streaming else "unary"
+        _, service, name = method.split("/")
+        call = _Call(method, self._metrics.of(kind, service, name), self._sampler)
+        serializers = {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+        if not handler.response_streaming:
+            return grpc.unary_unary_rpc_method_handler(call.answering(handler.unary_unary), **serializers)
+        behaviour: Any = handler.unary_stream
+        # A stream may also be a coroutine that writes into the context, as Health.Watch is.
+        wrapped = (
+            call.streaming(behaviour) if inspect.isasyncgenfunction(behaviour) else call.answering(behaviour)
+        )
+        return grpc.unary_stream_rpc_method_handler(wrapped, **serializers)
+
+
+class _Call:
+    """One method, and what is to be recorded of its calls."""
+
+    def __init__(self, method: str, metrics: CallMetrics, sampler: Sampler) -> None:
+        self._method = method
+        self._metrics = metrics
+        self._sampler = sampler
+
+    def answering(self, behaviour: Any) -> Any:
+        """`behaviour`, a coroutine function, observed."""
+
+        async def observed(request: Any, context: Context) -> Any:
+            begun = self._begin()
+            failure: BaseException | None = None
+            try:
+                answer = await behaviour(request, context)
+            except BaseException as error:
+                failure = error
+                raise
+            finally:
+                self._end(begun, context, failure)
+            if answer is not None:
+                self._metrics.sent.inc()
+            return answer
+
+        return observed
+
+    def streaming(self, behaviour: Any) -> Any:
+        """`behaviour`, an asynchronous generator function, observed."""
+
+        async def observed(request: Any, context: Context) -> AsyncIterator[Any]:
+            begun = self._begin()
+            failure: BaseException | None = None
+            answers = behaviour(request, context)
+            try:
+                async for answer in answers:
+                    self._metrics.sent.inc()
+                    yield answer
+            except BaseException as error:
+                failure = error
+                raise
+            finally:
+                await answers.aclose()
+                self._end(begun, context, failure)
+
+        return observed
+
+    def _begin(self) -> float:
+        self._metrics.started.inc()
+        self._metrics.received.inc()
+        return time.perf_counter()
+
+    def _end(self, begun: float, context: Context, failure: BaseException | None) -> None:
+        seconds = time.perf_counter() - begun
+        code = _code(context, failure)
+        self._metrics.seconds.observe(seconds)
+        self._metrics.handled(code)
+        if self._sampler.picks():
+            _log.info("%s %s %.1f ms from %s", self._method, code.name, seconds * 1000, context.peer())
+
+
+def _code(context: Context, failure: BaseException | None) -> grpc.StatusCode:
+    """How the call ended; `failure` is what left its handler."""
+    code: Any = context.code()  # None until the handler sets it, which the stubs do not know
+    if isinstance(code, grpc.StatusCode):
+        return code
+    if failure is None:
+        return grpc.StatusCode.OK
+    if isinstance(failure, (asyncio.CancelledError, GeneratorExit)):
+        remaining: Any = context.time_remaining()  # None without a deadline, likewise
+        late = remaining is not None and remaining <= 0
+        return grpc.StatusCode.DEADLINE_EXCEEDED if late else grpc.StatusCode.CANCELLED
+    return grpc.StatusCode.UNKNOWN

@@ -1,0 +1,46 @@
+"""Which calls get a line in the log; clients choose it with ChangeSampler."""
+
+from __future__ import annotations
+
+import random
+
+from petstore.proto import petstore_pb2 as pb
+from petstore.wire import Malformed
+
+__all__ = ["Sampler"]
+
+
+class Sampler:
+    """Picks calls by chance. At the start it picks none, and a restart forgets what was chosen."""
+
+    def __init__(self, chance: random.Random | None = None) -> None:
+        self._random = chance or random.Random()
+        self.rate = 0.0
+        """The share of calls that are picked, 0 to 1."""
+
+    def change(self, message: pb.Sampler) -> None:
+        """Take up what a client asks for.
+
+        Raises:
+            Malformed: no known type, or a share that is not above 0 and at most 1.
+        """
+        match message.type:
+            case pb.STNever:
+                self.rate = 0.0
+            case pb.STAlways:
+                self.rate = 1.0
+            case pb.STFloat:
+                # Written so that NaN is refused too.
+                if not 0 < message.float_value <= 1:
+                    raise Malformed(
+                        f"sampler.float_value: above 0 and at most 1 is expected, not {message.float_value:g}"
+                    )
+                self.rate = message.float_value
+            case _:
+                raise Malformed(
+                    f"sampler.type: one of STNever, STAlways, STFloat is expected, not {message.type}"
+                )
+
+    def picks(self) -> bool:
+        """Whether this call is one of them."""
+        return self._random.random() < self.rate

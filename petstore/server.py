@@ -1,0 +1,164 @@
+"""A running store: its storage, its services, and the page with its metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from prometheus_client import start_http_server
+
+from petstore.address import BindAddress
+from petstore.metrics import ServerMetrics
+from petstore.observing import ObservingInterceptor
+from petstore.proto import petstore_pb2 as pb
+from petstore.proto.petstore_pb2_grpc import add_PetStoreServicer_to_server
+from petstore.sampler import Sampler
+from petstore.service import PetStoreService
+from petstore.storage import Storage
+
+__all__ = ["CannotListen", "PetStoreServer", "ServerOptions"]
+
+_SERVICE: Final = pb.DESCRIPTOR.services_by_name["PetStore"].full_name
+_OPTIONS: Final = (
+    # Else a second server shares the port in silence, and clients meet one or the other.
+    ("grpc.so_reuseport", 0),
+    # Clients may look whether an idle connection still lives, every ten seconds and without a call.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+)
+
+
+class CannotListen(Exception):
+    """An address cannot be listened on."""
+
+    def __init__(self, address: BindAddress, reason: str) -> None:
+        super().__init__(f"cannot listen on {address}: {reason}")
+        self.address = address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What a server is made of."""
+
+    bind_address: BindAddress
+
+    metrics_bind_address: BindAddress | None = None
+    """None: no metrics page."""
+
+    data: Path | None = None
+    """The SQLite file; None: in memory, gone with the process."""
+
+    ignore_idempotency_keys: bool = False
+    """Act like a store that knows the published contract only."""
+
+    grace: float = 10.0
+    """Seconds that running calls get when the server stops; then they are cancelled."""
+
+
+class PetStoreServer:
+    """A store that serves while it is entered.
+
+    Entering raises DataUnusable or CannotListen. Leaving takes no more calls, gives the running ones the
+    grace, and closes the file.
+    """
+
+    def __init__(
+        self, options: ServerOptions, *, interceptors: tuple[grpc.aio.ServerInterceptor, ...] = ()
+    ) -> None:
+        """`interceptors` come behind the one that measures."""
+        self._options = options
+        self._interceptors = interceptors
+        self._stack = AsyncExitStack()
+        self.metrics = ServerMetrics()
+        self.address = options.bind_address
+        """Where it listens; once entered, with the port that it really has."""
+        self.metrics_address = options.metrics_bind_address
+        """Likewise."""
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            storage = await stack.enter_async_context(Storage(self._options.data))
+            await self._serve_metrics(stack)
+            await self._serve_calls(stack, storage)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _serve_metrics(self, stack: AsyncExitStack) -> None:
+        address = self.metrics_address
+        if address is None:
+            return
+        try:
+            http, thread = await asyncio.to_thread(
+                start_http_server, address.port, address.interface, self.metrics.registry
+            )
+        except OSError as error:
+            raise CannotListen(address, _reason(error)) from error
+        self.metrics_address = BindAddress(address.host, http.server_port)
+
+        def stop() -> None:
+            http.shutdown()
+            http.server_close()
+            thread.join()
+
+        stack.push_async_callback(asyncio.to_thread, stop)
+
+    async def _serve_calls(self, stack: AsyncExitStack, storage: Storage) -> None:
+        sampler = Sampler()
+        server = grpc.aio.server(
+            interceptors=(ObservingInterceptor(self.metrics, sampler), *self._interceptors), options=_OPTIONS
+        )
+        service = PetStoreService(
+            storage, sampler, ignore_idempotency_keys=self._options.ignore_idempotency_keys
+        )
+        add_PetStoreServicer_to_server(service, server)
+        checks = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+        reflection.enable_server_reflection((_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        self.address = self._bind(server)
+        for name in ("", _SERVICE):
+            await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await server.start()
+
+        async def stop() -> None:
+            # Who watches the health goes elsewhere before calls are turned away.
+            await checks.enter_graceful_shutdown()
+            await server.stop(self._options.grace)
+
+        stack.push_async_callback(stop)
+
+    def _bind(self, server: grpc.aio.Server) -> BindAddress:
+        address = self.address
+        try:
+            port = server.add_insecure_port(str(BindAddress(address.interface, address.port)))
+        except RuntimeError as error:
+            raise CannotListen(address, _why_not(address) or str(error)) from error
+        return BindAddress(address.host, port)
+
+
+def _why_not(address: BindAddress) -> str:
+    """Why nobody can listen there, "" if it seems possible: gRPC does not say."""
+    try:
+        family, kind, _, _, where = socket.getaddrinfo(
+            address.interface, address.port, type=socket.SOCK_STREAM
+        )[0]
+        with contextlib.closing(socket.socket(family, kind)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except OSError as error:
+        return _reason(error)
+    return ""
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

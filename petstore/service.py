@@ -1,0 +1,148 @@
+"""The five calls of the published contract; their meaning is in docs/petstore.md."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
+from typing import Any, Final, NoReturn, TypeVar
+
+import grpc
+
+from petstore.pet import Pet
+from petstore.proto import petstore_pb2 as pb
+from petstore.proto.petstore_pb2_grpc import PetStoreServicer
+from petstore.sampler import Sampler
+from petstore.storage import (
+    Add,
+    Delete,
+    KeyConflict,
+    KeyTaken,
+    PetUnknown,
+    Query,
+    Storage,
+    StorageError,
+    Update,
+    WriteFailed,
+)
+from petstore.storage.operations import Operation
+from petstore.wire import Malformed, pet_message, read_date, read_pet, read_type
+
+__all__ = ["PetStoreService"]
+
+T = TypeVar("T")
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
+    PetUnknown: grpc.StatusCode.NOT_FOUND,
+    KeyConflict: grpc.StatusCode.FAILED_PRECONDITION,
+    KeyTaken: grpc.StatusCode.ALREADY_EXISTS,
+    # The client may try again: a full disk can be emptied.
+    WriteFailed: grpc.StatusCode.UNAVAILABLE,
+}
+
+
+class PetStoreService(PetStoreServicer):
+    """Serves what `storage` has. The caller keeps `storage` entered for as long."""
+
+    def __init__(self, storage: Storage, sampler: Sampler, *, ignore_idempotency_keys: bool = False) -> None:
+        """`ignore_idempotency_keys` makes it a store that knows the published contract only."""
+        self._storage = storage
+        self._sampler = sampler
+        self._ignore_keys = ignore_idempotency_keys
+
+    async def AddPets(self, request: pb.AddPetsReq, context: Context) -> pb.AddPetsResp:
+        """Add all of them, or none; the answer has their ids in order."""
+        try:
+            pets = self._read(request.pets, with_ids=False)
+        except Malformed as error:
+            await _refuse(context, error)
+        return pb.AddPetsResp(ids=await self._write(Add(pets), context))
+
+    async def UpdatePets(self, request: pb.UpdatePetsReq, context: Context) -> pb.UpdatePetsResp:
+        """Change all of them, or none."""
+        try:
+            pets = self._read(request.pets, with_ids=True)
+        except Malformed as error:
+            await _refuse(context, error)
+        await self._write(Update(pets), context)
+        return pb.UpdatePetsResp()
+
+    async def DeletePets(self, request: pb.DeletePetsReq, context: Context) -> pb.DeletePetsResp:
+        """Remove all of them, or none, but for those that are not there."""
+        await self._write(Delete(list(request.ids)), context)
+        return pb.DeletePetsResp()
+
+    async def SearchPets(self, request: pb.SearchPetsReq, context: Context) -> AsyncIterator[pb.Pet]:
+        """Send what matches, as fast as the client takes it."""
+        try:
+            query = self._query(request)
+        except Malformed as error:
+            await _refuse(context, error)
+        try:
+            async with aclosing(self._storage.search(query)) as pages:
+                async for page in pages:
+                    for pet in page:
+                        yield pet_message(self._shown(pet))
+        except StorageError as error:
+            await _abort(context, error)
+
+    async def ChangeSampler(self, request: pb.ChangeSamplerReq, context: Context) -> pb.ChangeSamplerResp:
+        """Choose which calls get a line in the log from now on."""
+        try:
+            self._sampler.change(request.sampler)
+        except Malformed as error:
+            await _refuse(context, error)
+        return pb.ChangeSamplerResp()
+
+    async def _write(self, operation: Operation[T], context: Context) -> T:
+        try:
+            return await self._storage.write(operation)
+        except StorageError as error:
+            await _abort(context, error)
+
+    def _read(self, messages: Iterable[pb.Pet], *, with_ids: bool) -> list[Pet]:
+        pets = []
+        for index, message in enumerate(messages):
+            try:
+                pet = read_pet(message)
+            except Malformed as error:
+                raise Malformed(f"pets[{index}].{error}") from None
+            if bool(pet.id) != with_ids:
+                expected = "must be set" if with_ids else "must not be set, the store gives it"
+                raise Malformed(f"pets[{index}].id: {expected}")
+            pets.append(self._shown(pet))
+        return pets
+
+    def _shown(self, pet: Pet) -> Pet:
+        """The pet as this contract has it."""
+        if self._ignore_keys and pet.idempotency_key:
+            return dataclasses.replace(pet, idempotency_key="")
+        return pet
+
+    def _query(self, request: pb.SearchPetsReq) -> Query:
+        born = request.birthdate_range
+        limits = {}
+        for field in ("start", "end"):
+            if born.HasField(field):
+                try:
+                    limits[field] = read_date(getattr(born, field))
+                except Malformed as error:
+                    raise Malformed(f"birthdate_range.{field}: {error}") from None
+        return Query(
+            names=list(request.names),
+            types=[read_type(number) for number in request.types],
+            keys=() if self._ignore_keys else list(request.idempotency_keys),
+            born_from=limits.get("start"),
+            born_before=limits.get("end"),
+        )
+
+
+async def _refuse(context: Context, error: Malformed) -> NoReturn:
+    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+    raise AssertionError("abort has raised")
+
+
+async def _abort(context: Context, error: StorageError) -> NoReturn:
+    await context.abort(_CODES.get(type(error), grpc.StatusCode.INTERNAL), str(error))
+    raise AssertionError("abort has raised")

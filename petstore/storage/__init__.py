@@ -1,0 +1,31 @@
+"""Where the pets are: an SQLite file, or memory."""
+
+from __future__ import annotations
+
+from petstore.storage.errors import (
+    DataUnusable,
+    KeyConflict,
+    KeyTaken,
+    PetUnknown,
+    Refused,
+    StorageError,
+    WriteFailed,
+)
+from petstore.storage.operations import Add, Delete, Update
+from petstore.storage.query import Query
+from petstore.storage.storage import Storage
+
+__all__ = [
+    "Add",
+    "DataUnusable",
+    "Delete",
+    "KeyConflict",
+    "KeyTaken",
+    "PetUnknown",
+    "Query",
+    "Refused",
+    "Storage",
+    "StorageError",
+    "Update",
+    "WriteFailed",
+]

@@ -1,0 +1,124 @@
+"""Group commit: all operations that wait make one transaction, and are answered once it is on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any, TypeVar
+
+from petstore.storage.errors import Refused, WriteFailed
+from petstore.storage.operations import Operation
+
+__all__ = ["GroupCommit"]
+
+T = TypeVar("T")
+
+
+class GroupCommit:
+    """Applies operations in the order they come, in `executor`, which must have one thread.
+
+    While one transaction is being written, the next one gathers, so that the more there is to do the less
+    each operation costs.
+    """
+
+    def __init__(self, database: sqlite3.Connection, executor: Executor) -> None:
+        self._database = database
+        self._executor = executor
+        self._waiting: list[tuple[Operation[Any] | None, asyncio.Future[Any]]] = []
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._busy = False
+
+    async def write(self, operation: Operation[T]) -> T:
+        """Apply it; returns once it is durable. Cancelled before its turn has come, it is not applied.
+
+        Raises:
+            Refused: it does not fit what is stored.
+            WriteFailed: it cannot be kept.
+        """
+        result: T = await self._enqueue(operation)
+        return result
+
+    async def settled(self) -> None:
+        """Return once everything that had been asked for before is durable, given up or refused.
+
+        Raises:
+            WriteFailed: it cannot be kept.
+        """
+        if self._busy or self._waiting:
+            await self._enqueue(None)
+
+    def close(self) -> None:
+        """Let `run` end once nothing waits."""
+        self._closing = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until closed."""
+        loop = asyncio.get_running_loop()
+        while self._waiting or not self._closing:
+            if not self._waiting:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            # Whoever has gone, has cancelled the future.
+            batch = [(operation, future) for operation, future in self._waiting if not future.done()]
+            self._waiting = []
+            self._busy = True
+            operations = [operation for operation, _ in batch if operation is not None]
+            try:
+                results = iter(
+                    await loop.run_in_executor(self._executor, _commit, self._database, operations)
+                )
+            except WriteFailed as error:
+                for _, future in batch:
+                    _fail(
+                        future, WriteFailed(*error.args)
+                    )  # each its own: whoever raises it adds a traceback
+            else:
+                for operation, future in batch:
+                    _answer(future, None if operation is None else next(results))
+            finally:
+                self._busy = False
+
+    def _enqueue(self, operation: Operation[Any] | None) -> asyncio.Future[Any]:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((operation, future))
+        self._wake.set()
+        return future
+
+
+def _answer(future: asyncio.Future[Any], result: object) -> None:
+    if isinstance(result, Refused):
+        _fail(future, result)
+    elif not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _commit(database: sqlite3.Connection, operations: Sequence[Operation[Any]]) -> list[object]:
+    """The result of each, or why it was refused; runs in the thread."""
+    if not operations:
+        return []
+    results: list[object] = []
+    try:
+        database.execute("BEGIN IMMEDIATE")
+        for operation in operations:
+            try:
+                results.append(operation.apply(database))
+            except Refused as error:
+                results.append(error)
+        database.execute("COMMIT")
+    except Exception as error:
+        # Whatever it is, `run` goes on: who waits must get an answer, and the next ones their turn.
+        with contextlib.suppress(sqlite3.Error):
+            database.execute("ROLLBACK")
+        raise WriteFailed(f"the store cannot write: {error}") from error
+    return results

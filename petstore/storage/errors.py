@@ -1,0 +1,50 @@
+"""What can go wrong in the storage.
+
+StorageError
+├── DataUnusable    the file cannot be opened, is damaged, is not a pet store's, or is in use
+├── WriteFailed     the file cannot be read or written now; nothing of the operation was kept
+└── Refused         the operation does not fit what is stored; nothing of it was done
+    ├── PetUnknown   there is no pet of that id
+    ├── KeyConflict  the pet has another idempotency key already
+    └── KeyTaken     another pet has that idempotency key
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DataUnusable",
+    "KeyConflict",
+    "KeyTaken",
+    "PetUnknown",
+    "Refused",
+    "StorageError",
+    "WriteFailed",
+]
+
+
+class StorageError(Exception):
+    """Any of them; the text is for people."""
+
+
+class DataUnusable(StorageError):
+    """The file cannot be opened, is damaged, is not a pet store's, or is in use."""
+
+
+class WriteFailed(StorageError):
+    """The file cannot be read or written now; nothing of the operation was kept."""
+
+
+class Refused(StorageError):
+    """The operation does not fit what is stored; nothing of it was done."""
+
+
+class PetUnknown(Refused):
+    """There is no pet of that id."""
+
+
+class KeyConflict(Refused):
+    """The pet has another idempotency key already."""
+
+
+class KeyTaken(Refused):
+    """Another pet has that idempotency key."""

@@ -1,0 +1,70 @@
+"""What to search for, and reading it page by page."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from petstore.pet import Pet, PetType
+
+__all__ = ["Query", "read_page"]
+
+_COLUMNS = "seq, id, name, type, birthday, idempotency_key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Pets that match one value of each filter that has any; without filters, all."""
+
+    names: Sequence[str] = ()
+    types: Sequence[PetType | None] = ()
+    """None is a type that no pet has."""
+
+    keys: Sequence[str] = ()
+    """Idempotency keys."""
+
+    born_from: datetime.date | None = None
+    """Inclusive."""
+
+    born_before: datetime.date | None = None
+    """Exclusive."""
+
+
+def read_page(
+    database: sqlite3.Connection, query: Query, after: int, size: int
+) -> tuple[list[Pet], int | None]:
+    """Up to `size` pets in the order they were added, from behind `after`, and where the next page starts.
+
+    That is None when there is no more. No transaction stays open between pages, so that a slow reader holds
+    up nothing: what is changed meanwhile may show either way, and what stays is there once.
+    """
+    conditions = ["seq > ?"]
+    values: list[object] = [after]
+    # One JSON array for each list, as the number of variables in a statement is limited.
+    types = [kind and kind.value for kind in query.types]
+    lists = (("name", query.names), ("type", types), ("idempotency_key", query.keys))
+    for column, wanted in lists:
+        if wanted:
+            conditions.append(f"{column} IN (SELECT value FROM json_each(?))")  # noqa: S608 -- the same
+            # SQLite's JSON ends a string at a NUL; no pet has one.
+            values.append(json.dumps([value for value in wanted if "\0" not in (value or "")]))
+    for comparison, day in ((">=", query.born_from), ("<", query.born_before)):
+        if day is not None:
+            conditions.append(f"birthday {comparison} ?")
+            values.append(day.isoformat())
+    statement = f"SELECT {_COLUMNS} FROM pets WHERE {' AND '.join(conditions)} ORDER BY seq LIMIT ?"  # noqa: S608 -- constant parts
+    rows = database.execute(statement, (*values, size)).fetchall()
+    pets = [
+        Pet(
+            id=identity,
+            name=name,
+            type=PetType(kind),
+            birthday=datetime.date.fromisoformat(birthday),
+            idempotency_key=key or "",
+        )
+        for _, identity, name, kind, birthday, key in rows
+    ]
+    return pets, rows[-1][0] if len(rows) == size else None

@@ -1,0 +1,85 @@
+"""The pets, behind an asynchronous face: SQLite works in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self, TypeVar
+
+from petstore.pet import Pet
+from petstore.storage.commit import GroupCommit
+from petstore.storage.database import open_database
+from petstore.storage.errors import WriteFailed
+from petstore.storage.operations import Operation
+from petstore.storage.query import Query, read_page
+
+__all__ = ["Storage"]
+
+T = TypeVar("T")
+
+_PAGE = 500
+"""Pets in one page of a search: some tens of kilobytes, read in about a millisecond."""
+
+
+class Storage:
+    """The pets in a file, or in memory for None. To be entered once, and used while entered.
+
+    Entering raises DataUnusable, as `open_database` does. Leaving finishes what waits, and closes the file.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    async def __aenter__(self) -> Self:
+        self._database = await asyncio.to_thread(open_database, self._path)
+        self._writing = ThreadPoolExecutor(1, "petstore-write")
+        # In memory there is one connection, which one thread at a time may use.
+        shared = self._database.reader is self._database.writer
+        self._reading = self._writing if shared else ThreadPoolExecutor(1, "petstore-read")
+        self._commits = GroupCommit(self._database.writer, self._writing)
+        self._worker = asyncio.create_task(self._commits.run(), name="petstore-commit")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._commits.close()
+        try:
+            await self._worker
+        finally:
+            await asyncio.to_thread(self._close)
+
+    async def write(self, operation: Operation[T]) -> T:
+        """Apply it; returns once it is durable. Cancelled before its turn has come, it is not applied.
+
+        Raises:
+            Refused: it does not fit what is stored.
+            WriteFailed: it cannot be kept.
+        """
+        return await self._commits.write(operation)
+
+    async def search(self, query: Query) -> AsyncGenerator[list[Pet], None]:
+        """Pages of what matches, in the order of adding; see `read_page` for what changes meanwhile.
+
+        It sees every operation that had been asked for before it.
+
+        Raises:
+            WriteFailed: the file cannot be read.
+        """
+        loop = asyncio.get_running_loop()
+        await self._commits.settled()
+        after: int | None = 0
+        while after is not None:
+            try:
+                pets, after = await loop.run_in_executor(
+                    self._reading, read_page, self._database.reader, query, after, _PAGE
+                )
+            except sqlite3.Error as error:
+                raise WriteFailed(f"the store cannot read: {error}") from error
+            yield pets
+
+    def _close(self) -> None:
+        self._reading.shutdown()
+        self._writing.shutdown()
+        self._database.close()

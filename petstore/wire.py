@@ -1,0 +1,93 @@
+"""Pets and dates, to and from the messages on the wire."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Final
+
+from google.type import date_pb2
+
+from petstore.pet import Pet, PetType
+from petstore.proto import petstore_pb2 as pb
+
+__all__ = ["Malformed", "date_message", "pet_message", "read_date", "read_pet", "read_type", "type_number"]
+
+_NUMBERS: Final = {
+    PetType.DOG: pb.PTCanine,
+    PetType.CAT: pb.PTFeline,
+    PetType.BIRD: pb.PTBird,
+    PetType.REPTILE: pb.PTReptile,
+}
+_TYPES: Final = {int(number): kind for kind, number in _NUMBERS.items()}
+
+
+class Malformed(ValueError):
+    """A message does not describe a pet; the text names the field and says why."""
+
+
+def type_number(kind: PetType) -> pb.PetType.ValueType:
+    """A type of pet, as the wire has it."""
+    return _NUMBERS[kind]
+
+
+def read_type(number: int) -> PetType | None:
+    """The type of pet that has this number, None for PTUnknown and for numbers that came later."""
+    return _TYPES.get(number)
+
+
+def date_message(date: datetime.date) -> date_pb2.Date:
+    """A date, as the wire has it."""
+    return date_pb2.Date(year=date.year, month=date.month, day=date.day)
+
+
+def pet_message(pet: Pet) -> pb.Pet:
+    """A pet, as the wire has it."""
+    return pb.Pet(
+        id=pet.id,
+        name=pet.name,
+        type=_NUMBERS[pet.type],
+        birthday=date_message(pet.birthday),
+        idempotency_key=pet.idempotency_key,
+    )
+
+
+def read_date(message: date_pb2.Date) -> datetime.date:
+    """The date in `message`.
+
+    Raises:
+        Malformed: there is no such day; nor does a year or a month alone make one.
+    """
+    try:
+        return datetime.date(message.year, message.month, message.day)
+    except (ValueError, OverflowError):
+        text = f"{message.year}-{message.month}-{message.day}"
+        raise Malformed(f"{text} is not a day of the calendar (year 1 to 9999)") from None
+
+
+def read_pet(message: pb.Pet) -> Pet:
+    """The pet in `message`.
+
+    Raises:
+        Malformed: its name is blank, its type unknown, its birthday impossible, or there is a NUL in a text.
+    """
+    if not message.name or message.name.isspace():
+        raise Malformed("name: must not be blank")
+    # Text that ends at a NUL for one program, and goes on for another, would be two names.
+    for field, text in (("name", message.name), ("idempotency_key", message.idempotency_key)):
+        if "\0" in text:
+            raise Malformed(f"{field}: must not contain NUL")
+    kind = read_type(message.type)
+    if kind is None:
+        known = ", ".join(pb.PetType.Name(number) for number in _NUMBERS.values())
+        raise Malformed(f"type: one of {known} is expected, not {message.type}")
+    try:
+        birthday = read_date(message.birthday)
+    except Malformed as error:
+        raise Malformed(f"birthday: {error}") from None
+    return Pet(
+        name=message.name,
+        type=kind,
+        birthday=birthday,
+        id=message.id,
+        idempotency_key=message.idempotency_key,
+    )

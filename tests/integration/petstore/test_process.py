@@ -1,0 +1,203 @@
+"""`petstore serve` as a process, used by the commands and tools that a person has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from petstore.client import NoAnswer, PetStoreClient
+from tests.support.petstore_process import PetStoreProcess, petstore, run_program
+from tests.support.petstores import pet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOOLS = Path(__file__).parents[4] / "shared" / "tools" / "unpack"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[PetStoreProcess]:
+    with PetStoreProcess(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def grpcurl() -> str:
+    """The program; skips where there is none."""
+    found = shutil.which("grpcurl")
+    if found is None and TOOLS.exists():
+        folder = subprocess.run(
+            [TOOLS], capture_output=True, text=True, timeout=60, check=True
+        ).stdout.strip()
+        found = shutil.which("grpcurl", path=folder)
+    if found is None:
+        pytest.skip(f"grpcurl is neither on the PATH nor unpacked by {TOOLS}")
+    return found
+
+
+def test_the_commands(store: PetStoreProcess) -> None:
+    environ = {"PETSTORE_ADDRESS": store.address}
+
+    def run(*arguments: str) -> str:
+        done = petstore(*arguments, environ=environ)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    thor = run("add", "Thor", "--type", "dog", "--birthday", "2021-04-01", "--idempotency-key", "k").strip()
+    assert run("add", "Thor", "--type=dog", "--birthday=2021-04-01", "--idempotency-key=k").strip() == thor
+    tron = json.loads(run("add", "Tr\x1bon", "--type=cat", "--birthday=2020-06-25", "-o", "json"))["id"]
+    assert run("search").splitlines() == [
+        f"{'ID':36}  TYPE     BIRTHDAY    NAME",
+        f"{thor}  dog      2021-04-01  Thor",
+        f"{tron}  cat      2020-06-25  Tr\\x1bon",
+    ]
+    both = json.loads(run("search", "--output=json"))
+    assert [one["name"] for one in both] == ["Thor", "Tr\x1bon"]
+    assert [one.get("idempotencyKey") for one in both] == ["k", None]
+    assert json.loads(run("search", "--born-before", "2021-01-01", "-o", "json"))[0]["id"] == tron
+    assert json.loads(run("search", "--type", "bird", "-o", "json")) == []
+    assert run("delete", thor, "no-such-id") == f"{thor} is gone\nno-such-id is gone\n"
+    nobody = petstore("search", "--name", "Thor", environ=environ)
+    assert (nobody.returncode, nobody.stdout, nobody.stderr) == (0, "", "No pets found.\n")
+    blank = petstore("add", " ", "--type", "dog", "--birthday", "2021-04-01", environ=environ)
+    assert (blank.returncode, blank.stderr) == (1, "petstore: pets[0].name: must not be blank\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_cleanly(store: PetStoreProcess, number: signal.Signals) -> None:
+    assert store.stop(number) == 0
+    lines = store.process.output().splitlines()
+    assert lines == [
+        f"petstore: serving at {store.address}, pets are in {store.data}",
+        f"petstore: metrics at http://{store.metrics_address}/metrics",
+        "petstore: ready; Ctrl-C stops it",
+        "petstore: stopping",
+    ]
+    # All of it is in the one file.
+    assert {path.name for path in store.folder.iterdir()} == {"petstore.log", "pets.db", "pets.db-lock"}
+
+
+def test_kill_9_loses_nothing_that_was_acknowledged(store: PetStoreProcess) -> None:
+    async def add_until_killed() -> tuple[dict[str, str], int]:
+        known: dict[str, str] = {}
+        unknown = 0
+
+        async def adder(first: int) -> None:
+            nonlocal unknown
+            for number in range(first, 1_000_000, 50):
+                key = f"key-{number}"
+                try:
+                    (known[key],) = await client.add([pet(f"pet-{number}", idempotency_key=key)])
+                except NoAnswer:
+                    unknown += 1
+                    return
+                if len(known) == 1000:
+                    store.process.signal(signal.SIGKILL)
+
+        async with PetStoreClient(store.address, timeout=20) as client, asyncio.TaskGroup() as adders:
+            for first in range(50):
+                adders.create_task(adder(first))
+        return known, unknown
+
+    async def look(known: dict[str, str], unknown: int) -> None:
+        async with PetStoreClient(store.address, timeout=20) as client:
+            found = {one.idempotency_key: one.id async for one in client.search()}
+            assert known.items() <= found.items()
+            assert len(found) - len(known) <= unknown
+            again = await client.add([pet(idempotency_key=key) for key in known])
+            assert again == list(known.values())
+
+    known, unknown = asyncio.run(add_until_killed())
+    assert len(known) >= 1000
+    assert store.process.wait(10) == -signal.SIGKILL
+    store.start()
+    asyncio.run(look(known, unknown))
+
+
+def test_a_second_store_on_the_file_is_refused(store: PetStoreProcess) -> None:
+    done = petstore("serve", "--data", store.data, "--bind-address=127.0.0.1:0", "--metrics-bind-address=0")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"petstore: --data: {store.data} is in use by another pet store (process ")
+    assert done.stderr.count("\n") == 1
+    # The one that runs is none the worse for it.
+    assert petstore("search", "--address", store.address).returncode == 0
+
+
+def test_a_second_store_on_the_port_is_refused(store: PetStoreProcess) -> None:
+    done = petstore("serve", "--memory", "--bind-address", store.address, "--metrics-bind-address=0")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"petstore: --bind-address: cannot listen on {store.address}: Address already in use\n"
+    )
+    done = petstore(
+        "serve", "--memory", "--bind-address=127.0.0.1:0", "--metrics-bind-address", store.metrics_address
+    )
+    taken = f"cannot listen on {store.metrics_address}: Address already in use"
+    assert done.stderr == f"petstore: --metrics-bind-address: {taken}\n"
+
+
+def test_a_damaged_file_is_refused(store: PetStoreProcess) -> None:
+    assert (
+        petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", "--address", store.address).returncode
+        == 0
+    )
+    assert store.stop() == 0
+    content = bytearray(store.data.read_bytes())
+    content[4096:8192] = b"\xff" * 4096
+    store.data.write_bytes(content)
+    done = petstore("serve", "--data", store.data, "--bind-address=127.0.0.1:0", "--metrics-bind-address=0")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"petstore: --data: {store.data} is damaged (")
+    assert "Traceback" not in done.stderr
+    assert store.data.read_bytes() == content
+
+
+def test_it_is_a_plain_sqlite_file(store: PetStoreProcess) -> None:
+    petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", "--address", store.address)
+    assert store.stop() == 0
+    database = sqlite3.connect(store.data)
+    rows = database.execute("SELECT name, type, birthday, idempotency_key FROM pets").fetchall()
+    database.close()
+    assert rows == [("Thor", "dog", "2021-04-01", None)]
+
+
+def test_metrics(store: PetStoreProcess) -> None:
+    petstore("search", "--address", store.address)
+    page = store.metrics()
+    wanted = (
+        'grpc_server_handled_total{grpc_code="OK",grpc_method="SearchPets",'
+        'grpc_service="petstore.PetStore",grpc_type="server_stream"} 1.0'
+    )
+    assert wanted in page.splitlines()
+    assert "_created" not in page
+
+
+def test_grpcurl_finds_its_way_by_reflection(store: PetStoreProcess, grpcurl: str) -> None:
+    def run(*arguments: str) -> str:
+        done = run_program([grpcurl, "-plaintext", "-max-time", "20", *arguments])
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    services = run(store.address, "list").split()
+    assert {"grpc.health.v1.Health", "petstore.PetStore"} <= set(services)
+    assert "idempotency_key = 5" in run(store.address, "describe", "petstore.Pet")
+    for name in ("", "petstore.PetStore"):
+        asked = json.dumps({"service": name})
+        health = run("-d", asked, store.address, "grpc.health.v1.Health/Check")
+        assert json.loads(health) == {"status": "SERVING"}
+    birthday = {"year": 2021, "month": 4, "day": 1}
+    thor = {"name": "Thor", "type": "PTCanine", "birthday": birthday}
+    added = run("-d", json.dumps({"pets": [thor]}), store.address, "petstore.PetStore/AddPets")
+    (identity,) = json.loads(added)["ids"]
+    found = run("-d", '{"names": ["Thor"]}', store.address, "petstore.PetStore/SearchPets")
+    assert json.loads(found) == {"id": identity, **thor}
+    sampler = '{"sampler": {"type": "STFloat", "float_value": 0.5}}'
+    assert json.loads(run("-d", sampler, store.address, "petstore.PetStore/ChangeSampler")) == {}

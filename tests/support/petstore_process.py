@@ -1,0 +1,89 @@
+"""`petstore serve` as a user starts it: a process that may be killed, and started again on its file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from tests.support.daemon import Daemon, wait_until
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM = Path(sys.executable).with_name("petstore")
+READY = "petstore: ready"
+READY_WITHIN = 30.0
+STOP_WITHIN = 20.0
+
+
+class PetStoreProcess:
+    """One store, its file and log in `folder`; killed at the end of the `with` block if it still runs.
+
+    Its ports stay reserved, so that it can be started again on them.
+    """
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self._ports = PortBlock(2)
+        self.folder = folder
+        self.data = folder / "pets.db"
+        self.address = f"127.0.0.1:{self._ports[0]}"
+        self.metrics_address = f"127.0.0.1:{self._ports[1]}"
+        place = () if "--memory" in flags else (f"--data={self.data}",)
+        command = [
+            PROGRAM,
+            "serve",
+            f"--bind-address={self.address}",
+            f"--metrics-bind-address={self.metrics_address}",
+            *place,
+            *flags,
+        ]
+        self.process = Daemon("petstore", command, log=folder / "petstore.log")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self._ports.close()
+
+    def start(self) -> None:
+        """Start it, and wait until it serves."""
+        before = self.process.output().count(READY)
+        self.process.start()
+        wait_until(
+            self.process,
+            lambda: self.process.output().count(READY) > before,
+            timeout=READY_WITHIN,
+            what=READY,
+        )
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop, and return its exit code."""
+        self.process.signal(number)
+        return self.process.wait(STOP_WITHIN)
+
+    def metrics(self) -> str:
+        """Its metrics page."""
+        with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+
+def petstore(
+    *arguments: str | Path, environ: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the program to its end."""
+    return run_program([str(PROGRAM), *map(str, arguments)], {**os.environ, **(environ or {})})
+
+
+def run_program(
+    command: Sequence[str], environ: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, within a minute."""
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)

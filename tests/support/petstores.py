@@ -1,0 +1,106 @@
+"""A pet store in the test's own process and loop, what goes wrong with it, and pets to put into it."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from petstore.address import BindAddress
+from petstore.client import Pet, PetStoreClient, PetType
+from petstore.proto.petstore_pb2_grpc import PetStoreStub
+from petstore.server import PetStoreServer, ServerOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from petstore.proto.petstore_pb2_grpc import PetStoreAsyncStub
+
+LOOPBACK = BindAddress("127.0.0.1", 0)
+BIRTHDAY = datetime.date(2021, 4, 1)
+
+
+class Faults(grpc.aio.ServerInterceptor):
+    """Fails the next calls of a method: before they take effect, or after it and before the answer."""
+
+    def __init__(self) -> None:
+        self._set: dict[str, list[str]] = {}
+
+    def fail(self, method: str, when: str, times: int = 1) -> None:
+        """Fail `times` calls of `method`, such as "AddPets"; `when` is "before" or "after" the effect."""
+        assert when in {"before", "after"}
+        self._set.setdefault(method, []).extend([when] * times)
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """The handler, which looks at what is set with each call."""
+        handler = await continuation(handler_call_details)
+        if handler is None or handler.request_streaming or handler.response_streaming:
+            return handler
+        waiting = self._set.setdefault(handler_call_details.method.rpartition("/")[2], [])
+
+        async def faulty(request: Any, context: Any) -> Any:
+            when = waiting.pop(0) if waiting else None
+            if when == "before":
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "injected before the effect")
+            answer = await handler.unary_unary(request, context)
+            if when == "after":
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "injected after the effect")
+            return answer
+
+        return grpc.unary_unary_rpc_method_handler(
+            faulty,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+
+class LocalStore:
+    """A running store, a client of it, and the bare calls."""
+
+    def __init__(self, server: PetStoreServer, client: PetStoreClient, stub: PetStoreAsyncStub) -> None:
+        self.server = server
+        self.client = client
+        self.stub = stub
+
+    async def pets(self) -> list[Pet]:
+        """All of them, in the order they were added."""
+        return [pet async for pet in self.client.search()]
+
+
+@contextlib.asynccontextmanager
+async def local_store(
+    data: Path | None = None,
+    *,
+    faults: Faults | None = None,
+    metrics: bool = False,
+    **options: Any,
+) -> AsyncIterator[LocalStore]:
+    """Run one on a free port."""
+    settings = ServerOptions(
+        bind_address=LOOPBACK,
+        metrics_bind_address=LOOPBACK if metrics else None,
+        data=data,
+        **{"grace": 1.0, **options},
+    )
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(
+            PetStoreServer(settings, interceptors=(faults,) if faults else ())
+        )
+        client = await stack.enter_async_context(PetStoreClient(str(server.address), timeout=20))
+        channel = await stack.enter_async_context(grpc.aio.insecure_channel(str(server.address)))
+        yield LocalStore(server, client, PetStoreStub(channel))
+
+
+def pet(
+    name: str = "Thor", kind: PetType = PetType.DOG, birthday: datetime.date = BIRTHDAY, **more: str
+) -> Pet:
+    """One to add."""
+    return Pet(name=name, type=kind, birthday=birthday, **more)

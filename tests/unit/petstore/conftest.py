@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from tests.support.petstores import LocalStore, local_store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture(autouse=True)
+async def grpc_stays() -> AsyncIterator[None]:
+    """Keep gRPC's own thread until the test is over.
+
+    When the last channel or server goes, gRPC waits for that thread to end, which is short. It does so in
+    whatever code lets go of it, and that is not to look like a blocking call of ours.
+    """
+    grpc.aio.init_grpc_aio()
+    yield
+    grpc.aio.shutdown_grpc_aio()
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[LocalStore]:
+    """A store in memory."""
+    async with local_store() as running:
+        yield running

@@ -1,0 +1,110 @@
+"""The command line: flags, exit codes, and what is said."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from petstore.address import BindAddress, parse_address
+from petstore.cli import main
+from tests.support.petstore_process import petstore
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PET = ["add", "Thor", "--type", "dog", "--birthday", "2021-04-01"]
+
+WRONG = {
+    "no command": ([], "COMMAND"),
+    "an unknown flag": (["search", "--nmae", "x"], "--nmae"),
+    "no address": (["serve", "--bind-address", "here"], "--bind-address: 'here': an address such as"),
+    "no such port": (["serve", "--bind-address", ":70000"], "--bind-address: ':70000'"),
+    "a metrics address": (
+        ["serve", "--metrics-bind-address", "1.2.3:80"],
+        "--metrics-bind-address: '1.2.3:80'",
+    ),
+    "both places": (["serve", "--data", "x", "--memory"], "--memory: not allowed with argument --data"),
+    "no file": (["serve", "--data", ""], "--data: '': the name of a file"),
+    "no duration": (["serve", "--graceful-shutdown-timeout", "10"], "--graceful-shutdown-timeout: '10'"),
+    "a type": ([*PET, "--type", "cow"], "--type: 'cow': one of dog, cat, bird, reptile is expected"),
+    "a form of date": ([*PET, "--birthday", "1.4.2021"], "--birthday: '1.4.2021': a day such as"),
+    "a week": ([*PET, "--birthday", "2021W137"], "--birthday: '2021W137': a day such as"),
+    "no such day": ([*PET, "--birthday", "2021-02-30"], "--birthday: '2021-02-30': there is no such day"),
+    "no type": (["add", "Thor", "--birthday", "2021-04-01"], "--type"),
+    "no ids": (["delete"], "ID"),
+    "an output": (["search", "-o", "yaml"], "--output: invalid choice: 'yaml'"),
+    "a timeout": (["search", "--timeout", "soon"], "--timeout: 'soon': a duration such as"),
+    "an abbreviation": (["serve", "--mem"], "--mem"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "named"), WRONG.values(), ids=WRONG)
+def test_a_wrong_flag_is_named(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["serve", "add", "search", "delete"])
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert "default" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        (":6742", "", 6742),
+        ("127.0.0.1:0", "127.0.0.1", 0),
+        ("[::1]:80", "::1", 80),
+        ("store.example:80", "store.example", 80),
+    ],
+)
+def test_addresses(text: str, host: str, port: int) -> None:
+    assert parse_address(text) == BindAddress(host, port)
+    assert str(parse_address(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "6742", ":", ":x", "::1:80", "[1.2.3.4]:80", "a_b:80", "[::1]", "host:-1"]
+)
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="is expected"):
+        parse_address(text)
+
+
+@pytest.mark.parametrize("arguments", [PET, ["search"], ["search", "-o", "json"], ["delete", "x"]])
+def test_a_store_that_is_not_there_is_told_in_one_line(arguments: list[str]) -> None:
+    with PortBlock(1) as ports:
+        address = f"127.0.0.1:{ports[0]}"
+        done = petstore(*arguments, "--timeout", "5s", environ={"PETSTORE_ADDRESS": address})
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"petstore: --address: no answer from the store at {address}: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"something else entirely\n" * 50, "is not a pet store's file, or is damaged"), (None, "is a folder")],
+)
+def test_a_file_that_cannot_be_used_is_told_in_one_line(
+    tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    path = tmp_path / "pets.db"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    done = petstore("serve", "--data", path, "--bind-address=127.0.0.1:0", "--metrics-bind-address=0")
+    assert done.returncode == 1
+    assert done.stderr.startswith("petstore: --data: ")
+    assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert json.dumps(done.stdout) == '""'

@@ -1,0 +1,106 @@
+"""What the client makes of answers, and of their absence."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from petstore.client import DeadlinePassed, PetStoreClient, UnexpectedAnswer, Unreachable
+from petstore.proto import petstore_pb2 as pb
+from petstore.proto.petstore_pb2_grpc import PetStoreServicer, add_PetStoreServicer_to_server
+from tests.support.petstores import Faults, LocalStore, local_store, pet
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+# ruff: noqa: N802 -- the calls have the names of the wire contract
+class OtherStore(PetStoreServicer):
+    """One that never answers, adds nothing, finds what cannot be, and knows no more."""
+
+    async def AddPets(self, request: pb.AddPetsReq, context: Any) -> pb.AddPetsResp:
+        return pb.AddPetsResp()
+
+    async def DeletePets(self, request: pb.DeletePetsReq, context: Any) -> pb.DeletePetsResp:
+        await asyncio.Event().wait()
+        return pb.DeletePetsResp()
+
+    async def SearchPets(self, request: pb.SearchPetsReq, context: Any) -> AsyncIterator[pb.Pet]:
+        yield pb.Pet(id="1", name="Odd")
+
+    UpdatePets = PetStoreServicer.UpdatePets
+    ChangeSampler = PetStoreServicer.ChangeSampler
+
+
+@pytest.fixture
+async def other() -> AsyncIterator[PetStoreClient]:
+    server = grpc.aio.server()
+    add_PetStoreServicer_to_server(OtherStore(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with PetStoreClient(f"127.0.0.1:{port}", timeout=10) as client:
+        yield client
+    await server.stop(0)
+
+
+async def test_a_store_that_is_down_and_comes_up() -> None:
+    with PortBlock(1) as ports:
+        async with PetStoreClient(f"127.0.0.1:{ports[0]}") as client:
+            with pytest.raises(Unreachable, match="Connection refused"):
+                await client.add([pet()])
+            with pytest.raises(Unreachable, match="Connection refused"):
+                _ = [found async for found in client.search()]
+
+
+async def test_every_call_has_a_deadline(other: PetStoreClient) -> None:
+    with pytest.raises(DeadlinePassed):
+        await other.delete(["x"], timeout=0.05)
+
+
+async def test_cancelled_is_cancelled(other: PetStoreClient) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await other.delete(["x"])
+
+
+async def test_a_call_on_a_client_that_is_closed(other: PetStoreClient) -> None:
+    async with PetStoreClient(other.address) as client:
+        call = asyncio.create_task(client.delete(["x"]))
+        await other.add([])  # the store is up, and this loop has had its turns
+    with pytest.raises(Unreachable):
+        await call
+
+
+async def test_answers_that_no_store_would_give(other: PetStoreClient) -> None:
+    with pytest.raises(UnexpectedAnswer, match="0 ids came for 1 pets"):
+        await other.add([pet()])
+    with pytest.raises(UnexpectedAnswer, match="does not understand: type"):
+        _ = [found async for found in other.search()]
+    with pytest.raises(UnexpectedAnswer, match="UNIMPLEMENTED"):
+        await other.update([pet(id="1")])
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_lost_answer_is_made_up_for_by_the_key(when: str) -> None:
+    faults = Faults()
+    async with local_store(faults=faults) as store:
+        faults.fail("AddPets", when, times=2)
+        for _ in range(2):
+            with pytest.raises(Unreachable, match=f"injected {when}"):
+                await store.client.add([pet(idempotency_key="uid-1")])
+        (identity,) = await store.client.add([pet(idempotency_key="uid-1")])
+        assert [found.id for found in await store.pets()] == [identity]
+
+
+async def test_leaving_a_search_early_ends_it(store: LocalStore) -> None:
+    await store.client.add([pet(str(number)) for number in range(2000)])
+    async with aclosing(store.client.search()) as pets:
+        async for found in pets:
+            assert found.name == "0"
+            break
+    assert len(await store.pets()) == 2000

@@ -1,0 +1,68 @@
+"""The wire contract that was published: nothing of it may change."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from petstore.proto import petstore_pb2 as pb
+
+ROOT = Path(__file__).parents[3]
+
+# The published fields with their numbers and types (those of FieldDescriptor), repeated ones starred.
+PUBLISHED = {
+    "DateRange": "start=1:11 end=2:11",
+    "Pet": "id=1:9 name=2:9 type=3:14 birthday=4:11",
+    "AddPetsReq": "pets=1:11*",
+    "AddPetsResp": "ids=1:9*",
+    "UpdatePetsReq": "pets=1:11*",
+    "UpdatePetsResp": "",
+    "DeletePetsReq": "ids=1:9*",
+    "DeletePetsResp": "",
+    "SearchPetsReq": "names=1:9* types=2:14* birthdate_range=3:11",
+    "Sampler": "type=1:14 float_value=2:1",
+    "ChangeSamplerReq": "sampler=1:11",
+    "ChangeSamplerResp": "",
+}
+EXTENSIONS = {"Pet": "idempotency_key=5:9", "SearchPetsReq": "idempotency_keys=4:9*"}
+ENUMS = {
+    "PetType": "PTUnknown=0 PTCanine=1 PTFeline=2 PTBird=3 PTReptile=4",
+    "SamplerType": "STUnknown=0 STNever=1 STAlways=2 STFloat=3",
+}
+CALLS = {
+    "AddPets": False,
+    "UpdatePets": False,
+    "DeletePets": False,
+    "SearchPets": True,
+    "ChangeSampler": False,
+}
+
+
+def test_messages_and_calls_are_as_published_but_for_the_extensions() -> None:
+    messages = {
+        name: " ".join(
+            f"{field.name}={field.number}:{field.type}{'*' if field.is_repeated else ''}"
+            for field in message.fields
+        )
+        for name, message in pb.DESCRIPTOR.message_types_by_name.items()
+    }
+    wanted = {name: f"{fields} {EXTENSIONS.get(name, '')}".strip() for name, fields in PUBLISHED.items()}
+    assert messages == wanted
+    enums = {
+        name: " ".join(f"{value.name}={value.number}" for value in enum.values)
+        for name, enum in pb.DESCRIPTOR.enum_types_by_name.items()
+    }
+    assert enums == ENUMS
+    service = pb.DESCRIPTOR.services_by_name["PetStore"]
+    assert service.full_name == "petstore.PetStore"
+    assert {method.name: method.server_streaming for method in service.methods} == CALLS
+    assert not any(method.client_streaming for method in service.methods)
+    for method in service.methods:
+        assert method.input_type.full_name == f"petstore.{method.name}Req"
+
+
+def test_the_stubs_are_current() -> None:
+    command = [sys.executable, str(ROOT / "scripts/generate-petstore"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

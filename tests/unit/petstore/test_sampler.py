@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from petstore.proto import petstore_pb2 as pb
+from petstore.sampler import Sampler
+from petstore.wire import Malformed
+
+
+def picked(sampler: Sampler) -> int:
+    return sum(sampler.picks() for _ in range(1000))
+
+
+def test_it_picks_the_share_that_was_asked_for_and_none_at_first() -> None:
+    sampler = Sampler(random.Random(1))
+    assert picked(sampler) == 0
+    sampler.change(pb.Sampler(type=pb.STAlways))
+    assert picked(sampler) == 1000
+    sampler.change(pb.Sampler(type=pb.STFloat, float_value=0.25))
+    assert 200 < picked(sampler) < 300
+    sampler.change(pb.Sampler(type=pb.STNever))
+    assert picked(sampler) == 0
+
+
+def test_what_is_refused_changes_nothing() -> None:
+    sampler = Sampler(random.Random(1))
+    sampler.change(pb.Sampler(type=pb.STAlways))
+    with pytest.raises(Malformed, match=r"sampler\.type"):
+        sampler.change(pb.Sampler())
+    with pytest.raises(Malformed, match=r"sampler\.float_value"):
+        sampler.change(pb.Sampler(type=pb.STFloat, float_value=2))
+    assert sampler.rate == 1

@@ -1,0 +1,134 @@
+"""Around the calls: health, metrics, the log, addresses, and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import urllib.request
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from prometheus_client.parser import text_string_to_metric_families
+
+from petstore.address import BindAddress
+from petstore.client import InvalidPet, PetStoreClient
+from petstore.proto import petstore_pb2 as pb
+from petstore.server import CannotListen, PetStoreServer, ServerOptions
+from petstore.storage import DataUnusable
+from tests.support.petstores import LOOPBACK, LocalStore, local_store, pet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def samples(page: str) -> dict[tuple[str, str, str], float]:
+    """By name, method and code."""
+    return {
+        (sample.name, sample.labels.get("grpc_method", ""), sample.labels.get("grpc_code", "")): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+def read(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+async def test_metrics_have_the_names_of_the_field() -> None:
+    async with local_store(metrics=True) as store:
+        await store.client.add([pet("a"), pet("b")])
+        with pytest.raises(InvalidPet):
+            await store.client.add([pet(" ")])
+        assert len(await store.pets()) == 2
+        found = samples(await asyncio.to_thread(read, f"http://{store.server.metrics_address}/metrics"))
+    assert found["grpc_server_started_total", "AddPets", ""] == 2
+    assert found["grpc_server_handled_total", "AddPets", "OK"] == 1
+    assert found["grpc_server_handled_total", "AddPets", "InvalidArgument"] == 1
+    assert found["grpc_server_handled_total", "SearchPets", "OK"] == 1
+    assert found["grpc_server_msg_received_total", "SearchPets", ""] == 1
+    assert found["grpc_server_msg_sent_total", "SearchPets", ""] == 2
+    assert found["grpc_server_handling_seconds_count", "AddPets", ""] == 2
+    assert found["process_resident_memory_bytes", "", ""] > 0
+
+
+async def test_calls_that_the_sampler_picks_are_logged(
+    store: LocalStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "petstore.calls")
+    await store.client.add([pet()])
+    assert not caplog.messages
+    await store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=pb.Sampler(type=pb.STAlways)))
+    with pytest.raises(InvalidPet):
+        await store.client.add([pet(" ")])
+    assert "/petstore.PetStore/AddPets INVALID_ARGUMENT" in caplog.messages[-1]
+
+
+async def test_health_is_told_until_it_stops() -> None:
+    async with AsyncExitStack() as outside:
+        async with PetStoreServer(ServerOptions(bind_address=LOOPBACK, grace=0.2)) as server:
+            channel = await outside.enter_async_context(grpc.aio.insecure_channel(str(server.address)))
+            health = health_pb2_grpc.HealthStub(channel)
+            for name in ("", "petstore.PetStore"):
+                answer = await health.Check(health_pb2.HealthCheckRequest(service=name))
+                assert answer.status == SERVING
+            watch = health.Watch(health_pb2.HealthCheckRequest())
+            assert (await watch.read()).status == SERVING
+            # Read from now on: the end of the stream may overtake what nobody reads.
+            change = asyncio.create_task(watch.read())
+        assert (await change).status == NOT_SERVING
+
+
+async def test_addresses_that_are_taken(tmp_path: Path) -> None:
+    async with local_store(metrics=True) as store:
+        calls, metrics = store.server.address, store.server.metrics_address
+        assert metrics is not None
+        for options in (
+            ServerOptions(bind_address=calls, data=tmp_path / "pets.db"),
+            ServerOptions(bind_address=LOOPBACK, metrics_bind_address=metrics, data=tmp_path / "pets.db"),
+        ):
+            with pytest.raises(CannotListen, match="Address already in use"):
+                async with PetStoreServer(options):
+                    pass
+    async with local_store(tmp_path / "pets.db"):
+        pass  # the file was let go
+
+
+async def test_every_interface() -> None:
+    everywhere = BindAddress("", 0)
+    async with PetStoreServer(
+        ServerOptions(bind_address=everywhere, metrics_bind_address=everywhere)
+    ) as server:
+        async with PetStoreClient(f"127.0.0.1:{server.address.port}", timeout=20) as client:
+            assert await client.add([pet()])
+        assert server.metrics_address is not None
+        page = await asyncio.to_thread(read, f"http://127.0.0.1:{server.metrics_address.port}/metrics")
+        assert "grpc_server_handled_total" in page
+
+
+async def test_a_thousand_adds_in_parallel_a_search_meanwhile_and_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "pets.db"
+    async with local_store(path) as store, asyncio.TaskGroup() as tasks:
+        adds = [
+            tasks.create_task(store.client.add([pet(f"pet-{number}", idempotency_key=f"key-{number % 500}")]))
+            for number in range(1000)
+        ]
+        while not all(add.done() for add in adds):
+            found = [one.id for one in await store.pets()]
+            assert len(found) == len(set(found)) <= 500
+    ids = [add.result()[0] for add in adds]
+    assert ids[:500] == ids[500:]
+    assert len(set(ids)) == 500
+    async with local_store(path) as store:
+        with pytest.raises(DataUnusable, match="in use by another pet store"):
+            async with local_store(path):
+                pass
+        assert {one.id for one in await store.pets()} == set(ids)
+        assert await store.client.add([pet(idempotency_key="key-7")]) == [ids[7]]
+        assert len(await store.pets()) == 500

@@ -1,0 +1,185 @@
+"""The file: what survives, what is refused, and what happens to operations together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+
+from petstore.pet import Pet
+from petstore.storage import Add, DataUnusable, Delete, PetUnknown, Query, Storage, Update, WriteFailed
+from petstore.storage.database import open_database
+from tests.support.petstores import pet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def names(storage: Storage) -> list[str]:
+    return [one.name async for page in storage.search(Query()) for one in page]
+
+
+async def test_a_restart_keeps_all(tmp_path: Path) -> None:
+    path = tmp_path / "pets.db"
+    async with Storage(path) as storage:
+        ids = await storage.write(Add([pet("a", idempotency_key="key"), pet("b")]))
+    async with Storage(path) as storage:
+        found = [one async for page in storage.search(Query()) for one in page]
+        assert found == [pet("a", idempotency_key="key", id=ids[0]), pet("b", id=ids[1])]
+        assert await storage.write(Add([pet("c", idempotency_key="key")])) == ids[:1]
+
+
+async def test_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with Storage(None) as storage:
+        await storage.write(Add([pet()]))
+        assert await names(storage) == ["Thor"]
+    async with Storage(None) as storage:
+        assert await names(storage) == []
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+async def test_two_on_one_file_are_refused_by_any_path(tmp_path: Path) -> None:
+    path = tmp_path / "pets.db"
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    async with Storage(path) as storage:
+        await storage.write(Add([pet()]))
+        for way in (path, link, tmp_path / "." / "pets.db"):
+            with pytest.raises(
+                DataUnusable, match=r"pets\.db is in use by another pet store \(process \d+\)"
+            ):
+                async with Storage(way):
+                    pass
+        assert await names(storage) == ["Thor"]
+    async with Storage(link) as storage:
+        assert await names(storage) == ["Thor"]
+
+
+async def fill(path: Path, count: int = 3000) -> None:
+    async with Storage(path) as storage:
+        await storage.write(Add([pet(f"pet-{number}") for number in range(count)]))
+
+
+def refused(path: Path, match: str) -> None:
+    """It is refused with that text, and left as it was."""
+    before = path.read_bytes()
+    with pytest.raises(DataUnusable, match=match):
+        open_database(path)
+    assert path.read_bytes() == before
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    good = tmp_path / "good.db"
+    asyncio.run(fill(good))
+    bad = tmp_path / "bad.db"
+
+    bad.write_bytes(b"not a database at all, but long enough for a header\n" * 10)
+    refused(bad, r"bad\.db is not a pet store's file, or is damaged")
+
+    content = bytearray(good.read_bytes())
+    content[8192:20_000] = b"\xff" * (20_000 - 8192)
+    bad.write_bytes(content)
+    refused(bad, r"bad\.db is damaged")
+
+    bad.write_bytes(good.read_bytes()[:50_000])
+    refused(bad, r"bad\.db is damaged")
+
+    for statement, reason in (
+        ("PRAGMA application_id = 7", "a database of another program"),
+        ("PRAGMA user_version = 99", r"of another version of the pet store \(format 99, not 1\)"),
+    ):
+        shutil.copy(good, bad)
+        database = sqlite3.connect(bad)
+        database.execute(statement)
+        database.execute("PRAGMA journal_mode = DELETE")
+        database.close()
+        refused(bad, reason)
+
+
+async def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    for path, reason in (
+        (tmp_path / "missing" / "pets.db", "No such file or directory"),
+        (tmp_path, "is a folder"),
+    ):
+        with pytest.raises(DataUnusable, match=reason):
+            async with Storage(path):
+                pass
+
+
+async def test_a_start_that_was_killed_is_made_up_for(tmp_path: Path) -> None:
+    path = tmp_path / "pets.db"
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.close()
+    async with Storage(path) as storage:
+        await storage.write(Add([pet()]))
+        assert await names(storage) == ["Thor"]
+
+
+async def test_who_is_refused_takes_nobody_along(tmp_path: Path) -> None:
+    async with Storage(tmp_path / "pets.db") as storage:
+        (identity,) = await storage.write(Add([pet("a")]))
+        results = await asyncio.gather(
+            storage.write(Add([pet("b")])),
+            storage.write(Update([pet("changed", id=identity), pet(id="nobody")])),
+            storage.write(Add([pet("c")])),
+            return_exceptions=True,
+        )
+        assert isinstance(results[1], PetUnknown)
+        assert await names(storage) == ["a", "b", "c"]
+
+
+async def test_a_search_sees_what_was_asked_for_before_it(tmp_path: Path) -> None:
+    async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
+        writes = [tasks.create_task(storage.write(Add([pet(str(number))]))) for number in range(100)]
+        await asyncio.sleep(0)  # the writes have been asked for, none has been done
+        assert await names(storage) == [str(number) for number in range(100)]
+        assert all(write.done() for write in writes)
+
+
+async def test_what_nobody_waits_for_any_more_is_not_begun(tmp_path: Path) -> None:
+    async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
+        gone = tasks.create_task(storage.write(Add([pet("gone")])))
+        kept = tasks.create_task(storage.write(Add([pet("kept")])))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await kept
+        assert await names(storage) == ["kept"]
+
+
+async def test_pages_hold_together_while_pets_come_and_go(tmp_path: Path) -> None:
+    async with Storage(tmp_path / "pets.db") as storage:
+        ids = await storage.write(Add([pet(str(number)) for number in range(1200)]))
+        seen: list[Pet] = []
+        pages = storage.search(Query())
+        async for page in pages:
+            if not seen:
+                await storage.write(Delete([ids[0], ids[1100]]))
+                await storage.write(Add([pet("late")]))
+            seen += page
+        expected = [str(number) for number in range(1200) if number != 1100]
+        assert [one.name for one in seen] == [*expected, "late"]
+
+
+async def test_leaving_finishes_what_waits(tmp_path: Path) -> None:
+    path = tmp_path / "pets.db"
+    async with Storage(path) as storage:
+        writing = asyncio.gather(*(storage.write(Add([pet(str(number))])) for number in range(50)))
+        await asyncio.sleep(0)
+    assert len(await writing) == 50
+    async with Storage(path) as storage:
+        assert len(await names(storage)) == 50
+
+
+async def test_a_write_that_fails_is_told_and_the_next_one_works() -> None:
+    async with Storage(None) as storage:
+        broken = pet("broken", birthday=None)  # type: ignore[arg-type] -- whatever it is that goes wrong
+        with pytest.raises(WriteFailed):
+            await storage.write(Add([pet("before"), broken]))
+        await storage.write(Add([pet("after")]))
+        assert await names(storage) == ["after"]
