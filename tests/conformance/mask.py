@@ -21,6 +21,7 @@ TEXTS = [
     (re.compile(rf"-{MADE_UP}{{8,10}}\b"), "-<hash>"),
     (re.compile(rf"-{MADE_UP}{{5}}\b"), "-<random>"),
     (re.compile(r"(resourceVersion[\\\"]*: ?[\\\"]*)\d+"), r"\1<version>"),
+    (re.compile(r"\bnode-[0-2]\b"), "<node>"),
     (re.compile(r"in record \(\d+\)"), "in record (<version>)"),
     (re.compile(r"\beyJ[\w-]+\.eyJ[\w-]+\.[\w-]+"), "<token>"),
     (re.compile(r"JTI=[0-9a-f-]{36}|JTI=<uid \d+>"), "JTI=<id>"),
