@@ -19,6 +19,7 @@ __all__ = ["Screen", "choose_screen"]
 
 EVENTS_SHOWN = 8
 WORKLOADS_SHOWN = 14
+WIDTHS = {"TIME": 8, "REASON": 18, "STATE": 24, "NOW": 9, "CONDITIONS": 34}
 
 
 class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
@@ -98,12 +99,21 @@ def _table(title: str, *columns: str) -> Table:
         title=title, title_justify="left", title_style="bold", expand=True, box=None, pad_edge=False
     )
     for column in columns:
-        table.add_column(column, header_style="dim", overflow="ellipsis", no_wrap=True)
+        # What has no width of its own shares what is left, and is cut first.
+        width = WIDTHS.get(column)
+        table.add_column(
+            column,
+            header_style="dim",
+            overflow="ellipsis",
+            no_wrap=True,
+            width=width,
+            ratio=None if width else 1,
+        )
     return table
 
 
 def _samples(board: Board) -> Table:
-    table = _table("Custom resources", "OBJECT", "STATE", "CONDITIONS", "")
+    table = _table("Custom resources", "OBJECT", "NOW", "CONDITIONS", "BECAUSE")
     for key in board.expected:
         entry = board.samples.get(key)
         if entry is None:
