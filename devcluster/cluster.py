@@ -24,15 +24,14 @@ from devcluster.api.routing import target_of
 from devcluster.api.server import MINIMUM_WATCH_TIMEOUT, ApiServer
 from devcluster.builtin import initial_objects, resources
 from devcluster.clock import Clock
-from devcluster.crd.definition import DefinitionStrategy
+from devcluster.crd.definition import definitions_resource
 from devcluster.crd.establish import Establisher
 from devcluster.exchange import ApiRequest, ApiResponse, User
 from devcluster.faults import FaultControl, with_fault_endpoint, with_faults
 from devcluster.kinds.registry import Registry
-from devcluster.kinds.resource import Column, Resource
 from devcluster.local_files import LocalFiles, kubeconfig_of, signing_key_file, write_kubeconfig
 from devcluster.storage import Journal, Key, Store
-from devcluster.types import schema_for, schema_of
+from devcluster.types import schema_of
 
 if TYPE_CHECKING:
     import ssl
@@ -113,7 +112,7 @@ class DevCluster:
         self._journal = Journal(self._data) if self._data is not None else None
         limits = {} if history is None else {"history": history}
         self.store = Store(self._journal, **limits)
-        self.registry = Registry([*resources(), _definitions()])
+        self.registry = Registry([*resources(), definitions_resource()])
         self.authorizer = RbacAuthorizer(self.store)
         self._signer = Signer(signing_key_file(self._data) if self._data is not None else None)
         tokens = ServiceAccountTokens(self.store, self.clock, self.rng, self._signer)
@@ -275,27 +274,6 @@ class DevCluster:
         )
         self.server.subresources.pods.logs = PodLogs(self.store, self.clock)
         await starting.enter_async_context(controllers)
-
-
-def _definitions() -> Resource:
-    """The resource of CustomResourceDefinitions."""
-    group, version, kind = "apiextensions.k8s.io", "v1", "CustomResourceDefinition"
-    return Resource(
-        group=group,
-        version=version,
-        kind=kind,
-        plural="customresourcedefinitions",
-        singular="customresourcedefinition",
-        list_kind="CustomResourceDefinitionList",
-        short_names=("crd", "crds"),
-        categories=("api-extensions",),
-        namespaced=False,
-        schema=schema_for(group, version, kind),
-        strategy=DefinitionStrategy(),
-        columns=(Column("Name", format="name"), Column("Created At", type="date")),
-        subresources=("status",),
-        storage_version=version,
-    )
 
 
 def _action_of(request: ApiRequest) -> Attributes:

@@ -10,10 +10,12 @@ from typing import Any
 from devcluster import names
 from devcluster.crd.conditions import set_condition
 from devcluster.errors import FieldError, field_invalid
+from devcluster.kinds.resource import Column, Resource
 from devcluster.kinds.strategy import Context, Strategy
 from devcluster.schema.formats import is_known_format
+from devcluster.types import schema_for
 
-__all__ = ["CLEANUP_FINALIZER", "DefinitionStrategy"]
+__all__ = ["CLEANUP_FINALIZER", "DefinitionStrategy", "definitions_resource"]
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
@@ -134,3 +136,24 @@ def _formats_in(schema: Mapping[str, Any]) -> Iterator[str]:
     for each in below:
         if isinstance(each, Mapping):
             yield from _formats_in(each)
+
+
+def definitions_resource() -> Resource:
+    """The resource of CustomResourceDefinitions."""
+    group, version, kind = "apiextensions.k8s.io", "v1", "CustomResourceDefinition"
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural="customresourcedefinitions",
+        singular="customresourcedefinition",
+        list_kind="CustomResourceDefinitionList",
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+        namespaced=False,
+        schema=schema_for(group, version, kind),
+        strategy=DefinitionStrategy(),
+        columns=(Column("Name", format="name"), Column("Created At", type="date")),
+        subresources=("status",),
+        storage_version=version,
+    )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from devcluster.errors import FieldError
+from devcluster.names import dns_subdomain
 
 if TYPE_CHECKING:
     from devcluster.exchange import User
@@ -95,8 +96,6 @@ class Strategy:
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
         """What is wrong with a name (`prefix`: with a generateName); a DNS subdomain by default."""
-        from devcluster.names import dns_subdomain  # noqa: PLC0415 -- filled in below
-
         return dns_subdomain(name, prefix=prefix)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from devcluster.schema.cel.syntax import RESERVED
 from devcluster.schema.cel.types import (
     BOOL,
     BYTES,
@@ -30,31 +31,8 @@ __all__ = ["Convert", "compile_conversion", "declare", "escape"]
 
 Convert = Callable[[Any], Any]
 
-_RESERVED = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
+# What a property may not be called in a rule without being escaped.
+_UNNAMEABLE = RESERVED | {"true", "false", "null", "in"}
 _ESCAPABLE = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
 _SPECIAL = re.compile(r"__|[-./]")
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
@@ -63,7 +41,7 @@ _META = object_of({name: Field(name, STRING) for name in ("name", "generateName"
 
 def escape(name: str) -> str | None:
     """The name of a property in expressions; None when it cannot be written there."""
-    if name in _RESERVED:
+    if name in _UNNAMEABLE:
         return f"__{name}__"
     if not _ESCAPABLE.fullmatch(name):
         return None

@@ -1,9 +1,9 @@
 """The Common Expression Language as Kubernetes has it: parsed, checked against the schema's types, and run.
 
 An expression is compiled to Python functions over plain JSON values, because the objects are there as such:
-nothing is converted for a rule to run. The Rust implementation on PyPI converts the whole object for each
-rule (95 µs for a small one, here 1), knows no types, and lacks the optional syntax and the functions of
-Kubernetes.
+nothing is converted for a rule to run. The Rust implementation (the package `cel`) converts the whole object
+for each rule (95 µs for a small one, here 1), knows no types, and lacks the optional syntax and the
+functions of Kubernetes.
 """
 
 from __future__ import annotations

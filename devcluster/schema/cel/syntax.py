@@ -10,7 +10,18 @@ from typing import Any, NamedTuple
 from devcluster.schema.cel.errors import CompileError
 from devcluster.schema.cel.values import UInt
 
-__all__ = ["Call", "Expr", "Ident", "Index", "ListLiteral", "Literal", "MapLiteral", "Select", "parse"]
+__all__ = [
+    "RESERVED",
+    "Call",
+    "Expr",
+    "Ident",
+    "Index",
+    "ListLiteral",
+    "Literal",
+    "MapLiteral",
+    "Select",
+    "parse",
+]
 
 _TOKEN = re.compile(
     r"""(?P<space>[\t\n\f\r ]+|//[^\n]*)
@@ -23,7 +34,7 @@ _TOKEN = re.compile(
     |(?P<op>&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]{}])""",
     re.VERBOSE | re.DOTALL,
 )
-_RESERVED = frozenset(
+RESERVED = frozenset(
     [
         "as",
         "break",
@@ -285,7 +296,7 @@ class _Parser:
         if token.kind == "ident" and token.text != "in":
             if token.text in {"true", "false", "null"}:
                 return Literal(token.at, {"true": True, "false": False, "null": None}[token.text])
-            if token.text in _RESERVED:
+            if token.text in RESERVED:
                 raise CompileError(self._source, [(token.at, f"reserved identifier: {token.text}")])
             opening = self._accept("(")
             if opening is None:
