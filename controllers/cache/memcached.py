@@ -9,7 +9,8 @@ from typing import Any
 from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached
 from apis.core.v1.pod import Pod
-from apis.meta import Condition, ConditionStatus, ObjectMeta, find_condition, set_condition
+from apis.meta import Condition, ObjectMeta, find_condition, set_condition
+from controllers.conditions import condition
 from controllers.proxy import proxy_environment
 from manager import clock
 from manager.cache import Meta
@@ -196,13 +197,6 @@ def is_rolled_out(deployment: Deployment, size: int) -> bool:
     status = deployment.status
     seen = status.observed_generation >= (deployment.metadata.generation or 0)
     return seen and status.replicas == status.updated_replicas == status.ready_replicas == size
-
-
-def condition(
-    memcached: Memcached, kind: str, status: ConditionStatus, reason: str, message: str
-) -> Condition:
-    generation = memcached.metadata.generation
-    return Condition(type=kind, status=status, reason=reason, message=message, observed_generation=generation)
 
 
 def of_label(pod: Meta) -> Iterator[Request]:
