@@ -7,45 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.api_objects import condition, deployment_path, pod_path
 from tests.support.control_plane import Feature
 from tests.support.eventually import consistently, eventually
-from tests.support.memcacheds import condition, deployment_path, memcached, memcached_path
+from tests.support.memcacheds import memcached, memcached_path
+from tests.support.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
-    from tests.support.manager_process import ManagerProcess
 
 SAMPLE = "config/samples/cache_v1_memcached.yaml"
 
 
-class Walk:
-    """One namespace, seen through kubectl, with a manager that watches it."""
-
-    def __init__(self, plane: ControlPlane, namespace: str, manager: ManagerProcess) -> None:
-        self.plane = plane
-        self.namespace = namespace
-        self.manager = manager
-
-    def kubectl(self, *arguments: str, **options: Any) -> str:
-        return self.plane.kubectl(f"--namespace={self.namespace}", *arguments, **options).stdout
+class MemcachedWalk(Walk):
+    """What is seen of Memcacheds."""
 
     def memcached(self, name: str = "memcached-sample") -> dict[str, Any]:
-        found: dict[str, Any] = self.plane.api.get(memcached_path(self.namespace, name))
-        return found
+        return self.get("cache.example.com/v1", "memcacheds", name)
 
     def deployment(self, name: str = "memcached-sample") -> dict[str, Any]:
-        found: dict[str, Any] = self.plane.api.get(deployment_path(self.namespace, name))
-        return found
+        return self.get("apps/v1", "deployments", name)
 
     def has_ready_nodes(self, count: int, name: str = "memcached-sample") -> None:
         """`nodes` names exactly the running pods of that Memcached, all of them ready."""
         status = self.memcached(name)["status"]
-        pods = self.plane.api.get(
-            f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=f"memcached_cr={name}"
-        )["items"]
+        pods = self.plane.api.get(pod_path(self.namespace), labelSelector=f"memcached_cr={name}")["items"]
         running = sorted(
             pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
         )
@@ -55,13 +44,14 @@ class Walk:
 
 
 @pytest.fixture
-def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[Walk]:
-    manager = run_manager(crds.kubeconfig, f"--namespaces={namespace}").wait_ready()
-    yield Walk(crds, namespace, manager)
-    assert not [line for line in manager.logs() if line.get("level") == "error"]
+def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[MemcachedWalk]:
+    manager = run_manager(crds.kubeconfig, f"--namespaces={namespace}", "--controllers=memcached")
+    walk = MemcachedWalk(crds, namespace, manager.wait_ready())
+    yield walk
+    assert not walk.errors()
 
 
-def test_the_worked_example(walk: Walk) -> None:
+def test_the_worked_example(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
 
     walk.kubectl("apply", "-f", SAMPLE)
@@ -84,7 +74,7 @@ def test_the_worked_example(walk: Walk) -> None:
     eventually(lambda: walk.plane.api.find(deployment_path(walk.namespace, "memcached-sample")) is None)
 
 
-def test_drift_is_put_back(walk: Walk) -> None:
+def test_drift_is_put_back(walk: MemcachedWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     original = eventually(walk.deployment)["spec"]["template"]["spec"]["containers"][0]["image"]
 
@@ -98,7 +88,7 @@ def test_drift_is_put_back(walk: Walk) -> None:
     eventually(walk.deployment)
 
 
-def test_fields_that_others_add_stay(walk: Walk) -> None:
+def test_fields_that_others_add_stay(walk: MemcachedWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.deployment)
     walk.kubectl("label", "deployment/memcached-sample", "team=blue")
@@ -143,7 +133,7 @@ def test_proxy_settings_reach_the_container_and_leave_with_the_managers_own(
     eventually(lambda: environment() == {})
 
 
-def test_a_deployment_of_somebody_else_is_left_alone(walk: Walk) -> None:
+def test_a_deployment_of_somebody_else_is_left_alone(walk: MemcachedWalk) -> None:
     walk.kubectl("create", "deployment", "taken", "--image=nginx")
     before = walk.deployment("taken")
 
@@ -159,7 +149,7 @@ def test_a_deployment_of_somebody_else_is_left_alone(walk: Walk) -> None:
     eventually(lambda: condition(walk.memcached("taken"), "Degraded")["status"] == "False")
 
 
-def test_kubectl_shows_it_well(walk: Walk) -> None:
+def test_kubectl_shows_it_well(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.READY_PODS)
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(lambda: walk.has_ready_nodes(3))
@@ -181,7 +171,7 @@ def test_kubectl_shows_it_well(walk: Walk) -> None:
     assert "-required-" in explained
 
 
-def test_a_change_that_matters_to_nobody_causes_no_write(walk: Walk) -> None:
+def test_a_change_that_matters_to_nobody_causes_no_write(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.READY_PODS)
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(lambda: walk.has_ready_nodes(3))

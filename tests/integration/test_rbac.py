@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.api_access import ApiAccess, ApiFailure
+from tests.support.api_objects import condition, deployment_path
 from tests.support.control_plane import Feature
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
 from tests.support.exchanges import Match
 from tests.support.kubeconfig import Credentials
-from tests.support.memcacheds import condition, deployment_path, memcached, memcached_path
+from tests.support.memcacheds import memcached, memcached_path
 from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, permission_for
 
 if TYPE_CHECKING:

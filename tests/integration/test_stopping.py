@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.api_objects import deployment_path
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
 from tests.support.exchanges import Match
-from tests.support.memcacheds import assert_converged, deployment_path, memcached, memcached_path
+from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

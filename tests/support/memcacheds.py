@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.support.api_objects import deployment_path, object_path
+
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
-GROUP_PATH = "/apis/cache.example.com/v1"
+API = "cache.example.com/v1"
 
 
 def memcached(name: str, size: int = 3, **spec: Any) -> dict[str, Any]:
     """A Memcached, as a user would write it."""
     return {
-        "apiVersion": "cache.example.com/v1",
+        "apiVersion": API,
         "kind": "Memcached",
         "metadata": {"name": name},
         "spec": {"size": size, **spec},
@@ -22,21 +24,7 @@ def memcached(name: str, size: int = 3, **spec: Any) -> dict[str, Any]:
 
 def memcached_path(namespace: str, name: str = "") -> str:
     """The path of one Memcached, or of all in the namespace."""
-    path = f"{GROUP_PATH}/namespaces/{namespace}/memcacheds"
-    return f"{path}/{name}" if name else path
-
-
-def deployment_path(namespace: str, name: str = "") -> str:
-    """The path of one Deployment, or of all in the namespace."""
-    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    return f"{path}/{name}" if name else path
-
-
-def condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
-    """The object's condition of that type; an AssertionError when it has none."""
-    found = [each for each in obj.get("status", {}).get("conditions", ()) if each["type"] == kind]
-    assert found, f"{obj['metadata']['name']} has no condition {kind}: {obj.get('status')}"
-    return dict(found[0])
+    return object_path(API, namespace, "memcacheds", name)
 
 
 def assert_converged(plane: ControlPlane, namespace: str, names: list[str], *, size: int) -> None:

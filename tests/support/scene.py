@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support.api_objects import deployment_path
 from tests.support.bystander.operator import SAID
 from tests.support.eventually import eventually
 from tests.support.exchanges import Match
 from tests.support.fault_proxy import FaultProxy
 from tests.support.manager_process import ManagerProcess
-from tests.support.memcacheds import deployment_path, memcached, memcached_path
+from tests.support.memcacheds import memcached, memcached_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -220,6 +221,7 @@ def on_stage(
         ManagerProcess(
             proxy.kubeconfig,
             f"--namespaces={name}",
+            "--controllers=memcached,bystander",
             *flags,
             folder=folder / "manager",
             program=WITH_BYSTANDER,

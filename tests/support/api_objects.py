@@ -1,0 +1,43 @@
+"""Objects as the API server shows them, as JSON: where each is, and what it says of itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.support.control_plane import ControlPlane
+
+
+def object_path(api: str, namespace: str, plural: str, name: str = "") -> str:
+    """The path of one object, or of all in the namespace; `api` is as in an apiVersion: `v1`, `apps/v1`."""
+    root = "apis" if "/" in api else "api"
+    path = f"/{root}/{api}/namespaces/{namespace}/{plural}"
+    return f"{path}/{name}" if name else path
+
+
+def deployment_path(namespace: str, name: str = "") -> str:
+    """The path of one Deployment, or of all in the namespace."""
+    return object_path("apps/v1", namespace, "deployments", name)
+
+
+def pod_path(namespace: str, name: str = "") -> str:
+    """The path of one pod, or of all in the namespace."""
+    return object_path("v1", namespace, "pods", name)
+
+
+def condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
+    """The object's condition of that type; an AssertionError when it has none."""
+    found = [each for each in obj.get("status", {}).get("conditions", ()) if each["type"] == kind]
+    assert found, f"{obj['metadata']['name']} has no condition {kind}: {obj.get('status')}"
+    return dict(found[0])
+
+
+def event_counts(plane: ControlPlane, obj: dict[str, Any]) -> dict[str, int]:
+    """How often each reason was told in Events about that very object, by reason."""
+    uid, namespace = obj["metadata"]["uid"], obj["metadata"]["namespace"]
+    counts: dict[str, int] = {}
+    for event in plane.api.get(object_path("v1", namespace, "events"))["items"]:
+        if event["involvedObject"].get("uid") == uid:
+            times = (event.get("series") or {}).get("count") or event.get("count") or 1
+            counts[event["reason"]] = counts.get(event["reason"], 0) + times
+    return counts

@@ -1,0 +1,38 @@
+"""An operator's worked example, walked through as a person with kubectl would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.support.api_objects import object_path
+
+if TYPE_CHECKING:
+    from tests.support.control_plane import ControlPlane
+    from tests.support.manager_process import ManagerProcess
+
+
+class Walk:
+    """One namespace, seen through kubectl, with a manager that watches it."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, manager: ManagerProcess) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.manager = manager
+
+    def kubectl(self, *arguments: str, **options: Any) -> str:
+        """What `kubectl --namespace=...` prints; the options are those of `ControlPlane.kubectl`."""
+        return self.plane.kubectl(f"--namespace={self.namespace}", *arguments, **options).stdout
+
+    def get(self, api: str, plural: str, name: str) -> dict[str, Any]:
+        """One object of the namespace; `api` is as in an apiVersion."""
+        found: dict[str, Any] = self.plane.api.get(object_path(api, self.namespace, plural, name))
+        return found
+
+    def errors(self) -> list[dict[str, Any]]:
+        """What the manager has logged as an error."""
+        return [line for line in self.manager.logs() if line.get("level") == "error"]
+
+    def reconciles(self, controller: str) -> int:
+        """How many reconciles of a controller have ended, in whichever way."""
+        samples = self.manager.metrics()
+        return int(samples.value("controller_runtime_reconcile_total", controller=controller))
