@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 
+from controllers.cache.settings import MEMCACHED_IMAGE
 from manager.cli import Operator
 from manager.cli import main as run_command
 
 __all__ = ["OPERATORS", "main"]
 
-OPERATORS = (Operator("memcached", "controllers.cache.memcached"),)
+OPERATORS = (Operator("memcached", "controllers.cache.memcached", settings=(MEMCACHED_IMAGE,)),)
 """Every operator; each is imported only where it runs or its definitions are printed."""
 
 

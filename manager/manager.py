@@ -20,8 +20,9 @@ from manager.leader import LeaderElector
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.runnables import Runnables
+from manager.setting import SettingValues
 
-__all__ = ["Manager", "Runnable"]
+__all__ = ["CannotStart", "Manager", "Runnable"]
 
 # Fields that we set are booked under this name, followed by the controller's.
 FIELD_MANAGER = "operator-manager"
@@ -44,11 +45,33 @@ class Runnable:
     leader_only: bool = False
 
 
+class CannotStart(Exception):
+    """What lives as long as the manager could not be entered: one line that says what, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What `Manager.keep` was asked for."""
+
+    enter: Callable[[], AbstractAsyncContextManager[Any]]
+    name: str | None
+
+    async def onto(self, stack: AsyncExitStack) -> None:
+        """Enter it, to be left with `stack`. Raises `CannotStart`."""
+        try:
+            await stack.enter_async_context(self.enter())
+        except Exception as error:
+            kind, text = type(error).__name__, str(error)
+            # An error of the system speaks for itself; of others, the class says half of what is wrong.
+            reason = (text if isinstance(error, OSError) else f"{kind}: {text}") if text else kind
+            raise CannotStart(f"cannot start {self.name}: {reason}" if self.name else reason) from error
+
+
 class Manager:
     """Runs controllers on shared caches over one connection to one cluster.
 
     An operator's `setup` finds here what it builds its controllers from: `cache`, `client`, `events`,
-    `health`, `metrics`, `rng`. Building a manager starts nothing; `run` does, once.
+    `health`, `metrics`, `rng`, `settings`. Building a manager starts nothing; `run` does, once.
     """
 
     def __init__(
@@ -58,6 +81,7 @@ class Manager:
         metrics: Metrics,
         rng: random.Random,
         identity: str,
+        settings: SettingValues | None = None,
         cache_options: CacheOptions | None = None,
         elector: LeaderElector | None = None,
         graceful_shutdown_timeout: float = 30.0,
@@ -67,12 +91,14 @@ class Manager:
         metrics: where everything is counted.
         rng: the one source of jitter.
         identity: names this replica in Events.
+        settings: what operators have declared for themselves; default nothing.
         cache_options: which namespaces and objects are watched; default all.
         elector: takes part in an election with other replicas; None is to work without asking.
         graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
         """
         self.metrics = metrics
         self.rng = rng
+        self.settings = settings or SettingValues()
         self.health = Health()
         self.mapper = RestMapper(transport)
         self.cache = Cache(
@@ -90,7 +116,7 @@ class Manager:
         self.controllers: list[Controller] = []
         self._elector = elector
         self._grace = graceful_shutdown_timeout
-        self._servers: list[Callable[[], AbstractAsyncContextManager[Any]]] = []
+        self._kept: list[_Kept] = []
         self._runnables: list[Runnable] = []
         self._stopping = False
         self._lost = asyncio.Event()
@@ -110,35 +136,73 @@ class Manager:
         """Run something else beside the controllers. When it raises, the manager stops and raises it."""
         self._runnables.append(runnable)
 
-    def add_server(self, server: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
-        """Serve while the manager runs: entered first, so that a port in use ends it, and left last."""
-        self._servers.append(server)
+    def keep(self, enter: Callable[[], AbstractAsyncContextManager[Any]], *, name: str | None = None) -> None:
+        """Keep something open for as long as the manager runs: a connection, a server.
+
+        `enter` is called when `run` is, and makes what is entered before caches and controllers start, in
+        the order of these calls. It is left in the opposite order, after the last reconcile has ended, the
+        lease is released and Events are sent. When it cannot be entered, the manager does not start, and the
+        process ends with one line, in which `name` says what this is.
+        """
+        self._kept.append(_Kept(enter, name))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then stop in order; raises what made it stop early.
 
-        Raises LeadershipLost, the error of a runnable that failed, or OSError for an address that cannot be
-        served. Cancelling it ends everything at once, and leaves the lease to expire.
+        Raises LeadershipLost, the error of a runnable that failed, or CannotStart for what could not be
+        entered. Cancelling it ends everything at once, and leaves the lease to expire.
         """
         failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        shared, led = Runnables(failure), Runnables(failure)
         try:
-            async with AsyncExitStack() as servers:
-                for server in self._servers:
-                    await servers.enter_async_context(server())
-                try:
-                    self._start(shared, led)
-                    await _first(stop, failure)
-                    await self._stop(shared, led, failure)
-                finally:
-                    # After a stop in order nothing is left; else this is the stop.
-                    self._stopping = True
-                    await led.stop()
-                    await shared.stop()
+            async with AsyncExitStack() as stack:
+                if await self._enter_kept(stack, stop):
+                    await self._work(stop, failure)
+        except Exception as error:
+            # What could not be left in order comes second to what made the manager stop.
+            if failed := _error(failure):
+                raise failed from error
+            raise
         finally:
-            failed = failure.done() and failure.exception()
+            failed = _error(failure)
         if failed:
             raise failed
+
+    async def _enter_kept(self, stack: AsyncExitStack, stop: asyncio.Event) -> bool:
+        """Enter what is kept, to be left with `stack`; False when the stop is asked for before that is done.
+
+        All of it in this task, as cancel scopes and task groups want it.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(None) as patience:
+
+                async def end_with_stop() -> None:
+                    await stop.wait()
+                    patience.reschedule(loop.time())
+
+                ending = loop.create_task(end_with_stop(), name="stop-asked")
+                try:
+                    for kept in self._kept:
+                        await kept.onto(stack)
+                finally:
+                    ending.cancel()
+                    await asyncio.wait([ending])
+        except TimeoutError:
+            _log.info("stopped before all had started")
+            return False
+        return True
+
+    async def _work(self, stop: asyncio.Event, failure: asyncio.Future[None]) -> None:
+        shared, led = Runnables(failure), Runnables(failure)
+        try:
+            self._start(shared, led)
+            await _first(stop, failure)
+            await self._stop(shared, led, failure)
+        finally:
+            # After a stop in order nothing is left; else this is the stop.
+            self._stopping = True
+            await led.stop()
+            await shared.stop()
 
     def _start(self, shared: Runnables, led: Runnables) -> None:
         # Caches run in every replica, leading or not: a standby that is warm works at once after a takeover.
@@ -217,6 +281,10 @@ async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool
     return True
 
 
+def _error(failure: asyncio.Future[None]) -> BaseException | None:
+    return failure.exception() if failure.done() else None
+
+
 def _reason(failure: asyncio.Future[None]) -> str:
-    error = failure.exception() if failure.done() else None
+    error = _error(failure)
     return "asked to" if error is None else str(error) or type(error).__name__

@@ -10,6 +10,7 @@ from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached
 from apis.core.v1.pod import Pod
 from apis.meta import Condition, ObjectMeta, find_condition, set_condition
+from controllers.cache.settings import MEMCACHED_IMAGE
 from controllers.conditions import condition
 from controllers.proxy import proxy_environment
 from manager import clock
@@ -31,8 +32,6 @@ from manager.rbac import rbac
 
 __all__ = ["KINDS", "RECONCILERS", "MemcachedReconciler", "setup"]
 
-DEFAULT_IMAGE = "memcached:1.6.39-alpine"
-
 # The label that ties a pod to its Memcached; the pod watch is mapped by it.
 CR_LABEL = "memcached_cr"
 
@@ -46,10 +45,12 @@ CR_LABEL = "memcached_cr"
 class MemcachedReconciler:
     """Brings a Memcached's Deployment to the wanted state, and its status to what is seen."""
 
-    def __init__(self, client: Client, events: EventRecorder, *, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, client: Client, events: EventRecorder, *, image: str, environ: Mapping[str, str]
+    ) -> None:
         self.client = client
         self.events = events
-        self.image = environ.get("MEMCACHED_IMAGE") or DEFAULT_IMAGE
+        self.image = image
         self.proxy = proxy_environment(environ)
 
     async def reconcile(self, request: Request) -> Result | None:
@@ -213,7 +214,7 @@ def of_name(deployment: Meta) -> Iterator[Request]:
 
 def setup(manager: Manager, options: ControllerOptions) -> None:
     """Wire the controller up."""
-    client = manager.client.named("memcached")
+    client, image = manager.client.named("memcached"), manager.settings[MEMCACHED_IMAGE]
     (
         ControllerBuilder(manager, Memcached)
         .owns(Deployment)
@@ -222,7 +223,7 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
             Pod, map_to=of_label, predicates=[any_of(created_or_deleted, label_changed)], metadata_only=True
         )
         .options(options)
-        .complete(MemcachedReconciler(client, manager.events, environ=os.environ))
+        .complete(MemcachedReconciler(client, manager.events, image=image, environ=os.environ))
     )
 
 

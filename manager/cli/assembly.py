@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from manager.cli.operator import Operator
     from manager.http.address import BindAddress
     from manager.http.server import Page
+    from manager.setting import SettingValues
     from manager.settings import Settings
 
 __all__ = ["assembled"]
@@ -43,8 +44,12 @@ _log = get_logger("start")
 
 
 @asynccontextmanager
-async def assembled(settings: Settings, operators: Sequence[Operator]) -> AsyncIterator[Manager]:
+async def assembled(
+    settings: Settings, operators: Sequence[Operator], declared: SettingValues
+) -> AsyncIterator[Manager]:
     """A manager with the controllers of `operators`, connected to the cluster; closed at the end.
+
+    `declared` has the values of the settings that `operators` declare.
 
     Raises `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not.
     """
@@ -74,6 +79,7 @@ async def assembled(settings: Settings, operators: Sequence[Operator]) -> AsyncI
             metrics=metrics,
             rng=rng,
             identity=identity,
+            settings=declared,
             cache_options=CacheOptions(namespaces=settings.namespaces),
             elector=elector,
             graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
@@ -87,9 +93,10 @@ async def assembled(settings: Settings, operators: Sequence[Operator]) -> AsyncI
             namespaces=settings.namespaces or "all",
             controllers=[operator.name for operator in operators],
         )
+        # Before what operators keep: a port in use ends all, and there are health checks while theirs starts.
+        _keep_pages(manager, "metrics", settings.metrics_bind_address, {"/metrics": metrics_page(metrics)})
+        _keep_pages(manager, "health", settings.health_probe_bind_address, health_pages(manager.health))
         _add_operators(manager, settings, operators)
-        _add_pages(manager, "metrics", settings.metrics_bind_address, {"/metrics": metrics_page(metrics)})
-        _add_pages(manager, "health", settings.health_probe_bind_address, health_pages(manager.health))
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))
@@ -122,9 +129,9 @@ def _add_operators(manager: Manager, settings: Settings, operators: Sequence[Ope
         operator.load().setup(manager, options)
 
 
-def _add_pages(manager: Manager, name: str, address: BindAddress | None, pages: Mapping[str, Page]) -> None:
+def _keep_pages(manager: Manager, name: str, address: BindAddress | None, pages: Mapping[str, Page]) -> None:
     if address is not None:
-        manager.add_server(lambda: serve(name, address, pages))
+        manager.keep(lambda: serve(name, address, pages))
 
 
 async def _settle_when_synced(manager: Manager) -> None:

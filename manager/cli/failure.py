@@ -5,6 +5,7 @@ from __future__ import annotations
 from manager.cli.errors import ServerUnusable
 from manager.kube.errors import KubeError
 from manager.leader import LeadershipLost
+from manager.manager import CannotStart
 
 __all__ = ["cause_of", "in_one_line", "is_expected"]
 
@@ -18,7 +19,7 @@ def cause_of(error: BaseException) -> BaseException:
 
 def is_expected(error: BaseException) -> bool:
     """Whether the message alone tells a person what to do; else the traceback is needed as well."""
-    return isinstance(error, ServerUnusable | KubeError | LeadershipLost | OSError)
+    return isinstance(error, ServerUnusable | CannotStart | KubeError | LeadershipLost | OSError)
 
 
 def in_one_line(error: BaseException) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 from manager.cli.errors import UsageError
+from manager.setting import Setting
 from manager.settings.model import Settings
 from manager.settings.origin import flag_name
 
@@ -26,11 +27,12 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"run: {flag} needs a value, as in {flag}=VALUE")
 
 
-def parse_flags(argv: Sequence[str]) -> dict[str, str]:
-    """What was given, by field of `Settings`, as it was written; what was not given is left out.
+def parse_flags(argv: Sequence[str], declared: Sequence[Setting[Any]] = ()) -> dict[str, str]:
+    """What was given, as it was written; what was not given is left out.
 
-    A boolean flag may stand alone for true. Raises `UsageError` for an unknown flag and for a
-    flag without a value; whether values are right is for the settings to say.
+    It is by field of `Settings`, or by name for what operators have `declared`. A boolean flag may stand
+    alone for true. Raises `UsageError` for an unknown flag and for a flag without a value; whether values
+    are right is for the settings to say.
     """
     parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     for field, info in Settings.model_fields.items():
@@ -39,17 +41,20 @@ def parse_flags(argv: Sequence[str]) -> dict[str, str]:
         else:
             action = "append" if field in _REPEATABLE else "store"
             parser.add_argument(flag_name(field), dest=field, action=action)
+    for setting in declared:
+        parser.add_argument(flag_name(setting.name), dest=setting.name)
     given, unknown = parser.parse_known_args(argv)
     if unknown:
-        raise UsageError(f"run: {_unknown(unknown[0])}")
+        flags = map(flag_name, [*Settings.model_fields, *(setting.name for setting in declared)])
+        raise UsageError(f"run: {_unknown(unknown[0], flags)}")
     return {
         field: ",".join(value) if isinstance(value, list) else value for field, value in vars(given).items()
     }
 
 
-def _unknown(argument: str) -> str:
+def _unknown(argument: str, flags: Iterable[str]) -> str:
     if not argument.startswith("-"):
         return f"unexpected argument {argument!r}"
     flag = argument.partition("=")[0]
-    close = difflib.get_close_matches(flag, map(flag_name, Settings.model_fields), n=1)
+    close = difflib.get_close_matches(flag, list(flags), n=1)
     return f"unknown flag {flag!r}" + (f"; did you mean {close[0]}?" if close else "")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from apis.meta import Resource
     from manager.controller import ControllerOptions
     from manager.manager import Manager
+    from manager.setting import Setting
 
 __all__ = ["Operator", "OperatorModule"]
 
@@ -39,6 +40,9 @@ class Operator:
 
     module: str
     """The dotted name of the module."""
+
+    settings: tuple[Setting[Any], ...] = ()
+    """The settings it declares. They are known whether it runs or not, so their own module is a light one."""
 
     def load(self) -> OperatorModule:
         """Import the module."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from manager.cli.declared import declared_settings
 from manager.cli.errors import UsageError
 from manager.cli.flags import parse_flags
 from manager.cli.operator import Operator
@@ -15,6 +16,7 @@ from manager.settings.error import SettingsError
 
 if TYPE_CHECKING:
     from manager.logs import LineWriter
+    from manager.setting import SettingValues
     from manager.settings import Settings
 
 __all__ = ["command"]
@@ -33,25 +35,29 @@ def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
 
         print(run_help(operators))
         return 0
-    flags = parse_flags(argv)
     try:
-        settings, enabled = _settings(flags, operators)
-        return _run(settings, enabled)
+        return _run(*_settings(argv, operators))
     except SettingsError as error:
         raise UsageError(f"run: {error}") from error
 
 
-def _settings(flags: dict[str, str], operators: Sequence[Operator]) -> tuple[Settings, Sequence[Operator]]:
+def _settings(
+    argv: Sequence[str], operators: Sequence[Operator]
+) -> tuple[Settings, Sequence[Operator], SettingValues]:
+    """The manager's settings, the operators to run, and the values of what these have declared."""
     from manager.cli.selection import check_names, enabled_operators
-    from manager.settings import given_by, load_settings
+    from manager.settings import given_by, load_declared, load_settings
 
-    settings = load_settings(flags)
+    declared = declared_settings(operators)
+    flags = parse_flags(argv, declared)
+    settings = load_settings(flags, declared)
     check_names(operators, settings.concurrency, where=given_by("concurrency", flags)[0])
     where, _ = given_by("controllers", flags)
-    return settings, enabled_operators(operators, settings.controllers, where=where)
+    enabled = enabled_operators(operators, settings.controllers, where=where)
+    return settings, enabled, load_declared(declared_settings(enabled), flags)
 
 
-def _run(settings: Settings, operators: Sequence[Operator]) -> int:
+def _run(settings: Settings, operators: Sequence[Operator], declared: SettingValues) -> int:
     from manager.logs import configured, get_logger
     from manager.loop import loop_factory, tune_garbage_collector
     from manager.settings.environment import unknown_variables
@@ -61,10 +67,12 @@ def _run(settings: Settings, operators: Sequence[Operator]) -> int:
         for name in unknown_variables():
             get_logger("start").warning("this environment variable sets nothing", variable=name)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_manage(settings, operators, lines))
+            return runner.run(_manage(settings, operators, declared, lines))
 
 
-async def _manage(settings: Settings, operators: Sequence[Operator], lines: LineWriter) -> int:
+async def _manage(
+    settings: Settings, operators: Sequence[Operator], declared: SettingValues, lines: LineWriter
+) -> int:
     from manager.cli.assembly import assembled
     from manager.cli.signals import StopSignals
 
@@ -73,7 +81,7 @@ async def _manage(settings: Settings, operators: Sequence[Operator], lines: Line
             async with AsyncExitStack() as stack:
                 # The stop may be asked for while the cluster has not answered yet.
                 manager = await signals.unless_stopped(
-                    stack.enter_async_context(assembled(settings, operators))
+                    stack.enter_async_context(assembled(settings, operators, declared))
                 )
                 if manager is not None:
                     await manager.run(signals.stop)
@@ -93,5 +101,6 @@ def _tell(error: Exception) -> None:
     cause, log = cause_of(error), get_logger("manager")
     if is_expected(cause):
         log.error(in_one_line(cause))
+        log.debug("what ended it, in full", exc_info=cause)
     else:
         log.error("stopped by an unexpected error", exc_info=cause)

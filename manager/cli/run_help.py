@@ -29,25 +29,32 @@ _INDENT = " " * 8
 
 
 def run_help(operators: Sequence[Operator]) -> str:
-    """The flags by group, each with its default and its environment variables."""
+    """The flags by group, and then by operator, each with its default and its environment variables."""
     width = min(max(shutil.get_terminal_size().columns, _WIDTHS[0]), _WIDTHS[1])
     lines = [_INTRODUCTION, "", f"The controllers are: {', '.join(operator.name for operator in operators)}."]
     fields = Settings.model_fields.items()
     for group, members in itertools.groupby(fields, key=lambda item: _shown(item[1]).group):
         lines += ["", f"{group}:"]
         for field, info in members:
-            lines += _flag(field, info, width)
+            metavar = _shown(info).metavar
+            value = f"[={metavar}]" if info.annotation is bool else f" {metavar}"
+            default = written(info.get_default(call_default_factory=True, validated_data={}))
+            heading, description = f"{flag_name(field)}{value}", info.description or ""
+            lines += _flag(heading, description, default, env_names(field), width)
+    for operator in operators:
+        if operator.settings:
+            lines += ["", f"Operator {operator.name}:"]
+        for setting in operator.settings:
+            heading, default = f"{flag_name(setting.name)} {setting.placeholder}", setting.default or ""
+            lines += _flag(heading, setting.description, default, (setting.variable,), width)
     return "\n".join(lines)
 
 
-def _flag(field: str, info: FieldInfo, width: int) -> list[str]:
-    metavar = _shown(info).metavar
-    value = f"[={metavar}]" if info.annotation is bool else f" {metavar}"
-    default = written(info.get_default(call_default_factory=True, validated_data={}))
+def _flag(heading: str, description: str, default: str, variables: Sequence[str], width: int) -> list[str]:
     notes = f"default {default}; environment " if default else "environment "
-    text = f"{info.description} ({notes}{', '.join(env_names(field))})"
+    text = f"{description} ({notes}{', '.join(variables)})"
     return [
-        f"  {flag_name(field)}{value}",
+        f"  {heading}",
         *textwrap.wrap(
             text,
             width,

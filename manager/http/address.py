@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from dataclasses import dataclass
 
-_EXPECTED = 'an address such as ":8080", "127.0.0.1:8080" or "[::1]:8080" is expected, or "0" for none'
+from manager.address import split_address
 
-_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
-_MAX_PORT = 65535
+_EXPECTED = 'an address such as ":8080", "127.0.0.1:8080" or "[::1]:8080" is expected, or "0" for none'
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +31,7 @@ def parse_address(text: str) -> BindAddress | None:
     """
     if text == "0":
         return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
+    parts = split_address(text)
+    if parts is None:
         raise ValueError(_EXPECTED)
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-        if not _is_ip(host, version=6):
-            raise ValueError(_EXPECTED)
-    elif host and not _is_ip(host, version=4) and not _is_name(host):
-        raise ValueError(_EXPECTED)
-    return BindAddress(host=host, port=int(port))
-
-
-def _is_ip(host: str, *, version: int) -> bool:
-    try:
-        return ipaddress.ip_address(host).version == version
-    except ValueError:
-        return False
-
-
-def _is_name(host: str) -> bool:
-    # Digits and dots alone are an IPv4 address written wrongly, not a name.
-    return _HOST_NAME.fullmatch(host) is not None and not host.replace(".", "").isdigit()
+    return BindAddress(*parts)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from manager.settings.declared import load_declared
 from manager.settings.error import SettingsError
 from manager.settings.load import given_by, load_settings
 from manager.settings.model import Settings
 
-__all__ = ["Settings", "SettingsError", "given_by", "load_settings"]
+__all__ = ["Settings", "SettingsError", "given_by", "load_declared", "load_settings"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,33 +26,35 @@ class FileSource(PydanticBaseSettingsSource):
     def __call__(self) -> dict[str, Any]:
         """Values by field, but for those a stronger source gave, whose name may be an alias.
 
-        Raises `SettingsError` for an unreadable file and for an unknown key.
+        Keys that are no field's are left alone. Raises `SettingsError` for an unreadable file.
         """
         path = self.current_state.get("config")
         if not path:
             return {}
-        values = read_file(path, fields=tuple(self.settings_cls.model_fields))
+        values = read_file(path)
         stronger = self.current_state.keys()
         return {
-            field: value for field, value in values.items() if stronger.isdisjoint({field, *env_names(field)})
+            field: values[key_name(field)]
+            for field in self.settings_cls.model_fields
+            if key_name(field) in values and stronger.isdisjoint({field, *env_names(field)})
         }
 
 
-def read_file(path: str, *, fields: tuple[str, ...]) -> dict[str, Any]:
-    """The settings in the file at `path` by field name; a key without a value is not set.
-
-    Raises `SettingsError` that names the file, and the key or line where there is one.
-    """
-    names = {key_name(field): field for field in fields if field != "config"}
-    values: dict[str, Any] = {}
-    for key, value in _mapping(path).items():
-        if key not in names:
-            close = difflib.get_close_matches(str(key).replace("_", "-"), names, n=1)
+def check_keys(path: str, known: Collection[str]) -> None:
+    """Raise `SettingsError` for the first key in the file at `path` that is none of the `known` ones."""
+    for key in _mapping(path):
+        if key not in known:
+            close = difflib.get_close_matches(str(key).replace("_", "-"), known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise SettingsError(f"{path}: unknown key {key!r}{hint}")
-        if value is not None:
-            values[names[key]] = value
-    return values
+
+
+def read_file(path: str) -> dict[Any, Any]:
+    """What the file at `path` says, by key; a key without a value is not set.
+
+    Raises `SettingsError` that names the file, and the line where there is one.
+    """
+    return {key: value for key, value in _mapping(path).items() if value is not None}
 
 
 def _mapping(path: str) -> dict[Any, Any]:

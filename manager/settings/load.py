@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from manager.settings.error import SettingsError
-from manager.settings.file import read_file
+from manager.settings.file import check_keys
 from manager.settings.model import Settings
 from manager.settings.origin import env_names, flag_name, key_name
+from manager.settings.sources import Sources
 from manager.settings.values import written
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+    from manager.setting import Setting
 
 _EXPECTED = {
     "bool_parsing": "true or false is expected",
@@ -24,12 +26,17 @@ _EXPECTED = {
 }
 
 
-def load_settings(flags: Mapping[str, str]) -> Settings:
-    """The settings from `flags` (by field name), the environment and the file they name.
+def load_settings(flags: Mapping[str, str], declared: Sequence[Setting[Any]] = ()) -> Settings:
+    """The manager's settings from `flags` (by field name), the environment and the file they name.
 
-    Raises `SettingsError` with one line: where the value came from, the value, what is expected.
+    What operators have `declared` may be among the flags and in the file, and is left to
+    `load_declared`. Raises `SettingsError` with one line: where the value came from, the value, what is
+    expected.
     """
-    given: dict[str, Any] = dict(flags)
+    theirs = {setting.name for setting in declared}
+    if path := Sources(flags).path:
+        check_keys(path, theirs.union(map(key_name, Settings.model_fields)) - {"config"})
+    given: dict[str, Any] = {field: value for field, value in flags.items() if field not in theirs}
     try:
         return Settings(**given)
     except ValidationError as error:
@@ -55,14 +62,8 @@ def given_by(field: str, flags: Mapping[str, str]) -> tuple[str, str]:
 
     `flags` are those that the settings were loaded with.
     """
-    if field in flags:
-        return flag_name(field), flags[field]
-    for name in env_names(field):
-        if value := os.environ.get(name):
-            return f"the environment variable {name}", value
-    path = flags.get("config") or os.environ.get(env_names("config")[0])
-    values = read_file(path, fields=tuple(Settings.model_fields)) if path else {}
-    if field in values:
-        return f"{key_name(field)!r} in {path}", written(values[field])
+    found = Sources(flags).find(field, env_names(field))
+    if found is not None:
+        return found.where, written(found.value)
     default = Settings.model_fields[field].get_default(call_default_factory=True, validated_data={})
     return f"the default of {flag_name(field)}", written(default)

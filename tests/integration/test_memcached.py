@@ -105,13 +105,22 @@ def test_the_image_of_the_spec_goes_before_the_managers_default(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ) -> None:
     environ = {"MEMCACHED_IMAGE": "registry.local/memcached:default"}
-    run_manager(crds.kubeconfig, f"--namespaces={namespace}", environ=environ).wait_ready()
+    first = run_manager(crds.kubeconfig, f"--namespaces={namespace}", environ=environ).wait_ready()
     crds.api.create(memcached_path(namespace), memcached("plain", 1))
     crds.api.create(memcached_path(namespace), memcached("own", 1, image="registry.local/memcached:own"))
     plain = eventually(lambda: crds.api.get(deployment_path(namespace, "plain")))
     own = eventually(lambda: crds.api.get(deployment_path(namespace, "own")))
     assert image_of(plain) == "registry.local/memcached:default"
     assert image_of(own) == "registry.local/memcached:own"
+    assert first.stop() == 0
+
+    # The flag goes before the environment.
+    flag = "--memcached-image=registry.local/memcached:flag"
+    run_manager(crds.kubeconfig, f"--namespaces={namespace}", flag, environ=environ).wait_ready()
+    eventually(
+        lambda: image_of(crds.api.get(deployment_path(namespace, "plain"))) == "registry.local/memcached:flag"
+    )
+    assert image_of(crds.api.get(deployment_path(namespace, "own"))) == "registry.local/memcached:own"
 
 
 def test_proxy_settings_reach_the_container_and_leave_with_the_managers_own(

@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from controllers.main import OPERATORS
 from tests.support.daemon import Daemon, wait_until
 from tests.support.openmetrics import Samples
 from tests.support.ports import PortBlock
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 PROGRAM = Path(sys.executable).with_name("operator-manager")
 # What a person's shell may carry and a test must not depend on.
-UNWANTED = ("KUBECONFIG", "WATCH_NAMESPACE", "POD_NAMESPACE", "MEMCACHED_IMAGE", "HOME")
+UNWANTED = (
+    *("KUBECONFIG", "WATCH_NAMESPACE", "POD_NAMESPACE", "HOME"),
+    *(setting.variable for operator in OPERATORS for setting in operator.settings),
+)
 READY_WITHIN = 30.0
 STOP_WITHIN = 40.0
 ONCE_WITHIN = 30.0

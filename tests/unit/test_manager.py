@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import AsyncIterator, Coroutine, Iterator, MutableMapping
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Iterator, MutableMapping
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from manager.controller import Controller, ControllerOptions, Request, Result
-from manager.kube.transport import Transport
 from manager.leader import LeadershipLost
-from manager.manager import Manager, Runnable
-from manager.metrics import Metrics
-from tests.support.scripted_wire import ScriptedWire
-from tests.unit.controller.doubles import ManualSource, Reconciler, turns
+from manager.manager import Runnable
+from tests.unit.controller.doubles import turns
+from tests.unit.manager_house import House, now
 
 pytestmark = pytest.mark.looptime
-
-GRACE = 30.0
 
 
 @pytest.fixture(autouse=True)
@@ -30,124 +23,10 @@ def log_lines() -> Iterator[list[MutableMapping[str, Any]]]:
         yield lines
 
 
-class FakeElector:
-    """Elects, loses and fails when the test says so."""
-
-    def __init__(self, notes: list[str]) -> None:
-        self.elected = asyncio.Event()
-        self.problem: str | None = None
-        self.ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._notes = notes
-
-    async def run(self) -> None:
-        self._notes.append("election began")
-        try:
-            await self.ending
-        finally:
-            self._notes.append("election ended")
-
-    async def release(self) -> None:
-        self._notes.append("released")
-        if not self.ending.done():
-            self.ending.set_result(None)
-        await asyncio.sleep(0)
-
-
-class House:
-    """A manager, and what happened around it, in order."""
-
-    def __init__(self, *, elect: bool = False, grace: float = GRACE) -> None:
-        self.notes: list[str] = []
-        self.wire = ScriptedWire()
-        self.stop = asyncio.Event()
-        self.elector = FakeElector(self.notes) if elect else None
-        self.rng = random.Random(1)
-        self.metrics = Metrics()
-        transport = Transport(self.wire, metrics=self.metrics, rng=self.rng, user_agent="test")
-        self.manager = Manager(
-            transport,
-            metrics=self.metrics,
-            rng=self.rng,
-            identity="test",
-            elector=self.elector,  # type: ignore[arg-type]
-            graceful_shutdown_timeout=grace,
-        )
-        flush = self.manager.events.flush
-
-        async def noted_flush(timeout: float) -> bool:
-            self.notes.append("events flushed")
-            return await flush(timeout)
-
-        self.manager.events.flush = noted_flush  # type: ignore[method-assign]
-        self.task: asyncio.Task[None] | None = None
-
-    def runnable(self, name: str, *, leader_only: bool = False) -> None:
-        async def run() -> None:
-            self.notes.append(f"{name} began")
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.notes.append(f"{name} ended")
-
-        self.manager.add(Runnable(name, run, leader_only=leader_only))
-
-    def server(self, name: str) -> None:
-        @asynccontextmanager
-        async def serve() -> AsyncIterator[None]:
-            self.notes.append(f"{name} opened")
-            yield
-            self.notes.append(f"{name} closed")
-
-        self.manager.add_server(serve)
-
-    def controller(
-        self, name: str, seconds: float = 0.0, *, needs_leader_election: bool = True
-    ) -> tuple[Controller, ManualSource]:
-        """One whose reconciles take that long."""
-        source = ManualSource()
-
-        async def act(request: Request) -> Result | None:
-            try:
-                await asyncio.sleep(seconds)
-            except asyncio.CancelledError:
-                self.notes.append(f"{name} cancelled")
-                raise
-            self.notes.append(f"{name} reconciled {request.name}")
-            return None
-
-        controller = Controller(
-            name,
-            Reconciler(act),
-            [source],
-            options=ControllerOptions(needs_leader_election=needs_leader_election),
-            metrics=self.metrics,
-            rng=self.rng,
-        )
-        self.manager.add_controller(controller)
-        return controller, source
-
-    async def start(self) -> None:
-        self.task = asyncio.create_task(self.manager.run(self.stop), name="manager under test")
-        await turns(20)
-
-    async def ended(self) -> None:
-        """Wait for the end; raises what `run` raised. Nothing may be left behind."""
-        assert self.task is not None
-        await asyncio.wait([self.task])
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        assert left == set()
-        assert self.wire.in_progress == 0
-        self.task.result()
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
 async def test_servers_come_first_and_go_last():
     house = House(elect=True)
-    house.server("metrics")
-    house.server("health")
+    house.keep("metrics")
+    house.keep("health")
     house.runnable("helper")
     await house.start()
     assert house.notes == ["metrics opened", "health opened", "helper began", "election began"]
@@ -242,7 +121,7 @@ async def test_without_an_election_all_work_begins_at_once():
 
 async def test_a_stop_asked_for_before_the_start_is_over_is_a_clean_one():
     house = House(elect=True)
-    house.server("health")
+    house.keep("health")
     house.runnable("helper")
     house.controller("worker")
     house.stop.set()
@@ -328,7 +207,7 @@ async def test_a_leader_only_runnable_that_fails_stops_the_manager():
 
 async def test_a_runnable_that_cannot_even_be_made_leaves_nothing_running():
     house = House()
-    house.server("health")
+    house.keep("health")
     house.runnable("helper")
 
     def broken() -> Coroutine[Any, Any, None]:
@@ -338,23 +217,6 @@ async def test_a_runnable_that_cannot_even_be_made_leaves_nothing_running():
     await house.start()
     with pytest.raises(TypeError, match="no coroutine"):
         await house.ended()
-
-
-async def test_an_address_in_use_ends_it_before_anything_starts():
-    house = House(elect=True)
-    house.server("metrics")
-    house.runnable("helper")
-
-    @asynccontextmanager
-    async def taken() -> AsyncIterator[None]:
-        raise OSError("address in use")
-        yield
-
-    house.manager.add_server(taken)
-    await house.start()
-    with pytest.raises(OSError, match="address in use"):
-        await house.ended()
-    assert house.notes == ["metrics opened"]
 
 
 async def test_lost_leadership_cancels_work_at_once_and_releases_nothing():
@@ -418,7 +280,7 @@ async def test_an_election_that_breaks_is_as_good_as_lost():
 @pytest.mark.parametrize("moment", ["idle", "waiting for the election", "working", "stopping"])
 async def test_cancelling_it_ends_everything_at_once(moment: str):
     house = House(elect=True)
-    house.server("health")
+    house.keep("health")
     house.runnable("helper")
     _, source = house.controller("worker", seconds=3600.0)
     await house.start()

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -26,6 +27,14 @@ def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("OPERATOR_MANAGER_") or name == "WATCH_NAMESPACE":
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def garbage_collector() -> Iterator[None]:
+    """Left as it was: `run` tunes it for the whole process."""
+    thresholds = gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from manager.cli.assembly import assembled
 from manager.cli.errors import ServerUnusable
 from manager.controller import ControllerOptions
 from manager.kube.errors import ConfigError
+from manager.setting import SettingValues
 from manager.settings import load_settings
 from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
 from tests.unit.cli import operator_module
@@ -42,7 +43,7 @@ def set_up(monkeypatch: pytest.MonkeyPatch) -> list[ControllerOptions]:
 
 
 async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda manager: None) -> Any:
-    async with assembled(load_settings(flags), OPERATORS) as manager:
+    async with assembled(load_settings(flags), OPERATORS, SettingValues()) as manager:
         return then(manager)
 
 
@@ -70,7 +71,7 @@ async def test_pages_that_are_off_are_not_served(wire: ScriptedWire, set_up: lis
     wire.on("GET", "/version", VERSION)
 
     def pages(manager: Any) -> int:
-        return len(manager._servers)
+        return len(manager._kept)
 
     assert await assemble({}, pages) == 2
     assert await assemble({"metrics_bind_address": "0"}, pages) == 1
@@ -138,6 +139,6 @@ async def test_no_configuration_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch
 async def test_an_operator_that_cannot_be_imported_closes_the_connection(wire: ScriptedWire):
     wire.on("GET", "/version", VERSION)
     with pytest.raises(ModuleNotFoundError):
-        async with assembled(load_settings({}), [Operator("gone", "no.such.module")]):
+        async with assembled(load_settings({}), [Operator("gone", "no.such.module")], SettingValues()):
             pytest.fail("it was assembled")
     assert wire.closed

@@ -6,6 +6,7 @@ from manager.cli.failure import cause_of, in_one_line, is_expected
 from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
 from manager.leader import LeadershipLost
+from manager.manager import CannotStart
 
 
 def test_the_cause_in_a_group_is_its_first_error():
@@ -16,7 +17,15 @@ def test_the_cause_in_a_group_is_its_first_error():
 
 
 @pytest.mark.parametrize(
-    "error", [ConfigError("x"), Unreachable("x"), LeadershipLost("x"), CannotListen("x"), OSError("x")]
+    "error",
+    [
+        ConfigError("x"),
+        Unreachable("x"),
+        LeadershipLost("x"),
+        CannotListen("x"),
+        CannotStart("x"),
+        OSError("x"),
+    ],
 )
 def test_what_comes_from_outside_needs_no_traceback(error: Exception):
     assert is_expected(error)

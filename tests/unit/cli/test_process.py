@@ -30,6 +30,7 @@ def run(*argv: str, python: tuple[str, ...] = ("-m", "controllers.main")) -> sub
     [
         (("run", "--no-such-flag"), 2, "unknown flag '--no-such-flag'"),
         (("run", "--leader-elect-retry-period=2"), 2, "--leader-elect-retry-period"),
+        (("run", "--memcached-image="), 2, "invalid value '' for --memcached-image: some text is expected"),
         (("run", "--kubeconfig=/no/such/file"), 1, "/no/such/file"),
         (("run",), 1, "no cluster to talk to"),
     ],
@@ -64,6 +65,8 @@ def test_help_of_run_does_not_import_the_runtime():
     )
     imported = run(python=("-c", script)).stdout.rpartition("imported ")[2].split()
     assert "manager.settings.model" in imported
+    assert "controllers.cache.settings" in imported
+    assert "controllers.cache.memcached" not in imported
     assert not {"aiohttp", "structlog", "prometheus_client", "manager.kube", "manager.leader"} & set(imported)
 
 

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -15,6 +14,7 @@ from manager.cli import Operator, assembly
 from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
 from manager.leader import LeadershipLost
+from manager.setting import SettingValues
 from manager.settings import Settings, SettingsError
 from tests.unit.cli.conftest import Command
 
@@ -28,13 +28,6 @@ class FakeManager:
         self.run = run
 
 
-@pytest.fixture(autouse=True)
-def garbage_collector() -> Iterator[None]:
-    thresholds = gc.get_threshold()
-    yield
-    gc.set_threshold(*thresholds)
-
-
 @pytest.fixture
 def assemble(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], list[tuple[Settings, list[str]]]]:
     """Puts a fake in the place of the manager; answers what it was to be made from."""
@@ -43,7 +36,9 @@ def assemble(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], list[tuple[Sett
         asked: list[tuple[Settings, list[str]]] = []
 
         @asynccontextmanager
-        async def assembled(settings: Settings, operators: Sequence[Operator]) -> AsyncIterator[FakeManager]:
+        async def assembled(
+            settings: Settings, operators: Sequence[Operator], declared: SettingValues
+        ) -> AsyncIterator[FakeManager]:
             asked.append((settings, [operator.name for operator in operators]))
             yield FakeManager(run)
 
@@ -83,7 +78,7 @@ def test_a_signal_before_the_cluster_answers_ends_the_start(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ):
     @asynccontextmanager
-    async def assembled(settings: Settings, operators: Sequence[Operator]) -> AsyncIterator[FakeManager]:
+    async def assembled(*_: object) -> AsyncIterator[FakeManager]:
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.Event().wait()
         yield FakeManager(run_and_end)

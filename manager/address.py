@@ -1,0 +1,50 @@
+"""Addresses of servers: a host and a port."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["parse_address", "split_address"]
+
+_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
+_MAX_PORT = 65535
+_DIGITS = re.compile(r"[0-9]{1,5}")
+
+
+def parse_address(text: str) -> str:
+    """The address of a server to connect to, as it was written: `petstore:6742`, `[::1]:6742`.
+
+    Raises `ValueError`, with a message that says what is expected.
+    """
+    parts = split_address(text)
+    if parts is None or not parts[0] or not parts[1]:
+        raise ValueError('a host and a port such as "localhost:6742" or "[::1]:6742" are expected')
+    return text
+
+
+def split_address(text: str) -> tuple[str, int] | None:
+    """The host, without brackets and perhaps "", and the port, perhaps 0; None when they cannot be told."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not _DIGITS.fullmatch(port) or int(port) > _MAX_PORT:
+        return None
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        return (host, int(port)) if _is_ip(host, version=6) else None
+    if host and not _is_ip(host, version=4) and not _is_name(host):
+        return None
+    return host, int(port)
+
+
+def _is_ip(host: str, *, version: int) -> bool:
+    # It takes 4 ms, which `--help` and `version` need not wait for.
+    import ipaddress  # noqa: PLC0415
+
+    try:
+        return ipaddress.ip_address(host).version == version
+    except ValueError:
+        return False
+
+
+def _is_name(host: str) -> bool:
+    # Digits and dots alone are an IPv4 address written wrongly, not a name.
+    return _HOST_NAME.fullmatch(host) is not None and not host.replace(".", "").isdigit()

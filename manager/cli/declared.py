@@ -1,0 +1,39 @@
+"""The settings that the operators declare, all together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from manager.cli.operator import Operator
+from manager.setting import Setting
+from manager.settings.error import SettingsError
+from manager.settings.model import Settings
+from manager.settings.origin import ENV_PREFIX, env_names, flag_name
+
+__all__ = ["declared_settings"]
+
+
+def declared_settings(operators: Sequence[Operator]) -> tuple[Setting[Any], ...]:
+    """What `operators` declare, in their order.
+
+    Raises `SettingsError` for a name that two declare, and for one that the manager itself goes by.
+    """
+    owners = dict.fromkeys(_own_names(), "the manager itself")
+    for operator in operators:
+        for setting in operator.settings:
+            flag, owner = flag_name(setting.name), f"the operator {operator.name}"
+            for name in (flag, setting.variable):
+                if name in owners:
+                    raise SettingsError(f"{owner} declares {flag}, but {name} belongs to {owners[name]}")
+                owners[name] = owner
+            if setting.variable.startswith(ENV_PREFIX):
+                raise SettingsError(f"{owner} declares {flag}, but {ENV_PREFIX}* is the manager's own")
+    return tuple(setting for operator in operators for setting in operator.settings)
+
+
+def _own_names() -> Iterator[str]:
+    yield "--help"
+    for field in Settings.model_fields:
+        yield flag_name(field)
+        yield from env_names(field)

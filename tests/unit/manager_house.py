@@ -1,0 +1,139 @@
+"""A manager with everything around it made of small fakes, and a record of what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from manager.controller import Controller, ControllerOptions, Request, Result
+from manager.kube.transport import Transport
+from manager.manager import Manager, Runnable
+from manager.metrics import Metrics
+from manager.setting import SettingValues
+from tests.support.scripted_wire import ScriptedWire
+from tests.unit.controller.doubles import ManualSource, Reconciler, turns
+
+GRACE = 30.0
+
+
+class FakeElector:
+    """Elects, loses and fails when the test says so."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self.elected = asyncio.Event()
+        self.problem: str | None = None
+        self.ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._notes = notes
+
+    async def run(self) -> None:
+        self._notes.append("election began")
+        try:
+            await self.ending
+        finally:
+            self._notes.append("election ended")
+
+    async def release(self) -> None:
+        self._notes.append("released")
+        if not self.ending.done():
+            self.ending.set_result(None)
+        await asyncio.sleep(0)
+
+
+class House:
+    """A manager, and what happened around it, in order."""
+
+    def __init__(
+        self, *, elect: bool = False, grace: float = GRACE, settings: SettingValues | None = None
+    ) -> None:
+        self.notes: list[str] = []
+        self.wire = ScriptedWire()
+        self.stop = asyncio.Event()
+        self.elector = FakeElector(self.notes) if elect else None
+        self.rng = random.Random(1)
+        self.metrics = Metrics()
+        transport = Transport(self.wire, metrics=self.metrics, rng=self.rng, user_agent="test")
+        self.manager = Manager(
+            transport,
+            metrics=self.metrics,
+            rng=self.rng,
+            identity="test",
+            settings=settings,
+            elector=self.elector,  # type: ignore[arg-type]
+            graceful_shutdown_timeout=grace,
+        )
+        flush = self.manager.events.flush
+
+        async def noted_flush(timeout: float) -> bool:
+            self.notes.append("events flushed")
+            return await flush(timeout)
+
+        self.manager.events.flush = noted_flush  # type: ignore[method-assign]
+        self.task: asyncio.Task[None] | None = None
+
+    def runnable(self, name: str, *, leader_only: bool = False) -> None:
+        async def run() -> None:
+            self.notes.append(f"{name} began")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.notes.append(f"{name} ended")
+
+        self.manager.add(Runnable(name, run, leader_only=leader_only))
+
+    def run_beside(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.manager.add(Runnable(name, run))
+
+    def keep(self, name: str) -> None:
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[None]:
+            self.notes.append(f"{name} opened")
+            yield
+            self.notes.append(f"{name} closed")
+
+        self.manager.keep(opened)
+
+    def controller(
+        self, name: str, seconds: float = 0.0, *, needs_leader_election: bool = True
+    ) -> tuple[Controller, ManualSource]:
+        """One whose reconciles take that long."""
+        source = ManualSource()
+
+        async def act(request: Request) -> Result | None:
+            try:
+                await asyncio.sleep(seconds)
+            except asyncio.CancelledError:
+                self.notes.append(f"{name} cancelled")
+                raise
+            self.notes.append(f"{name} reconciled {request.name}")
+            return None
+
+        controller = Controller(
+            name,
+            Reconciler(act),
+            [source],
+            options=ControllerOptions(needs_leader_election=needs_leader_election),
+            metrics=self.metrics,
+            rng=self.rng,
+        )
+        self.manager.add_controller(controller)
+        return controller, source
+
+    async def start(self) -> None:
+        self.task = asyncio.create_task(self.manager.run(self.stop), name="manager under test")
+        await turns(20)
+
+    async def ended(self) -> None:
+        """Wait for the end; raises what `run` raised. Nothing may be left behind."""
+        assert self.task is not None
+        await asyncio.wait([self.task])
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert left == set()
+        assert self.wire.in_progress == 0
+        self.task.result()
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()

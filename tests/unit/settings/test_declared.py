@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from manager.address import parse_address
+from manager.duration import parse_duration
+from manager.setting import Setting, parse_text
+from manager.settings import SettingsError, load_declared, load_settings
+from tests.unit.settings.conftest import WriteFile
+
+ADDRESS = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
+INTERVAL = Setting("store-interval", parse_duration, default="10m", description="how often")
+LABEL = Setting("store-label", parse_text, description="what it is called")
+DECLARED: tuple[Setting[Any], ...] = (ADDRESS, INTERVAL, LABEL)
+
+
+@pytest.fixture(autouse=True)
+def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in DECLARED:
+        monkeypatch.delenv(setting.variable, raising=False)
+
+
+def refusal(flags: dict[str, str]) -> str:
+    with pytest.raises(SettingsError) as error:
+        load_declared(DECLARED, flags)
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+def test_with_nothing_given_there_are_defaults():
+    values = load_declared(DECLARED, {})
+    assert (values[ADDRESS], values[INTERVAL], values[LABEL]) == ("localhost:6742", 600.0, None)
+
+
+@pytest.mark.parametrize(
+    ("flag", "variable", "in_file", "expected"),
+    [
+        ("flag:1", "variable:1", "file:1", "flag:1"),
+        (None, "variable:1", "file:1", "variable:1"),
+        (None, None, "file:1", "file:1"),
+        (None, None, None, "localhost:6742"),
+        ("flag:1", None, "file:1", "flag:1"),
+        (None, "", "file:1", "file:1"),
+    ],
+)
+def test_a_flag_goes_before_the_environment_and_that_before_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+    write_file: WriteFile,
+    flag: str | None,
+    variable: str | None,
+    in_file: str | None,
+    expected: str,
+):
+    flags = {"config": write_file("store-label: x\n" + (f"store-address: {in_file}\n" if in_file else ""))}
+    if flag is not None:
+        flags["store-address"] = flag
+    if variable is not None:
+        monkeypatch.setenv("STORE_ADDRESS", variable)
+    assert load_declared(DECLARED, flags)[ADDRESS] == expected
+
+
+def test_the_file_can_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+    monkeypatch.setenv("OPERATOR_MANAGER_CONFIG", write_file("store-interval: 5s"))
+    assert load_declared(DECLARED, {})[INTERVAL] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("written", "text"), [("7", "7"), ("1.5", "1.5"), ("true", "true"), ("'007'", "007"), ("a b", "a b")]
+)
+def test_numbers_and_truths_in_a_file_are_read_as_their_text(write_file: WriteFile, written: str, text: str):
+    path = write_file(f"store-label: {written}\nstore-address:\n")
+    values = load_declared(DECLARED, {"config": path})
+    assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")
+
+
+def test_a_wrong_value_names_the_flag():
+    assert refusal({"store-address": "store"}) == (
+        "invalid value 'store' for --store-address: "
+        'a host and a port such as "localhost:6742" or "[::1]:6742" are expected'
+    )
+    assert refusal({"store-label": ""}) == "invalid value '' for --store-label: some text is expected"
+
+
+def test_a_wrong_value_names_the_variable(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("STORE_INTERVAL", "often")
+    assert refusal({}).startswith(
+        "invalid value 'often' for the environment variable STORE_INTERVAL: a duration such as"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("store-interval: 30", "invalid value '30' for 'store-interval' in {}: a duration such as"),
+        ("store-interval: 0.5", "invalid value '0.5' for 'store-interval' in {}: a duration such as"),
+        (
+            "store-label: [a, b]",
+            "invalid value '['a', 'b']' for 'store-label' in {}: a single value",
+        ),
+        ("store-label: 2021-04-01", "invalid value '2021-04-01' for 'store-label' in {}: a single value"),
+    ],
+)
+def test_a_wrong_value_names_the_key_and_the_file(write_file: WriteFile, text: str, told: str):
+    path = write_file(text)
+    assert refusal({"config": path}).replace('"', "'").startswith(told.format(path))
+
+
+def test_a_refusal_of_several_lines_is_told_in_one():
+    def never(text: str) -> str:
+        if text == "ok":
+            return text
+        raise ValueError("no:\n  not this\n")
+
+    picky = Setting("picky", never, default="ok", description="")
+    with pytest.raises(SettingsError) as error:
+        load_declared([picky], {"picky": "x"})
+    assert str(error.value) == "invalid value 'x' for --picky: no: not this"
+
+
+def test_the_managers_own_settings_leave_declared_ones_alone(write_file: WriteFile):
+    flags = {"config": write_file("store-label: [x]\nlog-level: warn"), "store-address": "nonsense"}
+    assert load_settings(flags, DECLARED).log_level == "warn"
+
+
+def test_an_unknown_key_is_told_with_the_declared_one_that_is_near(write_file: WriteFile):
+    path = write_file("store-adress: a:1")
+    with pytest.raises(SettingsError, match="unknown key 'store-adress'; did you mean 'store-address'"):
+        load_settings({"config": path}, DECLARED)
+    with pytest.raises(SettingsError, match=r"unknown key 'store-adress'$"):
+        load_settings({"config": path})

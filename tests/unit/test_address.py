@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from manager.address import parse_address
+
+
+@pytest.mark.parametrize(
+    "text", ["localhost:6742", "petstore.default.svc:80", "10.0.0.1:1", "[::1]:65535", "a-1:6742"]
+)
+def test_an_address_to_connect_to_stays_as_it_was_written(text: str):
+    assert parse_address(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "localhost",
+        "localhost:",
+        "localhost:0",
+        "localhost:65536",
+        "localhost:-1",
+        "localhost:" + "9" * 5000,
+        "localhost:http",
+        ":6742",
+        "[::1]",
+        "[]:1",
+        "::1:6742",
+        "10.0.0:1",
+        "two words:1",
+        "http://localhost:6742",
+        "a_b:1",
+    ],
+)
+def test_what_cannot_be_connected_to_is_refused_with_what_is_expected(text: str):
+    with pytest.raises(ValueError, match='a host and a port such as "localhost:6742" or'):
+        parse_address(text)

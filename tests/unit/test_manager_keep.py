@@ -1,0 +1,230 @@
+"""What lives as long as the manager: `Manager.keep`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from manager.duration import parse_duration
+from manager.manager import CannotStart
+from manager.setting import Setting, SettingValues, UndeclaredSetting
+from tests.unit.controller.doubles import turns
+from tests.unit.manager_house import House
+
+pytestmark = pytest.mark.looptime
+
+
+@pytest.fixture(autouse=True)
+def log_lines() -> Iterator[list[MutableMapping[str, Any]]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+def keep_failing(house: House, error: Exception, *, name: str | None = None) -> None:
+    @asynccontextmanager
+    async def failing() -> AsyncIterator[None]:
+        raise error
+        yield
+
+    house.manager.keep(failing, name=name)
+
+
+async def test_what_is_kept_outlives_the_last_reconcile_and_the_lease():
+    house = House(elect=True)
+    house.keep("channel")
+    _, source = house.controller("worker", seconds=5.0)
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    source.add("a")
+    await turns()
+    house.stop.set()
+    await house.ended()
+    assert house.notes == [
+        "channel opened",
+        "election began",
+        "worker reconciled a",
+        "released",
+        "election ended",
+        "events flushed",
+        "channel closed",
+    ]
+
+
+async def test_what_is_kept_is_left_in_the_opposite_order():
+    house = House()
+    house.keep("first")
+    house.keep("second")
+    await house.start()
+    house.stop.set()
+    await house.ended()
+    assert house.notes == [
+        "first opened",
+        "second opened",
+        "events flushed",
+        "second closed",
+        "first closed",
+    ]
+
+
+async def test_what_is_kept_is_left_when_the_manager_fails():
+    house = House()
+    house.keep("channel")
+
+    async def broken() -> None:
+        raise ValueError("broken")
+
+    house.run_beside("broken", broken)
+    await house.start()
+    with pytest.raises(ValueError, match="broken"):
+        await house.ended()
+    assert house.notes[-1] == "channel closed"
+
+
+async def test_what_is_kept_is_left_when_the_manager_is_cancelled():
+    house = House()
+    closed = asyncio.Event()
+
+    @asynccontextmanager
+    async def channel() -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            closed.set()
+
+    house.manager.keep(channel)
+    await house.start()
+    house.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await house.ended()
+    assert closed.is_set()
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "told"),
+    [
+        (OSError("address in use"), None, "address in use"),
+        (OSError("no route"), "the store's channel", "cannot start the store's channel: no route"),
+        (TimeoutError(), "the store's channel", "cannot start the store's channel: TimeoutError"),
+        (KeyError("x"), "the store's channel", "cannot start the store's channel: KeyError: 'x'"),
+        (KeyError("x"), None, "KeyError: 'x'"),
+    ],
+)
+async def test_what_cannot_be_entered_is_named_and_nothing_starts(
+    error: Exception, name: str | None, told: str
+):
+    house = House()
+    house.keep("first")
+    house.runnable("helper")
+    keep_failing(house, error, name=name)
+    house.keep("last")
+    await house.start()
+    with pytest.raises(CannotStart) as raised:
+        await house.ended()
+    assert str(raised.value) == told
+    assert raised.value.__cause__ is error
+    assert house.notes == ["first opened"]
+
+
+async def test_a_stop_while_something_is_still_being_entered_is_a_clean_one():
+    house = House()
+    house.keep("first")
+    house.runnable("helper")
+
+    @asynccontextmanager
+    async def slow() -> AsyncIterator[None]:
+        house.notes.append("slow began")
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            house.notes.append("slow gave up")
+        yield
+
+    house.manager.keep(slow)
+    await house.start()
+    house.stop.set()
+    await house.ended()
+    assert house.notes == ["first opened", "slow began", "slow gave up", "first closed"]
+    assert asyncio.get_running_loop().time() == pytest.approx(0)
+
+
+async def test_entering_may_take_its_time():
+    house = House()
+
+    @asynccontextmanager
+    async def slow() -> AsyncIterator[None]:
+        await asyncio.sleep(3600)
+        yield
+
+    house.manager.keep(slow)
+    house.runnable("helper")
+    await house.start()
+    await asyncio.sleep(3599)
+    assert house.notes == []
+    await asyncio.sleep(2)
+    assert house.notes == ["helper began"]
+    house.stop.set()
+    await house.ended()
+
+
+async def test_entering_and_leaving_are_in_one_task():
+    house = House()
+    tasks: list[asyncio.Task[Any] | None] = []
+
+    @asynccontextmanager
+    async def channel() -> AsyncIterator[None]:
+        tasks.append(asyncio.current_task())
+        yield
+        tasks.append(asyncio.current_task())
+
+    house.manager.keep(channel)
+    await house.start()
+    house.stop.set()
+    await house.ended()
+    assert tasks == [house.task, house.task]
+
+
+async def test_what_cannot_be_left_does_not_hide_why_the_manager_failed():
+    house = House()
+
+    @asynccontextmanager
+    async def stuck() -> AsyncIterator[None]:
+        yield
+        raise OSError("stuck")
+
+    async def broken() -> None:
+        raise ValueError("broken")
+
+    house.manager.keep(stuck)
+    house.run_beside("broken", broken)
+    await house.start()
+    with pytest.raises(ValueError, match="broken") as raised:
+        await house.ended()
+    assert str(raised.value.__cause__) == "stuck"
+
+
+async def test_what_cannot_be_left_is_raised_when_nothing_else_is_wrong():
+    house = House()
+
+    @asynccontextmanager
+    async def stuck() -> AsyncIterator[None]:
+        yield
+        raise OSError("stuck")
+
+    house.manager.keep(stuck)
+    await house.start()
+    house.stop.set()
+    with pytest.raises(OSError, match="stuck"):
+        await house.ended()
+
+
+async def test_operators_find_their_settings_in_the_manager():
+    key = Setting("store-interval", parse_duration, default="10m", description="how often")
+    assert House(settings=SettingValues({key: 5.0})).manager.settings[key] == 5.0
+    with pytest.raises(UndeclaredSetting):
+        House().manager.settings[key]
