@@ -14,6 +14,7 @@ from manager.cli import Operator, assembly
 from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
 from manager.leader import LeadershipLost
+from manager.manager import CannotStart
 from manager.setting import SettingValues
 from manager.settings import Settings, SettingsError
 from tests.unit.cli.conftest import Command
@@ -94,6 +95,7 @@ def test_a_signal_before_the_cluster_answers_ends_the_start(
         Unreachable("cannot reach https://127.0.0.1:1: connection refused"),
         LeadershipLost("the lease was not renewed in time"),
         CannotListen("cannot serve metrics on :8080: Address already in use"),
+        CannotStart("cannot start the connection to the store: no route"),
         ExceptionGroup("group", [Unreachable("cannot reach\n it")]),
     ],
 )
@@ -112,6 +114,21 @@ def test_what_comes_from_outside_ends_in_one_line_and_failure(
     cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
     assert told["msg"].endswith(" ".join(str(cause).split()))
     assert "stacktrace" not in told
+
+
+def test_what_is_told_in_one_line_is_told_in_full_to_whoever_debugs(
+    command: Command, assemble: Callable[[Run], list[Any]]
+):
+    async def fail(stop: asyncio.Event) -> None:
+        raise CannotStart("cannot start the connection to the store: KeyError: 'x'") from KeyError("x")
+
+    assemble(fail)
+    outcome = command("run", "--log-format=json", "--log-level=debug")
+    assert outcome.code == 1
+    [line, detail] = map(json.loads, outcome.err.splitlines())
+    assert (line["level"], detail["level"]) == ("error", "debug")
+    assert "KeyError" in detail["stacktrace"]
+    assert "stacktrace" not in line
 
 
 def test_a_fault_in_the_program_comes_with_its_traceback(
