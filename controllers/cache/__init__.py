@@ -1,0 +1,1 @@
+"""What the operators of cache.example.com do."""
