@@ -10,9 +10,35 @@ PYTEST_FLAGS ?=
 # brings up a control plane of its own, and a real one needs half a gigabyte.
 PYTEST_WORKERS ?= $(if $(KUBEBUILDER_ASSETS),2,4)
 
+
+# The names that kubebuilder gives them.
+VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/version.py)
+IMG ?= operator-manager:$(VERSION)
+PETSTORE_IMG ?= petstore:$(VERSION)
+# docker or podman
+CONTAINER_TOOL ?= docker
+KUBECTL ?= kubectl
+PLATFORMS ?= linux/amd64,linux/arm64
+# A folder of config/ that `make deploy` applies.
+OVERLAY ?= default
+# true: it is no failure when there is nothing to delete
+ignore-not-found ?= false
+# Flags of the manager, for `make run`.
+ARGS ?=
+
+RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
+IMAGES = --image $(IMG) --petstore-image $(PETSTORE_IMG)
+# Manifests for what follows; not a plain pipe, whose reader would run, and complain, when the writer fails.
+with = manifests=$$($(RELEASE) manifests $(1)) && printf '%s\n' "$$manifests" |
+# One line instead of a shell's error: $(call need,PROGRAM,what it is for)
+need = @command -v $(1) >/dev/null 2>&1 || { echo "make $@: $(1) is not on the PATH; it is needed to $(2)" >&2; exit 1; }
+
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2} \
+		/^##@ / {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+
+##@ Every day
 
 .PHONY: venv
 venv: $(VENV)/.current ## .venv/ with the pinned dependencies and this project's programs
@@ -38,6 +64,7 @@ lint: venv ## style, types, layers, and that generated files are current
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m controllers.generate --check
+	$(RELEASE) generate --check
 	$(BIN)/python scripts/generate-petstore --check
 
 .PHONY: fmt
@@ -45,9 +72,13 @@ fmt: venv ## format the sources and apply the lint fixes that are safe
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-.PHONY: generate
-generate: venv ## config/crd/ and config/rbac/ from the models and the markers, petstore's stubs from its contract
+.PHONY: manifests
+manifests: venv ## what is generated under config/: definitions and roles from the models and markers, the dashboard
 	$(BIN)/python -m controllers.generate
+	$(RELEASE) generate
+
+.PHONY: generate
+generate: manifests ## everything that is generated: config/, and petstore's stubs from its contract
 	$(BIN)/python scripts/generate-petstore
 
 .PHONY: bench
@@ -55,6 +86,60 @@ bench: venv ## what the manager and devcluster cost; needs KUBEBUILDER_ASSETS, a
 	$(BIN)/python -m benchmarks.drive converge
 	$(BIN)/python -m benchmarks.drive pods
 	$(BIN)/python -m benchmarks.devcluster_speed
+
+##@ On a cluster: the one that KUBECONFIG or ~/.kube/config names
+
+.PHONY: install
+install: venv ## the custom resource definitions into the cluster
+	$(call need,$(KUBECTL),apply manifests)
+	@$(call with,crd) $(KUBECTL) apply -f -
+
+.PHONY: uninstall
+uninstall: venv ## the definitions out of the cluster, and every object of their kinds with them
+	$(call need,$(KUBECTL),delete manifests)
+	@$(call with,crd) $(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -f -
+
+.PHONY: run
+run: venv ## the manager on this machine, against the current kubeconfig, with your rights (ARGS: its flags)
+	@exec $(BIN)/operator-manager run $(ARGS)
+
+.PHONY: deploy
+deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY)
+	$(call need,$(KUBECTL),apply manifests)
+	@$(call with,$(IMAGES) $(OVERLAY)) $(KUBECTL) apply -f -
+
+# The definitions go first: while the manager runs, it can still do what objects with finalizers wait for.
+.PHONY: undeploy
+undeploy: uninstall ## what deploy and install brought, and every object of our kinds
+	@$(call with,--for-deletion $(OVERLAY)) $(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -f -
+
+##@ Images and what is handed out
+
+.PHONY: docker-build
+docker-build: ## both images, for this machine's processor (IMG, PETSTORE_IMG, CONTAINER_TOOL=docker|podman)
+	$(call need,$(CONTAINER_TOOL),build images)
+	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target manager --tag $(IMG) .
+	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target petstore --tag $(PETSTORE_IMG) .
+
+.PHONY: docker-push
+docker-push: ## both images to the registry that their names begin with
+	$(call need,$(CONTAINER_TOOL),push images)
+	$(CONTAINER_TOOL) push $(IMG)
+	$(CONTAINER_TOOL) push $(PETSTORE_IMG)
+
+.PHONY: docker-buildx
+docker-buildx: ## both images for PLATFORMS, built and pushed; needs docker's buildx
+	$(call need,docker,build images for several processors)
+	docker buildx build --platform $(PLATFORMS) --build-arg VERSION=$(VERSION) --target manager --push --tag $(IMG) .
+	docker buildx build --platform $(PLATFORMS) --build-arg VERSION=$(VERSION) --target petstore --push \
+		--tag $(PETSTORE_IMG) .
+
+.PHONY: build-installer
+build-installer: venv ## dist/install.yaml: everything that make deploy applies, in one file
+	$(call need,$(KUBECTL),build manifests)
+	@$(RELEASE) installer $(IMAGES) dist/install.yaml
+
+##@ Cleaning up
 
 .PHONY: clean
 clean: ## remove the environment and every cache

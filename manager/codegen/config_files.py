@@ -9,6 +9,7 @@ from apis.meta import Resource
 from manager.codegen.documents import yaml_document
 from manager.codegen.manifest import custom_resource_definitions
 from manager.codegen.roles import (
+    admin_role,
     editor_role,
     leader_election_role,
     manager_role,
@@ -54,6 +55,7 @@ def _rbac(kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]) -> dict[st
     }
     for kind in kinds:
         name = kind.gvk.kind.lower()
+        files[f"{name}_admin_role.yaml"] = admin_role(kind)
         files[f"{name}_editor_role.yaml"] = editor_role(kind)
         files[f"{name}_viewer_role.yaml"] = viewer_role(kind)
     return files

@@ -10,6 +10,7 @@ from manager.codegen.rules import merged_rules
 from manager.rbac import RbacRule
 
 __all__ = [
+    "admin_role",
     "editor_role",
     "leader_election_role",
     "manager_role",
@@ -45,6 +46,14 @@ def manager_role(rules: Iterable[RbacRule]) -> Manifest:
 def leader_election_role() -> Manifest:
     """Return the role for the namespace that holds the Lease."""
     return _role("Role", _LEADER_ELECTION, [_LEASES])
+
+
+def admin_role(kind: type[Resource]) -> Manifest:
+    """Return the cluster role for people who may do anything with objects of a kind."""
+    rules = [_on(kind, "", ("*",)), _on(kind, "/status", ("get",))]
+    if crd_options(kind).scale is not None:
+        rules.append(_on(kind, "/scale", ("get", "update", "patch")))
+    return _role("ClusterRole", f"{kind.gvk.kind.lower()}-admin-role", rules)
 
 
 def editor_role(kind: type[Resource]) -> Manifest:

@@ -29,6 +29,7 @@ class Feature(enum.Enum):
     READY_PODS = "nodes that take pods to Ready"
     SERVER_METRICS = "metrics of its API server"
     PROCESSES = "parts that can be killed, frozen and started again"
+    POD_SECURITY = "pod security levels that namespaces ask for"
     SERVER_FLAGS = "flags of its API server that a test may choose"
 
 

@@ -96,6 +96,7 @@ class DevclusterControlPlane(ControlPlane):
             Feature.READY_PODS: self._controllers,
             Feature.SERVER_METRICS: True,
             Feature.PROCESSES: True,
+            Feature.POD_SECURITY: False,
             Feature.SERVER_FLAGS: True,
         }[feature]
 

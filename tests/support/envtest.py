@@ -117,6 +117,7 @@ class EnvtestControlPlane(ControlPlane):
             Feature.READY_PODS: {"controllers", "scheduler", "nodes"},
             Feature.SERVER_METRICS: set(),
             Feature.PROCESSES: set(),
+            Feature.POD_SECURITY: set(),
             Feature.SERVER_FLAGS: set(),
         }
         return needed[feature] <= set(self._parts)

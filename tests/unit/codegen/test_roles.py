@@ -4,6 +4,7 @@ from typing import Any
 
 from apis.cache.v1.memcached import Memcached
 from manager.codegen.roles import (
+    admin_role,
     editor_role,
     leader_election_role,
     manager_role,
@@ -52,6 +53,15 @@ def test_editors_change_and_scale_objects_and_read_their_status():
     )
     assert set(verbs_of(role, "memcacheds/scale")) == {"get", "update", "patch"}
     assert verbs_of(role, "memcacheds/status") == ["get"]
+
+
+def test_administrators_do_anything_with_objects_but_leave_the_status_to_the_manager():
+    role = admin_role(Memcached)
+    assert role["metadata"]["name"] == "memcached-admin-role"
+    assert verbs_of(role, "memcacheds") == ["*"]
+    assert verbs_of(role, "memcacheds/status") == ["get"]
+    assert set(verbs_of(role, "memcacheds/scale")) == {"get", "update", "patch"}
+    assert verbs_of(admin_role(Widget), "widgets/scale") == []
 
 
 def test_what_does_not_scale_has_no_right_for_it():

@@ -1,0 +1,111 @@
+"""The commands of `python -m release`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import yaml
+
+from manager.codegen import yaml_stream
+from release.dashboard import dashboard_text
+from release.image import Image, InvalidImage
+from release.kustomize import ROOT, BuildFailed, ToolMissing, build
+
+__all__ = ["main"]
+
+_DASHBOARD = ROOT / "config" / "grafana" / "operator-manager.json"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0 done, 1 failed, 2 wrong usage."""
+    options = _parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return command(options)
+    except (ToolMissing, BuildFailed) as error:
+        print(f"{options.command}: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m release", description=__doc__, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    generate = commands.add_parser("generate", help="write what is generated and kept in the repository")
+    generate.add_argument(
+        "--check", action="store_true", help="write nothing; fail when a file is not current"
+    )
+    generate.set_defaults(run=_generate)
+    manifests = commands.add_parser(
+        "manifests", help="print an overlay of config/, ready for kubectl apply -f -"
+    )
+    manifests.add_argument(
+        "overlay", nargs="?", default="default", help="a folder of config/ (default %(default)s)"
+    )
+    manifests.add_argument(
+        "--for-deletion", action="store_true", help="without the definitions, and what holds others last"
+    )
+    _image_flags(manifests)
+    manifests.set_defaults(run=_manifests)
+    installer = commands.add_parser("installer", help="write one file that installs everything")
+    installer.add_argument("file", type=Path)
+    _image_flags(installer)
+    installer.set_defaults(run=_installer)
+    return parser
+
+
+def _image_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--image", type=_image, help="the manager's image instead of the one in config/manager"
+    )
+    parser.add_argument(
+        "--petstore-image", type=_image, help="the store's, instead of the one in config/petstore"
+    )
+
+
+def _image(text: str) -> Image:
+    try:
+        return Image.parse(text)
+    except InvalidImage as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _generate(options: argparse.Namespace) -> int:
+    wanted = dashboard_text()
+    path = _DASHBOARD.relative_to(ROOT)
+    if _DASHBOARD.exists() and _DASHBOARD.read_text(encoding="utf-8") == wanted:
+        return 0
+    if options.check:
+        print(f"not current: {path}\nrun `make generate`", file=sys.stderr)
+        return 1
+    _DASHBOARD.write_text(wanted, encoding="utf-8")
+    print(f"generated {path}")
+    return 0
+
+
+def _manifests(options: argparse.Namespace) -> int:
+    text = _build(options, options.overlay)
+    if options.for_deletion:
+        # A namespace that goes first takes along what would then not be found.
+        documents = [each for each in yaml.safe_load_all(text) if each["kind"] != "CustomResourceDefinition"]
+        text = yaml_stream(reversed(documents))
+    print(text, end="")
+    return 0
+
+
+def _installer(options: argparse.Namespace) -> int:
+    text = _build(options, "default")
+    options.file.parent.mkdir(parents=True, exist_ok=True)
+    options.file.write_text(text, encoding="utf-8")
+    print(f"wrote {options.file}: kubectl apply --server-side -f {options.file}")
+    return 0
+
+
+def _build(options: argparse.Namespace, overlay: str) -> str:
+    folder = ROOT / "config" / overlay
+    if not (folder / "kustomization.yaml").is_file():
+        raise BuildFailed(f"config/{overlay} is no folder with a kustomization.yaml")
+    given = {"operator-manager": options.image, "petstore": options.petstore_image}
+    return build(folder, {name: image for name, image in given.items() if image is not None})

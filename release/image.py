@@ -1,0 +1,47 @@
+"""The name of a container image, in its parts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Image", "InvalidImage"]
+
+_NAME = re.compile(r"(?:[\w.-]+(?::\d+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*\Z", re.ASCII)
+_TAG = re.compile(r"\w[\w.-]{0,127}\Z", re.ASCII)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+
+
+class InvalidImage(ValueError):
+    """The text names no image; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """`name[:tag][@digest]`; the name may begin with a host and its port."""
+
+    name: str
+    tag: str | None = None
+    digest: str | None = None
+
+    def __str__(self) -> str:
+        tag = f":{self.tag}" if self.tag else ""
+        return f"{self.name}{tag}" + (f"@{self.digest}" if self.digest else "")
+
+    @classmethod
+    def parse(cls, text: str) -> Image:
+        """Raises InvalidImage."""
+        rest, at, digest = text.partition("@")
+        # A colon before the last slash belongs to the port of the host.
+        slash = rest.rfind("/")
+        colon = rest.find(":", slash + 1)
+        name, tag = (rest, None) if colon < 0 else (rest[:colon], rest[colon + 1 :])
+        if not _NAME.match(name):
+            raise InvalidImage(
+                f"{text!r} is no image: its name may have lower case letters, digits, . _ - and /"
+            )
+        if tag is not None and not _TAG.match(tag):
+            raise InvalidImage(f"{text!r} is no image: {tag!r} is no tag")
+        if at and not _DIGEST.match(digest):
+            raise InvalidImage(f"{text!r} is no image: {digest!r} is no digest such as sha256:...")
+        return cls(name, tag, digest or None)

@@ -1,0 +1,70 @@
+"""`kubectl kustomize`, with the images that were asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from release.image import Image
+
+__all__ = ["BuildFailed", "ToolMissing", "build"]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class ToolMissing(Exception):
+    """A program that is needed is not on the PATH; the message says which, and what for."""
+
+
+class BuildFailed(Exception):
+    """kustomize refused; the message is its own."""
+
+
+def build(folder: Path, images: Mapping[str, Image] | None = None) -> str:
+    """Return what `folder` makes, as a YAML stream. `images` replaces images by their plain names.
+
+    The environment variable KUBECTL names another kubectl. Raises ToolMissing and BuildFailed.
+    """
+    name = os.environ.get("KUBECTL") or "kubectl"
+    kubectl = shutil.which(name)
+    if kubectl is None:
+        raise ToolMissing(f"{name} is not on the PATH; it is needed to build the manifests")
+    if not images:
+        return _run(kubectl, folder)
+    # An overlay of its own, so that what is under config/ stays as it is.
+    with tempfile.TemporaryDirectory() as scratch:
+        overlay = Path(scratch).resolve()
+        (overlay / "kustomization.yaml").write_text(yaml.safe_dump(_overlay(overlay, folder, images)))
+        return _run(kubectl, overlay)
+
+
+def _overlay(overlay: Path, folder: Path, images: Mapping[str, Image]) -> dict[str, Any]:
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(folder.resolve(), overlay)],
+        "images": [_replacement(name, image) for name, image in images.items()],
+    }
+
+
+def _replacement(name: str, image: Image) -> dict[str, str]:
+    replacement = {"name": name, "newName": image.name}
+    if image.tag is not None or image.digest is None:
+        replacement["newTag"] = image.tag or "latest"
+    if image.digest is not None:
+        replacement["digest"] = image.digest
+    return replacement
+
+
+def _run(kubectl: str, folder: Path) -> str:
+    done = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildFailed(done.stderr.strip() or f"kubectl kustomize ended with {done.returncode}")
+    return done.stdout

@@ -1,0 +1,192 @@
+"""`make install deploy`, the manager as its Deployment runs it, and `make undeploy uninstall`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.support.api_access import ApiAccess, ApiFailure
+from tests.support.control_plane import Feature
+from tests.support.eventually import eventually
+from tests.support.kubeconfig import Credentials
+from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
+from tests.support.petstore_process import PetStoreProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import RunManager, StartControlPlane
+    from tests.support.control_plane import ControlPlane
+    from tests.support.manager_process import ManagerProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = "samples"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+# Where they listen is for the pod; here every manager has ports of its own.
+ADDRESSES = ("--metrics-bind-address", "--health-probe-bind-address")
+
+
+@pytest.fixture(scope="module")
+def plane(module_control_plane: StartControlPlane) -> ControlPlane:
+    plane = module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
+    if not plane.api.get("/apis/storage.k8s.io/v1/storageclasses")["items"]:
+        # Nothing makes volumes for claims here: one for the store's.
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": "/nowhere"},
+        }
+        plane.api.create("/api/v1/persistentvolumes", {"metadata": {"name": "one"}, "spec": spec})
+    return plane
+
+
+def make(plane: ControlPlane, *arguments: str) -> str:
+    """Run make on that control plane; fails with what it wrote."""
+    done = subprocess.run(
+        ["make", "--silent", *arguments, f"KUBECTL={plane.kubectl_program()}"],
+        cwd=ROOT,
+        env={**os.environ, "KUBECONFIG": str(plane.kubeconfig), "KUBECTL_KUBERC": "false"},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Warning" not in done.stdout + done.stderr
+    return done.stdout
+
+
+def account_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
+    """For the ServiceAccount of the manager's pods, by a token as they get it."""
+    account = pod_of(the("Deployment", MANAGER))["serviceAccountName"]
+    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = plane.api.create(path, request)["status"]["token"]
+    admin = plane.credentials
+    credentials = Credentials(server=admin.server, authority=admin.authority, token=token)
+    return credentials.write(folder / "account.kubeconfig", namespace=SYSTEM)
+
+
+@pytest.fixture
+def petstore(tmp_path: Path) -> Iterator[PetStoreProcess]:
+    with PetStoreProcess(tmp_path / "petstore", "--memory") as store:
+        yield store
+
+
+def samples() -> list[dict[str, Any]]:
+    return manifests("samples")
+
+
+def are_taken_up(plane: ControlPlane) -> None:
+    """Every sample has a status."""
+    for sample in samples():
+        found = plane.kubectl(
+            f"--namespace={SAMPLES}",
+            "get",
+            f"{sample['kind']}.{sample['apiVersion'].partition('/')[0]}",
+            sample["metadata"]["name"],
+            "--output=yaml",
+        )
+        assert yaml.safe_load(found.stdout).get("status"), sample["metadata"]["name"]
+
+
+def is_rolled_out(plane: ControlPlane, name: str) -> None:
+    path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{name}"
+    status = plane.api.get(path)["status"]
+    assert status.get("readyReplicas") == 1, status
+
+
+def is_refused_what_is_not_its_own(plane: ControlPlane, kubeconfig: Path, scratch: Path) -> None:
+    access = ApiAccess(Credentials.read(kubeconfig), scratch=scratch)
+    try:
+        for method, path, body in (
+            ("GET", "/api/v1/nodes", None),
+            ("GET", f"/api/v1/namespaces/{SYSTEM}/serviceaccounts", None),
+            ("DELETE", f"/api/v1/namespaces/{SAMPLES}", None),
+            ("DELETE", f"{CLUSTER_ROLES}/cluster-admin", None),
+            ("POST", f"/api/v1/namespaces/{SAMPLES}/pods", {"metadata": {"name": "own"}, "spec": {}}),
+        ):
+            with pytest.raises(ApiFailure) as refused:
+                access.request(method, path, body=body)
+            assert refused.value.status == 403, path
+    finally:
+        access.close()
+
+
+def leftovers(plane: ControlPlane) -> list[str]:
+    """What there is of ours outside of namespaces."""
+    ours = {each["metadata"]["name"] for each in manifests() if "namespace" not in each["metadata"]}
+    there = [
+        each["metadata"]["name"]
+        for path in (DEFINITIONS, CLUSTER_ROLES, BINDINGS, "/api/v1/namespaces")
+        for each in plane.api.get(path)["items"]
+    ]
+    return [name for name in there if name in ours or name.startswith("operator-manager")]
+
+
+def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
+    plane: ControlPlane, run_manager: RunManager, petstore: PetStoreProcess, tmp_path: Path
+) -> None:
+    make(plane, "install", "deploy")
+    # Its pods are admitted: the namespace enforces the restricted level where the control plane knows levels.
+    eventually(lambda: is_rolled_out(plane, MANAGER))
+    eventually(lambda: is_rolled_out(plane, PETSTORE))
+
+    kubeconfig = account_kubeconfig(plane, tmp_path)
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": SAMPLES}})
+    manager = as_deployed(run_manager, kubeconfig, petstore)
+    plane.kubectl(f"--namespace={SAMPLES}", "apply", "--kustomize", ROOT / "config" / "samples")
+    eventually(lambda: are_taken_up(plane))
+    lease = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/operator-manager")
+    assert lease["spec"]["holderIdentity"]
+    assert manager.metrics().value("rest_client_requests_total", code="403") == 0
+    is_refused_what_is_not_its_own(plane, kubeconfig, tmp_path / "scratch")
+
+    # The manager is still there, so that objects with finalizers can go.
+    make(plane, "undeploy", "uninstall")
+    manager.stop()
+    eventually(lambda: leftovers(plane) == [])
+
+
+def as_deployed(run_manager: RunManager, kubeconfig: Path, petstore: PetStoreProcess) -> ManagerProcess:
+    """A manager with the Deployment's flags and environment, but addresses of this machine."""
+    deployment = the("Deployment", MANAGER)
+    flags = [flag for flag in flags_of(deployment) if not flag.startswith(ADDRESSES)]
+    environ = {each["name"]: each["value"] for each in container_of(deployment)["env"]}
+    environ["PETSTORE_ADDRESS"] = petstore.address
+    return run_manager(kubeconfig, *flags, environ=environ).wait_ready()
+
+
+def test_a_pod_that_could_do_more_is_refused_in_the_managers_namespace(plane: ControlPlane) -> None:
+    plane.require(Feature.POD_SECURITY)
+    namespace = the("Namespace", SYSTEM)
+    plane.api.create(
+        "/api/v1/namespaces", {**namespace, "metadata": {**namespace["metadata"], "name": "strict"}}
+    )
+    pod = {"metadata": {"name": "root"}, "spec": {"containers": [{"name": "root", "image": "root"}]}}
+    with pytest.raises(ApiFailure, match="violates PodSecurity"):
+        plane.api.create("/api/v1/namespaces/strict/pods", pod)
+
+
+@pytest.mark.parametrize("overlay", ["high-availability", "network-policy"])
+def test_overlays_are_accepted_strictly(plane: ControlPlane, overlay: str) -> None:
+    objects = [
+        {**each, "metadata": {**each["metadata"], "namespace": "default"}}
+        for each in manifests(overlay)
+        if each["kind"] != "Namespace"
+    ]
+    plane.kubectl(
+        "create",
+        "--dry-run=server",
+        "--validate=strict",
+        "--warnings-as-errors",
+        "--filename=-",
+        stdin=yaml.safe_dump_all(objects),
+    )

@@ -1,0 +1,108 @@
+"""Alerts and dashboard name what the programs measure, and every alert has a runbook."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from prometheus_client.metrics import MetricWrapperBase
+
+from manager.metrics import Metrics
+from petstore.metrics import ServerMetrics
+from release.dashboard import ROWS
+from release.kustomize import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from prometheus_client import CollectorRegistry
+
+RULES = ROOT / "config" / "prometheus" / "rules.yaml"
+ALERTS: list[dict[str, Any]] = [
+    rule for group in yaml.safe_load(RULES.read_text())["spec"]["groups"] for rule in group["rules"]
+]
+QUERIES = [
+    *(rule["expr"] for rule in ALERTS),
+    *(query for _, panels in ROWS for panel in panels for query, _ in panel.queries),
+]
+# What stands before a selector, or before the bracket of a range, is a metric.
+METRIC = re.compile(r"([a-z_:][a-z0-9_:]*)\{")
+# Made by Prometheus for every target; and what only Linux has.
+ELSEWHERE = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
+
+
+_SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
+
+
+def measured() -> dict[str, set[str]]:
+    """Every series that the programs may have, with its labels."""
+    registries = [Metrics().registry, ServerMetrics().registry]
+    return {series: labels for registry in registries for series, labels in series_of(registry)}
+
+
+def series_of(registry: CollectorRegistry) -> Iterator[tuple[str, set[str]]]:
+    # Families without samples are not collected, but they are registered.
+    for collector in set(registry._names_to_collectors.values()):
+        for family in collector.describe() if isinstance(collector, MetricWrapperBase) else ():
+            labels = set(collector._labelnames)
+            for suffix in _SUFFIXES.get(family.type, ("",)):
+                yield family.name + suffix, labels | ({"le"} if suffix == "_bucket" else set())
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_queries_name_metrics_and_labels_that_exist(query: str):
+    known = measured()
+    named = set(METRIC.findall(query))
+    assert named
+    assert named - ELSEWHERE <= known.keys()
+
+    target = {"job", "namespace", "pod", "instance"}
+    allowed = target | {label for name in named - ELSEWHERE for label in known[name]}
+    grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
+    selected = set(re.findall(r"([a-z_]+)\s*=~?\"", query))
+    assert grouped | selected <= allowed
+
+
+def test_the_dashboard_that_is_kept_can_be_read():
+    dashboard = json.loads((ROOT / "config" / "grafana" / "operator-manager.json").read_text())
+    graphs = [panel for panel in dashboard["panels"] if panel["type"] == "timeseries"]
+    assert [panel["title"] for panel in graphs] == [panel.title for _, panels in ROWS for panel in panels]
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_panels_do_not_lie_on_each_other():
+    dashboard = json.loads((ROOT / "config" / "grafana" / "operator-manager.json").read_text())
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in dashboard["panels"])
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_every_alert_says_what_it_means_and_where_its_runbook_is(rule: dict[str, Any]):
+    assert rule["labels"]["severity"] in {"warning", "critical"}
+    assert {"summary", "description", "runbook"} <= rule["annotations"].keys()
+    page, _, anchor = rule["annotations"]["runbook"].partition("#")
+    assert anchor == rule["alert"].lower()
+    headings = re.findall(r"^## (\S+)$", (ROOT / page).read_text(), re.MULTILINE)
+    assert rule["alert"] in headings
+
+
+def test_prometheus_takes_the_rules(tmp_path: Path):
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool on the PATH (Debian: apt install prometheus)")
+    rules = tmp_path / "rules.yml"
+    rules.write_text(yaml.safe_dump(yaml.safe_load(RULES.read_text())["spec"]))
+    done = subprocess.run([promtool, "check", "rules", rules], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from release.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DIGEST = "sha256:" + "0" * 64
+
+
+@pytest.fixture
+def kubectl() -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("no kubectl on the PATH")
+
+
+def images(text: str) -> dict[str, str]:
+    deployments = [each for each in yaml.safe_load_all(text) if each["kind"] == "Deployment"]
+    containers = [each["spec"]["template"]["spec"]["containers"][0] for each in deployments]
+    return {each["name"]: each["image"] for each in containers}
+
+
+@pytest.mark.usefixtures("kubectl")
+def test_manifests_have_the_images_that_were_asked_for(capsys: pytest.CaptureFixture[str]):
+    flags = ["--image=local.test:5000/om:v2", f"--petstore-image=store@{DIGEST}"]
+    assert main(["manifests", *flags]) == 0
+    assert images(capsys.readouterr().out) == {
+        "manager": "local.test:5000/om:v2",
+        "petstore": f"store@{DIGEST}",
+    }
+
+
+@pytest.mark.usefixtures("kubectl")
+def test_an_image_without_a_tag_is_the_latest(capsys: pytest.CaptureFixture[str]):
+    assert main(["manifests", "--image=om"]) == 0
+    assert images(capsys.readouterr().out)["manager"] == "om:latest"
+
+
+@pytest.mark.usefixtures("kubectl")
+def test_for_deletion_definitions_are_left_out_and_the_namespace_is_last(capsys: pytest.CaptureFixture[str]):
+    assert main(["manifests"]) == 0
+    whole = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert main(["manifests", "--for-deletion"]) == 0
+    rest = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert rest == [each for each in reversed(whole) if each["kind"] != "CustomResourceDefinition"]
+    assert len(rest) < len(whole)
+    assert rest[-1]["kind"] == "Namespace"
+
+
+@pytest.mark.usefixtures("kubectl")
+def test_the_installer_is_one_file_with_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "dist" / "install.yaml"
+    assert main(["installer", str(path)]) == 0
+    assert str(path) in capsys.readouterr().out
+    assert main(["manifests"]) == 0
+    assert path.read_text() == capsys.readouterr().out
+
+
+def test_a_folder_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]):
+    assert main(["manifests", "nowhere"]) == 1
+    assert capsys.readouterr().err == "manifests: config/nowhere is no folder with a kustomization.yaml\n"
+
+
+def test_a_missing_kubectl_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setenv("KUBECTL", "no-such-kubectl")
+    assert main(["manifests"]) == 1
+    assert capsys.readouterr().err.startswith("manifests: no-such-kubectl is not on the PATH")
+
+
+def test_what_is_no_image_is_a_wrong_use(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        main(["manifests", "--image=No Image"])
+    assert stopped.value.code == 2
+    assert "--image: 'No Image' is no image" in capsys.readouterr().err
+
+
+def test_what_is_kept_in_the_repository_is_current(capsys: pytest.CaptureFixture[str]):
+    assert main(["generate", "--check"]) == 0, capsys.readouterr().err
