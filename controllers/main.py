@@ -10,7 +10,11 @@ from manager.cli import main as run_command
 
 __all__ = ["OPERATORS", "main"]
 
-OPERATORS = (Operator("memcached", "controllers.cache.memcached", settings=(MEMCACHED_IMAGE,)),)
+OPERATORS = (
+    Operator("memcached", "controllers.cache.memcached", settings=(MEMCACHED_IMAGE,)),
+    Operator("foo", "controllers.tutorial.foo"),
+    Operator("mysrv", "controllers.myapp.mysrv"),
+)
 """Every operator; each is imported only where it runs or its definitions are printed."""
 
 

@@ -91,6 +91,20 @@ class MetadataReader:
         record = _informer(self._cache, kind, metadata_only=True).get(key)
         return None if record is None else _decode(record, PartialObjectMetadata)
 
+    async def keys(
+        self,
+        kind: type[Resource],
+        *,
+        namespace: str | None = None,
+        labels: dict[str, str] | str | None = None,
+        owner: Resource | None = None,
+        index: tuple[str, str] | None = None,
+    ) -> list[ObjectKey]:
+        """Return which objects meet every condition given, as `list` does, but decode none of them."""
+        informer = _informer(self._cache, kind, metadata_only=True)
+        records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
+        return [record.key for record in records]
+
     async def list(
         self,
         kind: type[Resource],

@@ -24,6 +24,7 @@ from manager.controller.predicate import (
     generation_changed,
     label_changed,
     not_,
+    presence_changed,
     resource_version_changed,
     termination_started,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "generation_changed",
     "label_changed",
     "not_",
+    "presence_changed",
     "resource_version_changed",
     "termination_started",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from manager.cache import CacheEvent, Meta
+from manager.cache import CacheEvent, Meta, Record
 
 __all__ = [
     "Predicate",
@@ -25,6 +25,7 @@ __all__ = [
     "generation_changed",
     "label_changed",
     "not_",
+    "presence_changed",
     "resource_version_changed",
     "termination_started",
 ]
@@ -50,6 +51,11 @@ def termination_started(event: CacheEvent) -> bool:
 def created_or_deleted(event: CacheEvent) -> bool:
     """The object appears, goes, or begins to go."""
     return event.old is None or event.new is None or _is_replaced(event) or termination_started(event)
+
+
+def presence_changed(event: CacheEvent) -> bool:
+    """The object appears, or goes; of one that is terminated the beginning counts, and its end is no news."""
+    return _is_present(event.old) is not _is_present(event.new) or _is_replaced(event)
 
 
 def generation_changed(event: CacheEvent) -> bool:
@@ -106,6 +112,10 @@ def all_of(*predicates: Predicate) -> Predicate:
 def not_(predicate: Predicate) -> Predicate:
     """An event passes if `predicate` does not let it."""
     return lambda event: not predicate(event)
+
+
+def _is_present(record: Record | None) -> bool:
+    return record is not None and not record.deleting
 
 
 def _is_replaced(event: CacheEvent) -> bool:

@@ -1,0 +1,1 @@
+"""Kinds of the group myapp.idcos.com."""

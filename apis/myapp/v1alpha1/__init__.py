@@ -1,0 +1,1 @@
+"""Kinds of myapp.idcos.com/v1alpha1."""

@@ -1,0 +1,1 @@
+"""Kinds of tutorial.my.domain/v1."""

@@ -1,0 +1,1 @@
+"""What the operators of myapp.idcos.com do."""

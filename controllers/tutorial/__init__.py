@@ -1,0 +1,1 @@
+"""What the operators of tutorial.my.domain do."""
