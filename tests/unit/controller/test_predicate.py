@@ -16,6 +16,7 @@ from manager.controller.predicate import (
     generation_changed,
     label_changed,
     not_,
+    presence_changed,
     resource_version_changed,
     termination_started,
 )
@@ -55,6 +56,7 @@ EVENTS = {
         (deleted, {"removed", "replaced"}),
         (created_or_deleted, {"added", "removed", "replaced", "terminating"}),
         (termination_started, {"terminating"}),
+        (presence_changed, {"added", "removed", "replaced", "terminating"}),
         (generation_changed, {"spec", "added", "removed", "replaced"}),
         (label_changed, {"labels", "added", "removed"}),
         (annotation_changed, {"annotations", "added", "removed"}),
@@ -71,6 +73,11 @@ EVENTS = {
 )
 def test_what_each_predicate_lets_pass(predicate: Predicate, passing: set[str]):
     assert {name for name, event in EVENTS.items() if predicate(event)} == passing
+
+
+def test_the_end_of_a_termination_changes_no_presence():
+    assert not presence_changed(removed(deletionTimestamp=NOW))
+    assert not presence_changed(added(deletionTimestamp=NOW))
 
 
 def test_a_kind_without_generations_passes_whatever_changes():
