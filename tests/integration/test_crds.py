@@ -14,7 +14,7 @@ from apis.meta import ApiModel, Resource, crd
 from manager.codegen import custom_resource_definitions, yaml_stream
 from tests.support.api_access import APPLY_PATCH, ApiFailure
 from tests.support.control_plane import Feature
-from tests.support.crds import DEFINITIONS, wait_established
+from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.eventually import eventually
 from tests.support.widget import Widget
 
@@ -49,35 +49,28 @@ class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets",
 
 
 @pytest.fixture(scope="module")
-def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The shared control plane, with the definitions of Memcached and of this module's own kinds."""
+def plane(crds: ControlPlane) -> Iterator[ControlPlane]:
+    """The shared control plane, with the operators' definitions and those of this module's own kinds."""
     own = custom_resource_definitions([Widget, OldGadget, Gadget])
-    stream = yaml_stream([*custom_resource_definitions([Memcached]), *own])
-    control_plane.api.apply(yaml.safe_load_all(stream))
-    wait_established(control_plane)
-    yield control_plane
+    crds.api.apply(yaml.safe_load_all(yaml_stream(own)))
+    wait_served(crds)
+    yield crds
     for definition in own:
         path = f"{DEFINITIONS}/{definition['metadata']['name']}"
-        control_plane.api.delete(path)
-        eventually(lambda path=path: control_plane.api.find(path) is None)
+        crds.api.delete(path)
+        eventually(lambda path=path: crds.api.find(path) is None)
 
 
 @pytest.fixture
 def memcacheds(plane: ControlPlane, namespace: str) -> str:
     """The path of the namespace's Memcacheds, ready for use."""
-    return _served(plane, f"/apis/cache.example.com/v1/namespaces/{namespace}/memcacheds")
+    return f"/apis/cache.example.com/v1/namespaces/{namespace}/memcacheds"
 
 
 @pytest.fixture
 def widgets(plane: ControlPlane, namespace: str) -> str:
     """The path of the namespace's Widgets, ready for use."""
-    return _served(plane, f"/apis/test.example.com/v1/namespaces/{namespace}/widgets")
-
-
-def _served(plane: ControlPlane, collection: str) -> str:
-    # A definition is established a moment before its objects are served.
-    eventually(lambda: plane.api.get(collection), every=0.02)
-    return collection
+    return f"/apis/test.example.com/v1/namespaces/{namespace}/widgets"
 
 
 def memcached(**spec: Any) -> dict[str, Any]:
@@ -305,13 +298,13 @@ def test_each_version_of_a_kind_is_served_and_the_old_one_warns(plane: ControlPl
         "metadata": {"name": "old"},
         "spec": {},
     }
-    warned = eventually(lambda: plane.kubectl("create", "-f", "-", stdin=json.dumps(old)))
+    warned = plane.kubectl("create", "-f", "-", stdin=json.dumps(old))
     assert "Warning: use test.example.com/v1" in warned.stderr
     gadget = plane.api.get("/apis/test.example.com/v1/gadgets/old")
     assert (gadget["apiVersion"], gadget["spec"]) == ("test.example.com/v1", {"size": 1})
 
 
-def test_the_server_takes_every_folder_of_config(plane: ControlPlane, memcacheds: str) -> None:
+def test_the_server_takes_every_folder_of_config(plane: ControlPlane) -> None:
     system = "/api/v1/namespaces/system"  # where the roles have the manager, until kustomize moves it
     if plane.api.find(system) is None:
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": "system"}})

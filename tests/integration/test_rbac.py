@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.api_access import ApiAccess, ApiFailure
-from tests.support.api_objects import condition, deployment_path
+from tests.support.api_objects import condition, deployment_path, object_path
 from tests.support.control_plane import Feature
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tests.support.fault_proxy import FaultProxy
 
 ENFORCED = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+WATCHED = ("/memcacheds", "/deployments", "/pods", "/foos", "/mysrvs")
 FINALIZERS = ("cache.example.com", "memcacheds/finalizers", "update")
 NAMESPACE = "example"
 SYSTEM = "operator-system"
@@ -104,7 +105,7 @@ def owner_in(plane: ControlPlane, name: str) -> dict[str, Any]:
     }
 
 
-def test_the_worked_example_needs_every_right_and_is_refused_nothing(
+def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     plane: ControlPlane,
     user: Callable[[str], ApiAccess],
     fault_proxy: Callable[[Path], FaultProxy],
@@ -117,7 +118,7 @@ def test_the_worked_example_needs_every_right_and_is_refused_nothing(
     eventually(lambda: may_own(worker, known))
 
     proxy = fault_proxy(plane.user_kubeconfig("worker"))
-    for kind in ("/memcacheds", "/deployments", "/pods"):
+    for kind in WATCHED:
         # A server of that age is listed page by page, which takes another right.
         body = json.dumps(TOO_OLD_TO_STREAM).encode()
         proxy.answer(422, body=body, match=Match(path=kind, watch=True))
@@ -148,8 +149,17 @@ def test_the_worked_example_needs_every_right_and_is_refused_nothing(
         eventually(lambda: image() == wanted)
         eventually(lambda: restored() == before + 1)
 
+    def has_status(api: str, plural: str, name: str) -> bool:
+        found = plane.api.get(object_path(api, NAMESPACE, plural, name))
+        return bool(found["status"]["observedGeneration"] == found["metadata"]["generation"])
+
     def cached(kind: str) -> float:
         return manager.metrics().value("operator_manager_cache_objects", kind=kind)
+
+    for each in ("tutorial_v1_foo", "myapp_v1alpha1_mysrv"):
+        kubectl("apply", "-f", f"config/samples/{each}.yaml")
+    eventually(lambda: has_status("tutorial.my.domain/v1", "foos", "foo-01"))
+    eventually(lambda: has_status("myapp.idcos.com/v1alpha1", "mysrvs", "mysrv-sample"))
 
     kubectl("apply", "-f", "config/samples/cache_v1_memcached.yaml")
     eventually(lambda: ready(3))

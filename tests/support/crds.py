@@ -25,17 +25,19 @@ def print_crds(plane: ControlPlane) -> str:
 def install_crds(plane: ControlPlane) -> None:
     """Apply the CRDs and wait until the API server serves them."""
     plane.api.apply(yaml.safe_load_all(print_crds(plane)))
-    wait_established(plane)
+    wait_served(plane)
 
 
-def wait_established(plane: ControlPlane) -> None:
-    """Wait until every CRD that there is on the server is established."""
+def wait_served(plane: ControlPlane) -> None:
+    """Wait until the objects of every CRD that there is on the server are served."""
 
-    def established() -> bool:
-        conditions = [
-            {each["type"]: each["status"] for each in definition.get("status", {}).get("conditions", [])}
-            for definition in plane.api.get(DEFINITIONS)["items"]
-        ]
-        return all(each.get("Established") == "True" for each in conditions)
+    def served() -> None:
+        # A definition is established a moment before its objects are served, so these are asked for.
+        for definition in plane.api.get(DEFINITIONS)["items"]:
+            spec = definition["spec"]
+            for version in spec["versions"]:
+                if version["served"]:
+                    path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+                    plane.api.get(path, limit="1")
 
-    eventually(established, every=0.05)
+    eventually(served, every=0.05)

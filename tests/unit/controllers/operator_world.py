@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
+from controllers.main import OPERATORS
 from manager.controller import ControllerOptions
 from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
+from manager.setting import SettingValues
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from apis.meta import Resource
 
@@ -38,18 +40,22 @@ class RecordedEvents:
 
 
 class OperatorWorld:
-    """Whoever is set up in here sees what the test puts into the caches."""
+    """These operators see what the test puts into the caches; their settings have the defaults."""
 
-    def __init__(self, *setups: Callable[[Manager, ControllerOptions], None]) -> None:
+    def __init__(self, *names: str) -> None:
         self.wire = ScriptedWire()
         self.metrics = Metrics()
         self.events = RecordedEvents()
         rng = random.Random(1)
         transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
-        self.manager = Manager(transport, metrics=self.metrics, rng=rng, identity="test")
+        operators = [each for each in OPERATORS if each.name in names]
+        settings = {key: key.default_value() for each in operators for key in each.settings}
+        self.manager = Manager(
+            transport, metrics=self.metrics, rng=rng, identity="test", settings=SettingValues(settings)
+        )
         self.manager.events = self.events  # type: ignore[assignment] # its one method is all they use
-        for setup in setups:
-            setup(self.manager, ControllerOptions())
+        for operator in operators:
+            operator.load().setup(self.manager, ControllerOptions())
         self._version = 1
 
     def kind(self, kind: type[Resource], *, metadata_only: bool = False) -> Followed:

@@ -11,8 +11,7 @@ from structlog.testing import capture_logs
 from apis.core.v1.pod import Pod
 from apis.meta import ObjectKey
 from apis.tutorial.v1.foo import Foo
-from controllers.cache import memcached
-from controllers.tutorial import foo
+from controllers.cache.memcached import CR_LABEL
 from controllers.tutorial.foo import BY_FRIEND, PRESENT_BY_NAME
 from manager.cache import Record
 from manager.cache.index import KeyGroups
@@ -34,7 +33,7 @@ class FooWorld(OperatorWorld):
     """The Foo operator, alone."""
 
     def __init__(self) -> None:
-        super().__init__(foo.setup)
+        super().__init__("foo")
         self.foos, self.pods = self.kind(Foo), self.kind(Pod, metadata_only=True)
 
     def listed(self, **friends: str) -> None:
@@ -334,12 +333,12 @@ async def test_a_pod_event_costs_the_same_whatever_the_number_of_foos(monkeypatc
 
 
 async def test_the_index_of_pods_and_another_operators_way_to_find_them_live_in_one_cache():
-    world = OperatorWorld(memcached.setup, foo.setup)
+    world = OperatorWorld("memcached", "foo")
     pods = world.kind(Pod, metadata_only=True)
-    pods.listed(pods.obj("jack", labels={memcached.CR_LABEL: "mc"}), pods.obj("joe", deletionTimestamp=NOW))
+    pods.listed(pods.obj("jack", labels={CR_LABEL: "mc"}), pods.obj("joe", deletionTimestamp=NOW))
 
     def by_label() -> list[ObjectKey]:
-        return [each.key for each in pods.informer.list(labels={memcached.CR_LABEL: "mc"})]
+        return [each.key for each in pods.informer.list(labels={CR_LABEL: "mc"})]
 
     def by_name(name: str) -> list[ObjectKey]:
         return [each.key for each in pods.informer.list(index=(PRESENT_BY_NAME, name))]

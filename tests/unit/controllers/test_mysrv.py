@@ -6,7 +6,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from apis.myapp.v1alpha1.mysrv import MySrv
-from controllers.myapp import mysrv
 from tests.unit.controllers.operator_world import Followed, OperatorWorld
 
 pytestmark = pytest.mark.looptime
@@ -22,7 +21,7 @@ def log_lines() -> Iterator[None]:
 
 @pytest.fixture
 async def world() -> OperatorWorld:
-    return OperatorWorld(mysrv.setup)
+    return OperatorWorld("mysrv")
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ async def test_each_new_spec_is_taken_up_and_nothing_else_matters(world: Operato
 async def test_after_a_restart_nothing_is_written_and_nothing_told(world: OperatorWorld, mysrvs: Followed):
     async with world.running():
         pass
-    later = OperatorWorld(mysrv.setup)
+    later = OperatorWorld("mysrv")
     later.kind(MySrv).listed(*mysrvs.stored())
     async with later.running():
         assert later.reconciles("mysrv") == 1
