@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from controllers.cache.settings import MEMCACHED_IMAGE
+from controllers.petstore.settings import PETSTORE_ADDRESS, PETSTORE_CHECK_INTERVAL, PETSTORE_TIMEOUT
 from manager.cli import Operator
 from manager.cli import main as run_command
 
@@ -13,6 +14,11 @@ __all__ = ["OPERATORS", "main"]
 OPERATORS = (
     Operator("memcached", "controllers.cache.memcached", settings=(MEMCACHED_IMAGE,)),
     Operator("foo", "controllers.tutorial.foo"),
+    Operator(
+        "pet",
+        "controllers.petstore.pet",
+        settings=(PETSTORE_ADDRESS, PETSTORE_TIMEOUT, PETSTORE_CHECK_INTERVAL),
+    ),
     Operator("mysrv", "controllers.myapp.mysrv"),
 )
 """Every operator; each is imported only where it runs or its definitions are printed."""

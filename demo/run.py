@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from demo.board import Board
-from demo.manager_process import ManagerProcess
+from demo.programs import ManagerProgram, PetStoreProgram, Program
 from demo.samples import load_crds, load_samples
 from demo.screen import Screen
 from devcluster import DevCluster
@@ -59,10 +59,13 @@ class Demo:
     async def _run_on(self, cluster: DevCluster, stop: asyncio.Event) -> None:
         self._screen.say(f"devcluster: a Kubernetes API at {cluster.server_url}")
         assert cluster.kubeconfig_path is not None
-        manager = ManagerProcess(cluster.kubeconfig_path, self._folder)
+        petstore = PetStoreProgram(self._folder)
+        manager = ManagerProgram(cluster.kubeconfig_path, self._folder, petstore=petstore.address)
         unsubscribe = cluster.store.subscribe(self._see)
         try:
             await self._apply(cluster, self._crds)
+            await petstore.start()
+            self._screen.say(f"petstore: started at {petstore.address}, its log is {petstore.log}")
             await manager.start()
             self._screen.say(f"operator-manager: started, its log is {manager.log}")
             await self._apply(cluster, self._samples)
@@ -70,25 +73,27 @@ class Demo:
                 f"{each['kind'].lower()}/{each['metadata']['name']}" for each in self._samples
             )
             self._screen.say(f"applied from config/samples/: {applied}\n")
-            self._footer = look_further(cluster, manager)
+            self._footer = look_further(cluster, manager, petstore)
             with self._screen:
-                await self._show(manager, stop)
+                await self._show([manager, petstore], stop)
             if not self._once:
-                self._screen.say("\nstopping the manager, then the control plane ...")
+                self._screen.say("\nstopping the manager, then what it works with ...")
         finally:
             await manager.stop()
+            await petstore.stop()
             unsubscribe()
 
-    async def _show(self, manager: ManagerProcess, stop: asyncio.Event) -> None:
+    async def _show(self, programs: list[Program], stop: asyncio.Event) -> None:
         """Keep the view up to date until it is time to end."""
         deadline = asyncio.get_running_loop().time() + READY_WITHIN
-        ended = asyncio.create_task(manager.ended(), name="watch the manager")
+        ended = [asyncio.create_task(each.ended(), name=f"watch {each.name}") for each in programs]
         told = False
         try:
             while not stop.is_set():
                 self._screen.refresh(self._board, self._footer)
-                if ended.done():
-                    raise DemoFailed(ended.result())
+                for each in ended:
+                    if each.done():
+                        raise DemoFailed(each.result())
                 if self._board.ready and not told:
                     told = True
                     self._screen.say(f"everything is ready.\n\n{self._footer}")
@@ -100,9 +105,9 @@ class Demo:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), REFRESH)
         finally:
-            ended.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await ended
+            for each in ended:
+                each.cancel()
+            await asyncio.wait(ended)
         if self._once:
             raise DemoFailed("it was interrupted before everything was ready")
 
@@ -139,14 +144,15 @@ class Demo:
             self._screen.tell(news)
 
 
-def look_further(cluster: DevCluster, manager: ManagerProcess) -> str:
+def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStoreProgram) -> str:
     """What a person can do next."""
     return "\n".join(
         [
             f"export KUBECONFIG={cluster.kubeconfig_path}",
-            "kubectl get memcacheds,deployments,pods",
+            "kubectl get memcacheds,deployments,pods,pets",
             "kubectl scale memcached/memcached-sample --replicas=5",
             "kubectl describe memcached memcached-sample",
+            f"{petstore.command} search --address={petstore.address}",
             f"metrics http://{manager.metrics}/metrics   health http://{manager.health}/readyz?verbose",
             "Ctrl-C stops everything.",
         ]

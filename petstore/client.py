@@ -112,6 +112,8 @@ class PetStoreClient:
         """`address` is `host:port`, or any other name that gRPC resolves."""
         self.address = address
         self.timeout = timeout
+        self.knows_keys: bool | None = None
+        """Whether the store knows idempotency keys, as far as its answers to searches have shown."""
 
     async def __aenter__(self) -> Self:
         self._channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
@@ -170,7 +172,7 @@ class PetStoreClient:
 
         The timeout is for the whole search. A reader that leaves early closes the iterator (`aclosing`). With
         `keys`, pets come that have one of these idempotency keys; a store that knows no keys has none, as far
-        as this goes.
+        as this goes, which shows with the first pet that it sends.
         """
         request = pb.SearchPetsReq(
             names=names, types=[type_number(kind) for kind in types], idempotency_keys=keys
@@ -184,9 +186,13 @@ class PetStoreClient:
             call = self._stub.SearchPets(request, timeout=self._seconds(timeout))
             try:
                 async for message in call:
-                    # A store that does not know the filter leaves it out.
-                    if not wanted or message.idempotency_key in wanted:
-                        yield read_pet(message)
+                    if wanted and message.idempotency_key not in wanted:
+                        # It does not know the filter, and so would send all that it has.
+                        self.knows_keys = False
+                        return
+                    if message.idempotency_key:
+                        self.knows_keys = True
+                    yield read_pet(message)
             finally:
                 call.cancel()
 

@@ -1,0 +1,1 @@
+"""Keeps Pets equal to records in a pet store."""

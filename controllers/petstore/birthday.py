@@ -1,0 +1,50 @@
+"""The day of a birthday, from what an API server lets pass as a date-time."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+__all__ = ["InvalidBirthday", "day_of"]
+
+# Wider than RFC 3339, as the server is: any character may stand before the fraction, and an offset may be of
+# any two digits. A leap second counts too.
+_DATE_TIME = re.compile(
+    r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
+    r"t(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})(?:.[0-9]+)?"
+    r"(?:z|(?P<sign>[+-])(?P<hours>[0-9]{2}):(?P<minutes>[0-9]{2}))",
+    re.IGNORECASE | re.ASCII | re.DOTALL,
+)
+_LAST_SECOND = 59
+_LEAP_SECOND = 60
+_SHOWN = 64
+"""Characters of a text that a message repeats: a fraction may be as long as one likes."""
+
+
+class InvalidBirthday(ValueError):
+    """There is no such day, or the store has no way to write it down."""
+
+
+def day_of(text: str) -> datetime.date:
+    """The day in UTC on which the moment `text` lies, such as 2021-04-01 for `2021-03-31T23:30:00-01:00`.
+
+    Raises:
+        InvalidBirthday: it is no moment, or lies before the year 1 or after the year 9999.
+    """
+    matched = _DATE_TIME.fullmatch(text)
+    shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+    if matched is None:
+        raise InvalidBirthday(f"{shown} is not a date and a time as in 2021-04-01T00:00:00Z")
+    year, month, day, hour, minute, second = map(
+        int, matched.group("year", "month", "day", "hour", "minute", "second")
+    )
+    # Nothing is lost by it: a leap second belongs to the day of the second before.
+    second = _LAST_SECOND if second == _LEAP_SECOND else second
+    try:
+        moment = datetime.datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - the offset follows
+        if matched["sign"]:
+            offset = datetime.timedelta(hours=int(matched["hours"]), minutes=int(matched["minutes"]))
+            moment += -offset if matched["sign"] == "+" else offset
+    except (ValueError, OverflowError):
+        raise InvalidBirthday(f"{shown} is not a moment of the years 1 to 9999 in UTC") from None
+    return moment.date()

@@ -1,0 +1,84 @@
+"""Whose a record of the store is, so that no two Pets ever take the same one for theirs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from apis.meta import ObjectKey
+from apis.petstore.v1alpha1.pet import Pet
+from controllers.petstore.cached import CachedPets
+from controllers.petstore.record import Content
+
+__all__ = ["Claims"]
+
+
+class Claims:
+    """A record belongs to the Pet whose status has its id.
+
+    Between the moment that a record is found or added and the moment that the status says so, the claim is
+    noted here. The store itself knows it by the key; this is for stores that know no keys.
+    """
+
+    def __init__(self, pets: CachedPets) -> None:
+        self._pets = pets
+        self._by_key: dict[ObjectKey, tuple[str, str]] = {}  # UID and id
+        self._by_id: dict[str, ObjectKey] = {}
+        self._locks: dict[Content, _Lock] = {}
+
+    def claim(self, pet: Pet, id: str) -> None:  # noqa: A002 - the field's name
+        """Note that the record is that Pet's, and no other one."""
+        self.release(pet.key)
+        self._by_key[pet.key] = (pet.metadata.uid, id)
+        self._by_id[id] = pet.key
+
+    def release(self, key: ObjectKey) -> None:
+        """Forget what was noted of a Pet: its status has it now, or it is gone."""
+        if (held := self._by_key.pop(key, None)) and self._by_id.get(held[1]) == key:
+            del self._by_id[held[1]]
+
+    def id_of(self, pet: Pet) -> str:
+        """The id of the Pet's record, by its status or what is noted here; "" when neither has one."""
+        held = self._by_key.get(pet.key)
+        if held is not None and held[0] == pet.metadata.uid:
+            return held[1]
+        return pet.status.id or ""
+
+    def is_of_another(self, pet: Pet, id: str) -> bool:  # noqa: A002 - the field's name
+        """Whether the record is another Pet's. Where two have the same id, it is that of the older one."""
+        holder = self._by_id.get(id)
+        if holder is not None and self._by_key[holder][0] != pet.metadata.uid:
+            return True
+        rivals = self._pets.of_id(id)
+        first = min(rivals, key=lambda rival: rival.age, default=None)
+        return first is not None and first.uid != pet.metadata.uid
+
+    @asynccontextmanager
+    async def undisturbed(self, contents: Iterable[Content]) -> AsyncIterator[None]:
+        """While this lasts, nobody else looks for a record with one of these contents, or adds one.
+
+        Else one Pet could find the record that another one, equal to it, is just adding.
+        """
+        async with AsyncExitStack() as stack:
+            for content in sorted(set(contents)):  # in one order for all, so that nobody waits in a circle
+                await stack.enter_async_context(self._locked(content))
+            yield
+
+    @asynccontextmanager
+    async def _locked(self, content: Content) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(content, _Lock())
+        lock.users += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock.users -= 1
+            if not lock.users:
+                del self._locks[content]
+
+
+class _Lock(asyncio.Lock):
+    """Counts who holds it or waits for it."""
+
+    users = 0

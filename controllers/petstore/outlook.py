@@ -1,0 +1,98 @@
+"""Whether the store answers: found out once for all Pets, and told to those that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import aclosing
+
+from manager.controller import ChannelSource, Request
+from manager.logs import get_logger
+from petstore.client import NoAnswer, PetStoreClient, PetStoreError, Unreachable
+
+__all__ = ["Outlook"]
+
+_PROBE_EVERY = (1.0, 2.0)
+"""Seconds between two probes of a store that is down, at random in between."""
+
+_PROBE_TIMEOUT = 2.0
+"""Seconds that the store has to answer a probe."""
+
+_NO_KEY = "probe"
+"""No Pet's UID: a search for it costs the store next to nothing."""
+
+_log = get_logger("petstore")
+
+
+class Outlook:
+    """Watches over the store while it is in doubt.
+
+    Whoever gets no answer says so by `doubt`. From then on the store is probed: when it does not answer that
+    either, it is `down`, and nobody needs to try; when it answers again, all Pets that waited are asked for
+    at once, instead of each at the end of its own back-off. A store that answers probes and fails calls is
+    not down, and leaves the Pets to their back-off.
+    """
+
+    def __init__(self, store: PetStoreClient, channel: ChannelSource, *, rng: random.Random) -> None:
+        self.down = False
+        """Whether the last probe had no answer."""
+        self._store = store
+        self._channel = channel
+        self._rng = rng
+        self._waiting: set[Request] = set()
+        self._doubt = asyncio.Event()
+
+    def require(self) -> None:
+        """Raises Unreachable when the store is down, which spares the wait for its answer."""
+        if self.down:
+            raise Unreachable("the last probe had no answer")
+
+    def doubt(self) -> None:
+        """A call had no answer."""
+        self._doubt.set()
+
+    def wait(self, request: Request) -> None:
+        """Ask for that Pet when the store is back."""
+        self._waiting.add(request)
+
+    def forget(self, request: Request) -> None:
+        """That Pet waits no more."""
+        self._waiting.discard(request)
+
+    def is_waiting(self, request: Request) -> bool:
+        """Whether that Pet waits for the store."""
+        return request in self._waiting
+
+    async def run(self) -> None:
+        """Probe whenever there is doubt, until cancelled."""
+        while True:
+            await self._doubt.wait()
+            while not await self._answers():
+                if not self.down:
+                    self.down = True
+                    _log.warning("the pet store does not answer", address=self._store.address)
+                await asyncio.sleep(self._rng.uniform(*_PROBE_EVERY))
+            self._doubt.clear()
+            if self.down:
+                self._recovered()
+            # Calls that fail while probes do not are no reason to probe all the time.
+            await asyncio.sleep(self._rng.uniform(*_PROBE_EVERY))
+
+    def _recovered(self) -> None:
+        self.down = False
+        _log.info("the pet store answers again", address=self._store.address, waiting=len(self._waiting))
+        for request in self._waiting:
+            self._channel.send(request)
+        self._waiting.clear()
+
+    async def _answers(self) -> bool:
+        timeout = min(_PROBE_TIMEOUT, self._store.timeout)
+        try:
+            async with aclosing(self._store.search(keys=[_NO_KEY], timeout=timeout)) as records:
+                async for _ in records:
+                    pass
+        except NoAnswer:
+            return False
+        except PetStoreError:
+            return True  # not what was hoped for, but an answer
+        return True

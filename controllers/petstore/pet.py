@@ -1,0 +1,202 @@
+"""Pet: keeps a record in a pet store equal to each Pet, and removes it with the Pet."""
+
+from __future__ import annotations
+
+from apis.petstore.v1alpha1.pet import Pet
+from controllers.petstore.birthday import InvalidBirthday
+from controllers.petstore.cached import CachedPets
+from controllers.petstore.check import StoreCheck
+from controllers.petstore.claims import Claims
+from controllers.petstore.keeper import Keeper
+from controllers.petstore.outlook import Outlook
+from controllers.petstore.record import ADDED_AS, Content, noted, wanted
+from controllers.petstore.report import Reporter
+from controllers.petstore.retries import Retries
+from controllers.petstore.settings import PETSTORE_ADDRESS, PETSTORE_CHECK_INTERVAL, PETSTORE_TIMEOUT
+from manager.cache import CacheEvent
+from manager.client import Client
+from manager.controller import (
+    ChannelSource,
+    ControllerBuilder,
+    ControllerOptions,
+    Request,
+    Result,
+    any_of,
+    generation_changed,
+    termination_started,
+)
+from manager.logs import reconcile_log
+from manager.manager import Manager, Runnable
+from manager.rbac import rbac
+from petstore.client import InvalidPet, NoAnswer, PetStoreClient, PetStoreError
+
+__all__ = ["KINDS", "RECONCILERS", "PetReconciler", "setup"]
+
+FINALIZER = "pet.petstore.example.com/finalizer"
+
+# Left by the operator that this one takes over from; it knows no record that we would not find.
+OLD_FINALIZER = "pet.petstore.example.com"
+
+
+@rbac(groups="petstore.example.com", resources="pets", verbs="list;watch;patch")
+@rbac(groups="petstore.example.com", resources="pets/status", verbs="patch")
+@rbac(groups="petstore.example.com", resources="pets/finalizers", verbs="update")
+@rbac(groups="", resources="events", verbs="create;patch")
+class PetReconciler:
+    """Brings the store to what one Pet says, and the Pet's status to what the store answers.
+
+    The first write for a Pet stores the finalizer and a note of what is about to be added, before the store
+    hears of it; the last one the id in its status. What fails in between is found again by `Keeper`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        keeper: Keeper,
+        claims: Claims,
+        outlook: Outlook,
+        retries: Retries,
+        reporter: Reporter,
+    ) -> None:
+        self.client = client
+        self.keeper = keeper
+        self.claims = claims
+        self.outlook = outlook
+        self.retries = retries
+        self.reporter = reporter
+
+    async def reconcile(self, request: Request) -> Result | None:
+        """Bring one Pet up to date."""
+        pet = await self.client.find(Pet, request)
+        if pet is None:
+            self.forget(request)
+            return None
+        try:
+            if pet.metadata.deletion_timestamp is None:
+                await self.keep(pet)
+            else:
+                await self.remove(pet)
+        except NoAnswer as error:
+            return await self.try_again(pet, error)
+        except InvalidBirthday as error:
+            await self.reporter.impossible(pet, "InvalidBirthday", f"spec.birthday: {error}", answered=False)
+        except InvalidPet as error:
+            # It names the field as it stands in the call: "pets[0].name: must not be blank".
+            message = str(error).replace("pets[0].", "spec.")
+            await self.reporter.impossible(pet, "InvalidPet", message, answered=True)
+        except PetStoreError as error:
+            reconcile_log().warning("the pet store failed", error=str(error))
+            await self.reporter.failed(pet, str(error))
+            return Result(requeue_after=self.retries.next(request))
+        self.outlook.forget(request)
+        self.retries.forget(request)
+        return None
+
+    async def keep(self, pet: Pet) -> None:
+        """Make sure that the store has it."""
+        content = wanted(pet)
+        self.outlook.require()
+        id_known = bool(self.claims.id_of(pet))
+        fresh = not id_known and not _was_begun(pet)
+        marked = await self.mark(pet, content, with_note=not id_known)
+
+        async def note(content: Content) -> None:
+            nonlocal marked
+            if noted(marked) != content:
+                marked.metadata.annotations[ADDED_AS] = content.note()
+                marked = await self.client.patch(marked)
+
+        kept = await self.keeper.keep(marked, content, fresh=fresh, note=note)
+        await self.reporter.kept(pet, content, kept)
+        self.claims.release(pet.key)  # the status has it
+
+    async def mark(self, pet: Pet, content: Content, *, with_note: bool) -> Pet:
+        """See to it that the Pet does not go without us, and is known again; returns it as stored."""
+        metadata = pet.metadata
+        if FINALIZER not in metadata.finalizers or OLD_FINALIZER in metadata.finalizers:
+            others = [name for name in metadata.finalizers if name not in {FINALIZER, OLD_FINALIZER}]
+            metadata.finalizers = [*others, FINALIZER]
+        if with_note and noted(pet) is None:
+            metadata.annotations[ADDED_AS] = content.note()
+        return await self.client.patch(pet)
+
+    async def remove(self, pet: Pet) -> None:
+        """Make sure that the store does not have it, then let it go."""
+        finalizers = pet.metadata.finalizers
+        others = [name for name in finalizers if name not in {FINALIZER, OLD_FINALIZER}]
+        if others == finalizers:
+            self.claims.release(pet.key)  # nothing was added for it, or all is done
+            return
+        self.outlook.require()
+        try:
+            content = wanted(pet)
+        except InvalidBirthday:
+            content = None
+        removed = await self.keeper.remove(pet, content)
+        pet.metadata.finalizers = others
+        await self.client.patch(pet)
+        self.claims.release(pet.key)
+        if removed:
+            self.reporter.removed(pet)
+
+    async def try_again(self, pet: Pet, error: NoAnswer) -> Result:
+        """Say that the store does not answer, and come back: when it does, or else after a while."""
+        if not self.outlook.down:
+            reconcile_log().info("no answer from the pet store", error=str(error))
+            self.outlook.doubt()
+        self.outlook.wait(pet.key)
+        await self.reporter.no_answer(pet)
+        return Result(requeue_after=self.retries.next(pet.key))
+
+    def forget(self, request: Request) -> None:
+        """There is no such Pet any more."""
+        self.claims.release(request)
+        self.outlook.forget(request)
+        self.retries.forget(request)
+
+
+def _was_begun(pet: Pet) -> bool:
+    """Whether anything may have been added for it, by us or by those before us."""
+    marks = {FINALIZER, OLD_FINALIZER}
+    return ADDED_AS in pet.metadata.annotations or not marks.isdisjoint(pet.metadata.finalizers)
+
+
+def _lacks_finalizer(event: CacheEvent) -> bool:
+    """Somebody took away what holds the Pet until its record is gone."""
+    return FINALIZER not in event.meta.finalizers
+
+
+def setup(manager: Manager, options: ControllerOptions) -> None:
+    """Wire the controller up, and the watch over the store beside it."""
+    client = manager.client.named("pet")
+    # One connection for the whole process; it is made with the first call.
+    store = PetStoreClient(manager.settings[PETSTORE_ADDRESS], timeout=manager.settings[PETSTORE_TIMEOUT])
+    manager.keep(lambda: store)
+    pets = CachedPets(manager.cache)
+    channel = ChannelSource()
+    claims = Claims(pets)
+    outlook = Outlook(store, channel, rng=manager.rng)
+    interval = manager.settings[PETSTORE_CHECK_INTERVAL]
+    check = StoreCheck(store, pets, channel, outlook, interval=interval, rng=manager.rng)
+    manager.add(Runnable("petstore-outlook", outlook.run, leader_only=True))
+    manager.add(Runnable("petstore-check", check.run, leader_only=True))
+    (
+        ControllerBuilder(manager, Pet)
+        .predicates(any_of(generation_changed, termination_started, _lacks_finalizer))
+        .source(channel)
+        .options(options)
+        .complete(
+            PetReconciler(
+                client,
+                Keeper(store, claims),
+                claims,
+                outlook,
+                Retries(rng=manager.rng),
+                Reporter(client, manager.events, address=store.address),
+            )
+        )
+    )
+
+
+KINDS = (Pet,)
+RECONCILERS = (PetReconciler,)

@@ -1,0 +1,115 @@
+"""The programs that the demo starts as a person would, each with its log in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+__all__ = ["ManagerProgram", "PetStoreProgram", "Program"]
+
+PROGRAMS = Path(sys.executable).parent
+STOP_WITHIN = 35.0
+METRICS_PORT, HEALTH_PORT, PETSTORE_PORT = 8080, 8081, 6742
+LOG_LINES = 5
+
+
+class Program:
+    """One program of this project."""
+
+    def __init__(self, name: str, *arguments: str, folder: Path, log: str) -> None:
+        """Nothing is started; the log is a file of that name in `folder`."""
+        self.name = name
+        self.log = folder / log
+        self.command = os.path.relpath(PROGRAMS / name)
+        self._arguments = arguments
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start it; its log begins anew."""
+        with self.log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                self.command,
+                *self._arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C is for the demo, which stops its programs before the control plane.
+                start_new_session=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+
+    async def ended(self) -> str:
+        """Wait until it ends by itself, and return why, from its log."""
+        assert self._process is not None
+        code = await self._process.wait()
+        lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        return "\n".join([f"{self.name} ended with {code}; the end of {self.log}:", *lines])
+
+    async def stop(self) -> None:
+        """End it as a person would; a second signal after a while."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), STOP_WITHIN)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+class ManagerProgram(Program):
+    """`operator-manager run`."""
+
+    def __init__(self, kubeconfig: Path, folder: Path, *, petstore: str) -> None:
+        """`petstore` is where the pet store is."""
+        self.metrics = f"127.0.0.1:{_port(METRICS_PORT)}"
+        self.health = f"127.0.0.1:{_port(HEALTH_PORT)}"
+        super().__init__(
+            "operator-manager",
+            "run",
+            f"--kubeconfig={kubeconfig}",
+            f"--metrics-bind-address={self.metrics}",
+            f"--health-probe-bind-address={self.health}",
+            f"--petstore-address={petstore}",
+            "--log-format=console",
+            folder=folder,
+            log="manager.log",
+        )
+
+
+class PetStoreProgram(Program):
+    """`petstore serve`, with nothing in it at first and nothing left of it afterwards."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = f"127.0.0.1:{_port(PETSTORE_PORT)}"
+        super().__init__(
+            "petstore",
+            "serve",
+            f"--bind-address={self.address}",
+            "--metrics-bind-address=0",
+            "--memory",
+            folder=folder,
+            log="petstore.log",
+        )
+
+
+def _port(preferred: int) -> int:
+    """The port that a person expects, or another when it is taken."""
+    for port in (preferred, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            bound: int = probe.getsockname()[1]
+            return bound
+    raise OSError("no free port on 127.0.0.1")

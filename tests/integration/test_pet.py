@@ -1,0 +1,105 @@
+"""The Pet operator, walked through as a person with kubectl would, on a store that is a program apart."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.api_objects import condition
+from tests.support.eventually import eventually
+from tests.support.pets import API, assert_in_step, pet_path, records
+from tests.support.petstore_process import PetStoreProcess
+from tests.support.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+
+SAMPLE = "config/samples/petstore_v1alpha1_pet.yaml"
+FINALIZER = "pet.petstore.example.com/finalizer"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[PetStoreProcess]:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    with PetStoreProcess(folder) as running:
+        yield running
+
+
+class PetWalk(Walk):
+    """A walk, and the store beside it."""
+
+    store: PetStoreProcess
+
+    def pet(self, name: str = "pet-sample1") -> dict[str, Any]:
+        return self.get(API, "pets", name)
+
+    def in_step(self) -> None:
+        assert_in_step(self.plane, self.namespace, self.store.address)
+
+    def patch(self, pet_name: str, **spec: str) -> None:
+        self.kubectl("patch", "pet", pet_name, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+
+@pytest.fixture
+def walk(
+    crds: ControlPlane, namespace: str, run_manager: RunManager, store: PetStoreProcess
+) -> Iterator[PetWalk]:
+    manager = run_manager(
+        crds.kubeconfig,
+        f"--namespaces={namespace}",
+        "--controllers=pet",
+        f"--petstore-address={store.address}",
+        "--petstore-check-interval=1s",
+    ).wait_ready()
+    walk = PetWalk(crds, namespace, manager)
+    walk.store = store
+    yield walk
+    assert not walk.errors()
+    # Nothing of theirs keeps the namespace from going.
+    for each in crds.api.get(pet_path(namespace))["items"]:
+        path = pet_path(namespace, each["metadata"]["name"])
+        crds.api.patch(path, {"metadata": {"finalizers": None}})
+        crds.api.delete(path)
+
+
+def test_the_worked_example(walk: PetWalk) -> None:
+    walk.kubectl("apply", "-f", SAMPLE)
+    eventually(walk.in_step)
+    assert {each["name"] for each in records(walk.store.address)} == {"Thor", "Tron"}
+    identity = walk.pet()["status"]["id"]
+    assert FINALIZER in walk.pet()["metadata"]["finalizers"]
+
+    header, first, second = walk.kubectl("get", "pets").splitlines()
+    assert header.split() == ["NAME", "NAME", "TYPE", "ID", "READY", "AGE"]
+    assert first.split()[:5] == ["pet-sample1", "Thor", "dog", identity, "True"]
+    assert second.split()[:3] == ["pet-sample2", "Tron", "cat"]
+
+    walk.patch("pet-sample1", name="Thorbert")
+    eventually(walk.in_step)
+    assert walk.pet()["status"]["id"] == identity
+    walk.patch("pet-sample1", type="bird", birthday="2021-03-31T23:30:00-01:00")
+    eventually(lambda: condition(walk.pet(), "Ready")["observedGeneration"] == 3)
+    (record,) = (each for each in records(walk.store.address) if each["id"] == identity)
+    assert (record["name"], record["type"], record["birthday"]) == ("Thorbert", "bird", "2021-04-01")
+
+    def tells_of_it() -> None:
+        described = walk.kubectl("describe", "pet", "pet-sample1")
+        assert "Added Thor (dog, born 2021-04-01) to the pet store as" in described
+        assert f"Changed {identity} of the pet store to Thorbert" in described
+
+    eventually(tells_of_it)
+
+    assert walk.store.stop() == 0
+    walk.kubectl("delete", "pet", "pet-sample1", "--wait=false")
+    eventually(lambda: condition(walk.pet(), "StoreReachable")["status"] == "False")
+    walk.store.start()
+    eventually(lambda: walk.plane.api.find(pet_path(walk.namespace, "pet-sample1")) is None)
+    walk.kubectl("delete", "-f", SAMPLE, "--ignore-not-found", "--wait=true")
+    assert records(walk.store.address) == []

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.petstore.birthday import InvalidBirthday, day_of
+from devcluster.schema.formats import checker_of
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("2021-04-01T00:00:00Z", "2021-04-01"),
+        ("2021-04-01t00:00:00z", "2021-04-01"),
+        ("2021-03-31T23:30:00-01:00", "2021-04-01"),
+        ("2021-04-01T00:30:00+01:00", "2021-03-31"),
+        ("2021-04-01T00:00:00.123456789123Z", "2021-04-01"),
+        ("2021-04-01T00:00:00,5Z", "2021-04-01"),
+        ("2016-12-31T23:59:60Z", "2016-12-31"),
+        ("2016-12-31T22:59:60-01:00", "2016-12-31"),
+        ("2021-04-01T00:00:00+99:99", "2021-03-27"),
+        ("2020-02-29T12:00:00Z", "2020-02-29"),
+        ("0001-01-01T00:00:00Z", "0001-01-01"),
+        ("9999-12-31T23:59:59Z", "9999-12-31"),
+        # Beyond the calendar where it was written, within it in UTC.
+        ("9999-12-31T23:59:59+00:01", "9999-12-31"),
+    ],
+)
+def test_the_day_is_that_of_the_moment_in_utc(text: str, day: str):
+    assert day_of(text).isoformat() == day
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2021-04-01",
+        "2021-04-01T00:00:00",
+        "2021-04-01T00:00:00Z ",
+        "2021-04-01T00:00:00Z\n",
+        "٢٠٢١-04-01T00:00:00Z",
+        "0000-06-01T00:00:00Z",
+        "0001-01-01T00:00:00+00:01",
+        "9999-12-31T23:59:59-00:01",
+        "2021-02-29T00:00:00Z",
+        "2021-04-01T24:00:00Z",
+        "2021-04-01T00:00:61Z",
+        "2021-04-01T00:00:00ZTZ",
+        "2021-04-01T00:00:00." + "9" * 100_000,
+    ],
+)
+def test_what_is_no_day_is_refused_in_a_few_words(text: str):
+    with pytest.raises(InvalidBirthday) as refused:
+        day_of(text)
+    assert len(str(refused.value)) < 200
+
+
+@given(
+    st.datetimes(timezones=st.timezones()).filter(lambda moment: 1 < moment.year < datetime.MAXYEAR),
+)
+def test_every_moment_that_python_writes_is_read_the_same(moment: datetime.datetime):
+    aware = moment.replace(microsecond=0)
+    text = aware.isoformat()
+    if checker_of("date-time")(text):  # an offset with seconds in it is none  # type: ignore[misc]
+        assert day_of(text) == aware.astimezone(datetime.UTC).date()
+
+
+@given(
+    st.from_regex(
+        r"\A[0-9]{4}-[01][0-9]-[0-3][0-9][tT][0-2][0-9]:[0-5][0-9]:[0-6][0-9](.[0-9]+)?([zZ]|[+-][0-9]{2}:[0-9]{2})\Z"
+    )
+)
+def test_what_the_server_lets_pass_is_a_day_or_refused_as_beyond_the_years(text: str):
+    if not checker_of("date-time")(text):  # type: ignore[misc]
+        return
+    try:
+        day_of(text)
+    except InvalidBirthday as refused:
+        assert "years 1 to 9999" in str(refused) or "\n" in text  # noqa: PT017

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from apis.petstore.v1alpha1.pet import Pet, PetSpec
+from controllers.petstore.record import ADDED_AS, Content, noted, wanted
+
+THOR = Content("Thor", "dog", datetime.date(2021, 4, 1))
+
+
+def pet(note: str | None = None) -> Pet:
+    made = Pet(spec=PetSpec(name="Thor", type="dog", birthday="2021-04-01T12:00:00Z"))
+    if note is not None:
+        made.metadata.annotations[ADDED_AS] = note
+    return made
+
+
+def test_the_note_is_compact_json_and_reads_back():
+    assert THOR.note() == '{"name":"Thor","type":"dog","birthday":"2021-04-01"}'
+    assert noted(pet(THOR.note())) == THOR == wanted(pet())
+    strange = Content('"\\ é\N{DOG}\n', "reptile", datetime.date(1, 1, 1))
+    assert noted(pet(strange.note())) == strange
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        None,
+        "",
+        "Thor",
+        "[]",
+        "null",
+        "[" * 100_000,
+        '{"name":"Thor","type":"dog"}',
+        '{"name":"Thor","type":"fish","birthday":"2021-04-01"}',
+        '{"name":"Thor","type":["dog"],"birthday":"2021-04-01"}',
+        '{"name":"Thor","type":"dog","birthday":"2021-02-30"}',
+        '{"name":"Thor","type":"dog","birthday":20210401}',
+        '{"name":"\\ud800","type":"dog","birthday":"2021-04-01"}',
+    ],
+)
+def test_a_note_that_somebody_made_unreadable_is_none(note: str | None):
+    assert noted(pet(note)) is None
