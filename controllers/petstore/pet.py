@@ -40,7 +40,6 @@ OLD_FINALIZER = "pet.petstore.example.com"
 
 @rbac(groups="petstore.example.com", resources="pets", verbs="list;watch;patch")
 @rbac(groups="petstore.example.com", resources="pets/status", verbs="patch")
-@rbac(groups="petstore.example.com", resources="pets/finalizers", verbs="update")
 @rbac(groups="", resources="events", verbs="create;patch")
 class PetReconciler:
     """Brings the store to what one Pet says, and the Pet's status to what the store answers.

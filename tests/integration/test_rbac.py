@@ -15,6 +15,7 @@ from tests.support.eventually import eventually
 from tests.support.exchanges import Match
 from tests.support.kubeconfig import Credentials
 from tests.support.memcacheds import memcached, memcached_path
+from tests.support.petstore_process import PetStoreProcess
 from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, permission_for
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tests.support.fault_proxy import FaultProxy
 
 ENFORCED = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
-WATCHED = ("/memcacheds", "/deployments", "/pods", "/foos", "/mysrvs")
+WATCHED = ("/memcacheds", "/deployments", "/pods", "/foos", "/mysrvs", "/pets")
 FINALIZERS = ("cache.example.com", "memcacheds/finalizers", "update")
 NAMESPACE = "example"
 SYSTEM = "operator-system"
@@ -64,6 +65,12 @@ def user(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[str], ApiAcc
     yield access
     for each in opened:
         each.close()
+
+
+@pytest.fixture
+def pet_store(tmp_path: Path) -> Iterator[PetStoreProcess]:
+    with PetStoreProcess(tmp_path, "--memory") as running:
+        yield running
 
 
 def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
@@ -110,6 +117,7 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     user: Callable[[str], ApiAccess],
     fault_proxy: Callable[[Path], FaultProxy],
     run_manager: RunManager,
+    pet_store: PetStoreProcess,
 ) -> None:
     plane.require(Feature.READY_PODS)
     granted = Roles(plane, "worker", SYSTEM).grant(*MANAGER, *LEADER_ELECTION)
@@ -122,7 +130,8 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
         # A server of that age is listed page by page, which takes another right.
         body = json.dumps(TOO_OLD_TO_STREAM).encode()
         proxy.answer(422, body=body, match=Match(path=kind, watch=True))
-    flags = ("--leader-elect", f"--leader-election-namespace={SYSTEM}")
+    store = f"--petstore-address={pet_store.address}"
+    flags = ("--leader-elect", f"--leader-election-namespace={SYSTEM}", store)
     manager = run_manager(proxy.kubeconfig, *flags).wait_ready()
     standby = run_manager(proxy.kubeconfig, *flags).wait_ready()
     eventually(lambda: proxy.open_watches(Match(path="/leases")) != [])
@@ -156,10 +165,13 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     def cached(kind: str) -> float:
         return manager.metrics().value("operator_manager_cache_objects", kind=kind)
 
-    for each in ("tutorial_v1_foo", "myapp_v1alpha1_mysrv"):
+    for each in ("tutorial_v1_foo", "myapp_v1alpha1_mysrv", "petstore_v1alpha1_pet"):
         kubectl("apply", "-f", f"config/samples/{each}.yaml")
     eventually(lambda: has_status("tutorial.my.domain/v1", "foos", "foo-01"))
     eventually(lambda: has_status("myapp.idcos.com/v1alpha1", "mysrvs", "mysrv-sample"))
+
+    eventually(lambda: has_status("petstore.example.com/v1alpha1", "pets", "pet-sample1"))
+    kubectl("delete", "pets", "--all")
 
     kubectl("apply", "-f", "config/samples/cache_v1_memcached.yaml")
     eventually(lambda: ready(3))
