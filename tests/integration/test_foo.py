@@ -1,0 +1,209 @@
+"""The Foo operator, walked through as a person with kubectl would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.api_access import ApiFailure
+from tests.support.api_objects import condition, event_counts, pod_path
+from tests.support.eventually import consistently, eventually
+from tests.support.exchanges import Match
+from tests.support.foos import API, foo, foo_path, pod
+from tests.support.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+    from tests.support.fault_proxy import FaultProxy
+
+SAMPLE = "config/samples/tutorial_v1_foo.yaml"
+PODS = Match(path="/pods$")
+FOO_WRITES = Match(method="PATCH", path="/foos/")
+
+
+class FooWalk(Walk):
+    """What is seen of Foos."""
+
+    def foo(self, name: str = "foo-01") -> dict[str, Any]:
+        return self.get(API, "foos", name)
+
+    def create(self, name: str, friend: Any) -> None:
+        self.plane.api.create(foo_path(self.namespace), foo(name, friend))
+
+    def are_happy(self, **expected: bool) -> None:
+        """These Foos have a status made for their latest spec, which says so."""
+        for name, happy in expected.items():
+            found = self.foo(name.replace("_", "-"))
+            status = found["status"]
+            assert status["happy"] is happy, name
+            assert status["observedGeneration"] == found["metadata"]["generation"], name
+            assert condition(found, "Happy")["status"] == str(happy), name
+
+    def have_been_reconciled(self, times: int) -> None:
+        assert self.reconciles("foo") == times
+
+
+@pytest.fixture
+def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[FooWalk]:
+    manager = run_manager(crds.kubeconfig, f"--namespaces={namespace}", "--controllers=foo")
+    walk = FooWalk(crds, namespace, manager.wait_ready())
+    yield walk
+    assert not walk.errors()
+
+
+def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk) -> None:
+    walk.kubectl("apply", "-f", SAMPLE)
+    eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))
+    eventually(lambda: walk.have_been_reconciled(2))
+    assert condition(walk.foo(), "Happy")["reason"] == "FriendMissing"
+
+    walk.kubectl("run", "jack", "--image=registry.k8s.io/pause:3.10")
+    walk.kubectl("wait", "--for=condition=Happy", "--timeout=30s", "foo/foo-01")
+    eventually(lambda: walk.are_happy(foo_01=True, foo_02=False))
+    eventually(lambda: walk.have_been_reconciled(3))
+
+    rename = '{"spec":{"name":"jack"}}'
+    walk.kubectl("patch", "foo", "foo-02", "--type=merge", "-p", rename)
+    eventually(lambda: walk.are_happy(foo_01=True, foo_02=True))
+    eventually(lambda: walk.have_been_reconciled(4))
+
+    # Neither what happens to the pod in between, nor what is hung on it or on a Foo, asks for anything.
+    walk.kubectl("label", "pod/jack", "foo/foo-01", "seen=yes")
+    walk.kubectl("annotate", "pod/jack", "foo/foo-02", "seen=yes")
+    walk.kubectl("run", "stranger", "--image=registry.k8s.io/pause:3.10")
+
+    header, *rows = walk.kubectl("get", "foos").splitlines()
+    assert header.split() == ["NAME", "FRIEND", "HAPPY", "COLOUR", "AGE"]
+    colours = [walk.foo(name)["status"]["colour"] for name in ("foo-01", "foo-02")]
+    assert [row.split()[:4] for row in rows] == [
+        ["foo-01", "jack", "true", colours[0]],
+        ["foo-02", "jack", "true", colours[1]],
+    ]
+
+    # One event, two Foos: a reconcile for each. That the pod has gone, a moment later, is no news.
+    walk.kubectl("delete", "pod", "jack", "--wait=true")
+    eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))
+    eventually(lambda: walk.have_been_reconciled(6))
+    assert condition(walk.foo(), "Happy")["message"] == "There is no pod named jack"
+    consistently(lambda: walk.have_been_reconciled(6), during=1)
+
+    def each_turn_was_told_once() -> None:
+        for name in ("foo-01", "foo-02"):
+            told = event_counts(walk.plane, walk.foo(name))
+            assert told == {"Waiting": 1, "BecameHappy": 1, "BecameUnhappy": 1}
+
+    eventually(each_turn_was_told_once)
+    described = walk.kubectl("describe", "foo", "foo-01")
+    assert f"Pod jack is there, in namespace {walk.namespace}" in described
+    assert "spec.name" not in described
+    assert "-required-" in walk.kubectl("explain", "foo.spec")
+    # The six reconciles, but for what found nothing new, were a write each.
+    written = walk.manager.metrics().value("rest_client_requests_total", method="PATCH", code="200")
+    assert written == 6
+
+
+def test_a_friend_in_any_namespace_that_is_watched_will_do(
+    crds: ControlPlane, namespace: str, run_manager: RunManager
+) -> None:
+    other = f"{namespace}-other"
+    crds.api.create("/api/v1/namespaces", {"metadata": {"name": other}})
+    try:
+        flags = (f"--namespaces={namespace},{other}", "--controllers=foo")
+        walk = FooWalk(crds, namespace, run_manager(crds.kubeconfig, *flags).wait_ready())
+        walk.create("foo-01", "jack")
+        eventually(lambda: walk.are_happy(foo_01=False))
+        eventually(lambda: crds.api.create(pod_path(other), pod("jack")))  # once it has a service account
+        eventually(lambda: walk.are_happy(foo_01=True))
+        crds.api.delete(pod_path(other, "jack"))
+        eventually(lambda: walk.are_happy(foo_01=False))
+    finally:
+        crds.api.delete(f"/api/v1/namespaces/{other}")
+
+
+def test_while_the_pods_cannot_be_listed_nobody_is_called_unhappy(
+    crds: ControlPlane,
+    namespace: str,
+    run_manager: RunManager,
+    fault_proxy: Callable[[Path], FaultProxy],
+) -> None:
+    proxy = fault_proxy(crds.kubeconfig)
+    proxy.answer(500, match=PODS, times=None)
+    crds.api.create(pod_path(namespace), pod("jack"))
+    flags = (f"--namespaces={namespace}", "--controllers=foo")
+    walk = FooWalk(crds, namespace, run_manager(proxy.kubeconfig, *flags))
+    walk.create("foo-01", "jack")
+
+    # It says what it waits for, and tries again and again.
+    eventually(lambda: "pods" in walk.manager.probe("/readyz?verbose")[1])
+    eventually(lambda: proxy.count(PODS) >= 4)
+    assert proxy.exchanges(FOO_WRITES) == []
+    assert "status" not in walk.foo()
+    proxy.heal()
+    eventually(lambda: walk.are_happy(foo_01=True))
+
+    # Nor later, when what is known cannot be brought up to date; other changes are dealt with all the same.
+    eventually(lambda: len(proxy.open_watches(PODS)) == 1)
+    proxy.answer(500, match=PODS, times=None)
+    proxy.expire_watches(PODS)
+    failed = proxy.count(PODS)
+    eventually(lambda: proxy.count(PODS) >= failed + 2)
+    walk.create("foo-02", "jack")
+    eventually(lambda: walk.are_happy(foo_01=True, foo_02=True))
+    crds.api.delete(pod_path(namespace, "jack"))
+    proxy.heal()
+    eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))
+    told = eventually(lambda: event_counts(crds, walk.foo()))
+    assert told["BecameHappy"] == 1
+
+
+@pytest.mark.parametrize(
+    ("friend", "complaint"),
+    [
+        ("", "spec.name in body should be at least 1 chars long"),
+        ("j" * 254, "spec.name: Too long: may not be more than 253 bytes"),
+        ("\N{GRINNING FACE}" * 254, "spec.name: Too long: may not be more than 253 bytes"),
+        (None, "spec.name: Required value"),
+        (5, 'spec.name in body must be of type string: \\"integer\\"'),
+        (2**70, "spec.name in body must be of type string"),
+        (True, 'spec.name in body must be of type string: \\"boolean\\"'),
+        (["jack"], 'spec.name in body must be of type string: \\"array\\"'),
+        ({"name": "jack"}, 'spec.name in body must be of type string: \\"object\\"'),
+    ],
+    ids=repr,
+)
+def test_what_is_no_name_is_refused_by_the_schema(
+    crds: ControlPlane, namespace: str, friend: Any, complaint: str
+) -> None:
+    with pytest.raises(ApiFailure) as refused:
+        crds.api.create(foo_path(namespace), foo("foo-01", friend))
+    assert refused.value.status == 422
+    assert complaint in str(refused.value)
+
+
+def test_any_other_name_works_also_one_that_no_pod_can_have(walk: FooWalk) -> None:
+    impossible = {
+        "snowmen": "\N{SNOWMAN}" * 253,
+        "faces": "\N{GRINNING FACE}" * 253,
+        "blank": " ",
+        "upper": "Jack",
+        "lines": "jack\njoe\0\x1b[31m",
+        "quotes": "'\"`$(jack)`\\%s{}",
+        "right-to-left": "\N{RIGHT-TO-LEFT OVERRIDE}jack",
+    }
+    longest, long_foo = "j" * 253, "f" * 253
+    for name, friend in impossible.items():
+        walk.create(name, friend)
+    walk.create(long_foo, longest)
+    walk.plane.api.create(pod_path(walk.namespace), pod(longest))
+    eventually(lambda: walk.are_happy(**dict.fromkeys(impossible, False), **{long_foo: True}))
+    for name in impossible:
+        assert condition(walk.foo(name), "Happy")["reason"] == "NameImpossible"
+    # kubectl takes what is in there, and so does the server what is told of it.
+    walk.kubectl("get", "foos")
+    eventually(lambda: event_counts(walk.plane, walk.foo(long_foo))["BecameHappy"] == 1)
+    eventually(lambda: event_counts(walk.plane, walk.foo("faces"))["Waiting"] == 1)

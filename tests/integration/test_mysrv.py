@@ -1,0 +1,124 @@
+"""The MySrv operator, walked through as a person with kubectl would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.api_access import ApiFailure
+from tests.support.api_objects import condition, event_counts, object_path
+from tests.support.eventually import consistently, eventually
+from tests.support.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+
+SAMPLE = "config/samples/myapp_v1alpha1_mysrv.yaml"
+API = "myapp.idcos.com/v1alpha1"
+
+
+class MySrvWalk(Walk):
+    """What is seen of MySrvs."""
+
+    def mysrv(self, name: str = "mysrv-sample") -> dict[str, Any]:
+        return self.get(API, "mysrvs", name)
+
+    def create(self, metadata_name: str, **spec: Any) -> None:
+        self.plane.api.create(object_path(API, self.namespace, "mysrvs"), mysrv(metadata_name, **spec))
+
+    def is_available(self, name: str = "mysrv-sample") -> None:
+        found = self.mysrv(name)
+        assert found["status"]["status"] == "Available"
+        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+        assert condition(found, "Ready")["status"] == "True"
+
+
+def mysrv(metadata_name: str, **spec: Any) -> dict[str, Any]:
+    """A MySrv, as a user would write it; what is not said is as in the sample."""
+    return {
+        "apiVersion": API,
+        "kind": "MySrv",
+        "metadata": {"name": metadata_name},
+        "spec": {"name": "CloudCMP", "port": 80, **spec},
+    }
+
+
+@pytest.fixture
+def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[MySrvWalk]:
+    manager = run_manager(crds.kubeconfig, f"--namespaces={namespace}", "--controllers=mysrv")
+    walk = MySrvWalk(crds, namespace, manager.wait_ready())
+    yield walk
+    assert not walk.errors()
+
+
+def test_the_worked_example(walk: MySrvWalk) -> None:
+    walk.kubectl("apply", "-f", SAMPLE)
+    walk.kubectl("wait", "--for=condition=Ready", "--timeout=30s", "mysrv/mysrv-sample")
+    walk.is_available()
+    header, row = walk.kubectl("get", "mysrvs").splitlines()
+    assert header.split() == ["NAME", "NAME", "PORT", "STATUS", "AGE"]
+    assert row.split()[:4] == ["mysrv-sample", "CloudCMP", "80", "Available"]
+    assert "The port that it listens on" in walk.kubectl("explain", "mysrv.spec")
+
+    walk.kubectl("patch", "mysrv", "mysrv-sample", "--type=merge", "-p", '{"spec":{"port":443}}')
+    eventually(walk.is_available)
+    assert "port 443" in condition(walk.mysrv(), "Ready")["message"]
+    walk.kubectl("label", "mysrv/mysrv-sample", "seen=yes")
+    settled = walk.mysrv()["metadata"]["resourceVersion"]
+    consistently(lambda: walk.mysrv()["metadata"]["resourceVersion"] == settled, during=1)
+    eventually(lambda: sum(event_counts(walk.plane, walk.mysrv()).values()) == 2)
+    assert walk.reconciles("mysrv") == 2
+
+    # Two writes of the status, two Events; it makes nothing, and touches nothing else.
+    sent = walk.manager.metrics().select("rest_client_requests_total")
+    writes = {each.labels["method"]: each.value for each in sent if each.labels["method"] != "GET"}
+    assert writes == {"PATCH": 2, "POST": 2}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"port": 0}, "spec.port in body should be greater than or equal to 1"),
+        ({"port": 65536}, "spec.port in body should be less than or equal to 65535"),
+        ({"port": -(2**63)}, "spec.port in body should be greater than or equal to 1"),
+        ({"port": 2**63 - 1}, "spec.port in body should be less than or equal to 65535"),
+        ({"port": 2**70}, "spec.port"),
+        ({"port": 80.5}, "spec.port in body must be of type int32"),
+        ({"port": "80"}, 'spec.port in body must be of type integer: \\"string\\"'),
+        ({"port": None}, "spec.port: Required value"),
+        ({"port": [80]}, 'spec.port in body must be of type integer: \\"array\\"'),
+        ({"name": ""}, "spec.name in body should be at least 1 chars long"),
+        ({"name": "C" * 64}, "spec.name: Too long: may not be more than 63 bytes"),
+        ({"name": 80}, 'spec.name in body must be of type string: \\"integer\\"'),
+        ({"name": None}, "spec.name: Required value"),
+    ],
+    ids=repr,
+)
+def test_what_is_out_of_bounds_is_refused_by_the_schema(
+    crds: ControlPlane, namespace: str, wrong: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ApiFailure) as refused:
+        crds.api.create(object_path(API, namespace, "mysrvs"), mysrv("wrong", **wrong))
+    assert refused.value.status == 422
+    assert complaint in str(refused.value)
+
+
+def test_everything_within_bounds_works(walk: MySrvWalk) -> None:
+    within = {
+        "lowest": {"port": 1},
+        "highest": {"port": 65535},
+        "shortest": {"name": "C"},
+        "faces": {"name": "\N{GRINNING FACE}" * 63},
+        "lines": {"name": "Cloud\nCMP\0\x1b[31m"},
+        "m" * 253: {"name": "C" * 63},
+    }
+    for name, spec in within.items():
+        walk.create(name, **spec)
+    for name in within:
+        eventually(lambda name=name: walk.is_available(name))
+        eventually(lambda name=name: event_counts(walk.plane, walk.mysrv(name)) == {"SpecTakenUp": 1})
+    walk.kubectl("get", "mysrvs")

@@ -1,0 +1,30 @@
+"""Foos and the pods they wait for, as the integration tests make and look at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.api_objects import object_path
+
+API = "tutorial.my.domain/v1"
+
+
+def foo(name: str, friend: Any) -> dict[str, Any]:
+    """A Foo, as a user would write it."""
+    return {"apiVersion": API, "kind": "Foo", "metadata": {"name": name}, "spec": {"name": friend}}
+
+
+def foo_path(namespace: str, name: str = "") -> str:
+    """The path of one Foo, or of all in the namespace."""
+    return object_path(API, namespace, "foos", name)
+
+
+def pod(name: str) -> dict[str, Any]:
+    """A pod, the smallest that a server takes."""
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+    }
