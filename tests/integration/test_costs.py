@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.control_plane import Feature
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import Match
@@ -60,33 +59,6 @@ def test_many_objects_cost_two_writes_each_and_then_nothing(
     time.sleep(QUIET)
     later = proxy.exchanges()[before:]
     assert [each for each in later if not (is_lease(each) or each.watch)] == []
-
-
-def test_all_who_ask_for_a_kind_share_one_watch(crds: ControlPlane, run_manager: RunManager) -> None:
-    crds.require(Feature.SERVER_METRICS)
-
-    def watches() -> dict[str, float]:
-        """How many watches of all namespaces are open, by resource."""
-        found = crds.server_metrics().select("apiserver_longrunning_requests", verb="WATCH")
-        return {
-            each.labels["resource"]: each.value
-            for each in found
-            if each.labels["resource"] in {"memcacheds", "deployments", "pods"}
-            and each.labels["scope"] == "cluster"
-        }
-
-    before = watches()
-    run_manager(crds.kubeconfig).wait_ready()
-
-    def one_more_of_each() -> None:
-        now = watches()
-        assert {name: now[name] - before.get(name, 0) for name in now} == {
-            "memcacheds": 1,
-            "deployments": 1,
-            "pods": 1,
-        }
-
-    eventually(one_more_of_each)
 
 
 def is_lease(exchange: Exchange) -> bool:

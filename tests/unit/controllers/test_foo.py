@@ -15,8 +15,8 @@ from controllers.cache.memcached import CR_LABEL
 from controllers.tutorial.foo import BY_FRIEND, PRESENT_BY_NAME
 from manager.cache import Record
 from manager.cache.index import KeyGroups
+from tests.support.operator_world import OperatorWorld
 from tests.support.scripted_wire import Reply
-from tests.unit.controllers.operator_world import OperatorWorld
 
 pytestmark = pytest.mark.looptime
 

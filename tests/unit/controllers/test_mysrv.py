@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from apis.myapp.v1alpha1.mysrv import MySrv
-from tests.unit.controllers.operator_world import Followed, OperatorWorld
+from tests.support.operator_world import Followed, OperatorWorld
 
 pytestmark = pytest.mark.looptime
 
