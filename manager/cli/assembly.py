@@ -7,13 +7,16 @@ import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
 
+from manager.access import Access
 from manager.cache import CacheOptions
 from manager.cli.errors import ServerUnusable
 from manager.controller import ControllerOptions
+from manager.http.guard import guarded
 from manager.http.health_pages import health_pages
 from manager.http.metrics_page import metrics_page
 from manager.http.server import serve
@@ -26,6 +29,7 @@ from manager.logs import get_logger
 from manager.loop import count_tasks, observe_lag, settle
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
+from manager.tls import CertificateFiles, SelfSigned, ServedCertificate
 from manager.version import VERSION
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from manager.http.server import Page
     from manager.setting import SettingValues
     from manager.settings import Settings
+    from manager.tls import CertificateSource
 
 __all__ = ["assembled"]
 
@@ -94,7 +99,7 @@ async def assembled(
             controllers=[operator.name for operator in operators],
         )
         # Before what operators keep: a port in use ends all, and there are health checks while theirs starts.
-        _keep_pages(manager, "metrics", settings.metrics_bind_address, {"/metrics": metrics_page(metrics)})
+        _keep_metrics(manager, settings, Access(transport, rng=rng))
         _keep_pages(manager, "health", settings.health_probe_bind_address, health_pages(manager.health))
         _add_operators(manager, settings, operators)
         metrics.loop_tasks.set_function(count_tasks)
@@ -129,9 +134,31 @@ def _add_operators(manager: Manager, settings: Settings, operators: Sequence[Ope
         operator.load().setup(manager, options)
 
 
-def _keep_pages(manager: Manager, name: str, address: BindAddress | None, pages: Mapping[str, Page]) -> None:
+def _keep_metrics(manager: Manager, settings: Settings, access: Access) -> None:
+    page = metrics_page(manager.metrics)
+    certificate = None
+    if settings.metrics_secure:
+        page = guarded(page, access)
+        certificate = ServedCertificate(_metrics_certificate(settings))
+    _keep_pages(manager, "metrics", settings.metrics_bind_address, {"/metrics": page}, certificate)
+
+
+def _metrics_certificate(settings: Settings) -> CertificateSource:
+    if settings.metrics_cert_path is None:
+        return SelfSigned()
+    folder = Path(settings.metrics_cert_path)
+    return CertificateFiles(folder / settings.metrics_cert_name, folder / settings.metrics_cert_key)
+
+
+def _keep_pages(
+    manager: Manager,
+    name: str,
+    address: BindAddress | None,
+    pages: Mapping[str, Page],
+    certificate: ServedCertificate | None = None,
+) -> None:
     if address is not None:
-        manager.keep(lambda: serve(name, address, pages))
+        manager.keep(lambda: serve(name, address, pages, certificate=certificate))
 
 
 async def _settle_when_synced(manager: Manager) -> None:

@@ -13,6 +13,8 @@ from manager.codegen.roles import (
     editor_role,
     leader_election_role,
     manager_role,
+    metrics_auth_role,
+    metrics_reader_role,
     role_bindings,
     service_account,
     viewer_role,
@@ -45,13 +47,16 @@ def _crd_file(definition: dict[str, Any]) -> str:
 
 
 def _rbac(kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]) -> dict[str, dict[str, Any]]:
-    manager_binding, leader_election_binding = role_bindings()
+    manager_binding, leader_election_binding, metrics_binding = role_bindings()
     files = {
         "service_account.yaml": service_account(),
         "role.yaml": manager_role(rules),
         "role_binding.yaml": manager_binding,
         "leader_election_role.yaml": leader_election_role(),
         "leader_election_role_binding.yaml": leader_election_binding,
+        "metrics_auth_role.yaml": metrics_auth_role(),
+        "metrics_auth_role_binding.yaml": metrics_binding,
+        "metrics_reader_role.yaml": metrics_reader_role(),
     }
     for kind in kinds:
         name = kind.gvk.kind.lower()

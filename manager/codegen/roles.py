@@ -14,6 +14,8 @@ __all__ = [
     "editor_role",
     "leader_election_role",
     "manager_role",
+    "metrics_auth_role",
+    "metrics_reader_role",
     "role_bindings",
     "service_account",
     "viewer_role",
@@ -29,10 +31,18 @@ _LABELS = {"app.kubernetes.io/name": "operator-manager"}
 
 _MANAGER = "manager-role"
 _LEADER_ELECTION = "leader-election-role"
+_METRICS_AUTH = "metrics-auth-role"
+_METRICS_READER = "metrics-reader"
 _SERVICE_ACCOUNT = "controller-manager"
 
 # What the elector asks of the one Lease; `create` cannot be limited to a name.
 _LEASES = RbacRule(("coordination.k8s.io",), ("leases",), ("get", "watch", "create", "update"))
+
+# What asking the API server about others takes. Neither kind has a namespace, and nothing of them is kept.
+_REVIEWS = (
+    RbacRule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
+    RbacRule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
+)
 
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "update", "patch", "delete")
@@ -46,6 +56,21 @@ def manager_role(rules: Iterable[RbacRule]) -> Manifest:
 def leader_election_role() -> Manifest:
     """Return the role for the namespace that holds the Lease."""
     return _role("Role", _LEADER_ELECTION, [_LEASES])
+
+
+def metrics_auth_role() -> Manifest:
+    """Return the cluster role with which the manager finds out who may see its metrics."""
+    return _role("ClusterRole", _METRICS_AUTH, _REVIEWS)
+
+
+def metrics_reader_role() -> Manifest:
+    """Return the cluster role for who is to see the metrics, such as Prometheus; it is bound to nobody."""
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "ClusterRole",
+        "metadata": _metadata("ClusterRole", _METRICS_READER),
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    }
 
 
 def admin_role(kind: type[Resource]) -> Manifest:
@@ -76,9 +101,13 @@ def service_account() -> Manifest:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
 
 
-def role_bindings() -> tuple[Manifest, Manifest]:
-    """Return what gives the service account the manager's role, and the role for leader election."""
-    return _binding("ClusterRole", _MANAGER), _binding("Role", _LEADER_ELECTION)
+def role_bindings() -> tuple[Manifest, Manifest, Manifest]:
+    """Return what gives the service account its roles: the manager's, for leader election, for metrics."""
+    return (
+        _binding("ClusterRole", _MANAGER),
+        _binding("Role", _LEADER_ELECTION),
+        _binding("ClusterRole", _METRICS_AUTH),
+    )
 
 
 def _on(kind: type[Resource], subresource: str, verbs: tuple[str, ...]) -> RbacRule:

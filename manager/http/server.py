@@ -1,4 +1,4 @@
-"""Serving a few pages over plain HTTP for as long as a context lasts."""
+"""Serving a few pages, over HTTP or HTTPS, for as long as a context lasts."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import errno
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from manager.http.address import BindAddress
+from manager.http.connections import Connections
 from manager.logs import get_logger
+from manager.tls import CertificateUnusable, ServedCertificate
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["CannotListen", "Page", "serve"]
+__all__ = ["CannotListen", "CannotServe", "Page", "serve"]
 
 Page = Callable[["web.Request"], Awaitable["web.Response"]]
 
@@ -25,40 +27,93 @@ _log = get_logger("http")
 _FINISH_TIMEOUT = 0.5
 """Seconds that answers under way may take once the server stops."""
 
+_KEEP_ALIVE = 90.0
+"""Seconds that a connection is kept for the next request, as by Go's clients and servers: a scraper that
+comes every minute finds it open."""
+
 _BACKLOG = 128
 
 _NO_IPV6 = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 """How binding fails where IPv6 is compiled in but switched off."""
 
 
-class CannotListen(OSError):
-    """An address cannot be listened on; the message says which, what for and why."""
+class CannotServe(OSError):
+    """Something cannot be served; the message says what, where and why."""
+
+
+class CannotListen(CannotServe):
+    """An address cannot be listened on."""
 
 
 @asynccontextmanager
-async def serve(name: str, address: BindAddress, pages: Mapping[str, Page]) -> AsyncIterator[BindAddress]:
+async def serve(
+    name: str,
+    address: BindAddress,
+    pages: Mapping[str, Page],
+    *,
+    certificate: ServedCertificate | None = None,
+) -> AsyncIterator[BindAddress]:
     """Serve `pages`, by path, at `address`, and yield the address with the port that was bound.
 
-    `name` says in messages what is served. A path may have a variable part (`/healthz/{name}`).
-    Raises `CannotListen`, for one when the port is in use.
+    `name` says in messages what is served. A path may have a variable part (`/healthz/{name}`). With a
+    certificate it is HTTPS, and the certificate is kept current meanwhile; else it is plain HTTP.
+    Raises `CannotListen`, for one when the port is in use, and `CannotServe` without a usable certificate.
     """
+    async with AsyncExitStack() as stack:
+        if certificate is not None:
+            try:
+                await stack.enter_async_context(certificate.kept_current())
+            except CertificateUnusable as error:
+                raise CannotServe(f"cannot serve {name} on {address}: {error}") from error
+        listening = await _listen(name, address)
+        stack.callback(listening.close)
+        await stack.enter_async_context(_answering(pages, listening, certificate))
+        bound = BindAddress(address.host, listening.getsockname()[1])
+        _log.info("serving", what=name, address=str(bound), tls=certificate is not None)
+        yield bound
+
+
+@asynccontextmanager
+async def _answering(
+    pages: Mapping[str, Page], listening: socket.socket, certificate: ServedCertificate | None
+) -> AsyncIterator[None]:
     # Imported only where something is served: it costs 3 MB.
     from aiohttp import web  # noqa: PLC0415
 
-    listening = await _listen(name, address)
-    app = web.Application()
+    @web.middleware
+    async def timed(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        with connections.answering(request.protocol):
+            response = await handler(request)
+            # Sent here rather than after, so that it belongs to what `answering` covers.
+            with suppress(ConnectionError):
+                await response.prepare(request)
+                await response.write_eof()
+            return response
+
+    app = web.Application(middlewares=[timed])
     for path, page in pages.items():
         app.router.add_get(path, page)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_FINISH_TIMEOUT)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=_FINISH_TIMEOUT,
+        keepalive_timeout=_KEEP_ALIVE,
+    )
+    await runner.setup()
+    assert runner.server is not None
+    connections = Connections(listening, runner.server, certificate=certificate)
+    accepting = asyncio.create_task(connections.accept(), name="http-accept")
     try:
-        await runner.setup()
-        await web.SockSite(runner, listening, backlog=_BACKLOG).start()
-        bound = BindAddress(address.host, listening.getsockname()[1])
-        _log.info("serving", what=name, address=str(bound))
-        yield bound
+        yield
     finally:
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        # First what is being answered, which gets a moment, then the connections themselves.
         await runner.cleanup()
-        listening.close()
+        await connections.end()
 
 
 async def _listen(name: str, address: BindAddress) -> socket.socket:

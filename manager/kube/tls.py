@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import sys
-import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 import structlog
 
 from manager.kube.errors import ConfigError
+from manager.tls.as_file import as_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from manager.kube.pem import Pem, Version
 
 _log = structlog.get_logger(__name__)
@@ -140,7 +135,7 @@ def _present(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
     def no_password() -> NoReturn:
         raise ConfigError(f"{_name(key)}: the key is encrypted, and there is nobody to ask for its password")
 
-    with _as_file(content) as path:
+    with as_file(content, name="client-certificate") as path:
         try:
             context.load_cert_chain(path, password=no_password)
         except (ssl.SSLError, OSError) as error:
@@ -154,20 +149,3 @@ def _name(pem: Pem) -> str:
 
 def _reason(error: Exception) -> str:
     return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-
-
-@contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """The content under a path, as OpenSSL wants it; where the system can, without touching a disk."""
-    if sys.platform == "linux":
-        handle = os.memfd_create("client-certificate")
-        try:
-            os.write(handle, content)
-            yield f"/proc/self/fd/{handle}"
-        finally:
-            os.close(handle)
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name

@@ -106,6 +106,22 @@ class Settings(BaseSettings):
     metrics_bind_address: Annotated[Address, Shown("Endpoints", "ADDRESS")] = Field(
         default=BindAddress("", 8080), description="where /metrics is served; 0 is off"
     )
+    metrics_secure: Annotated[bool, Shown("Endpoints", "BOOL")] = Field(
+        default=False,
+        description="serve /metrics over HTTPS, and only to whom the API server lets 'get' it; "
+        "the address is then :8443 by custom",
+    )
+    metrics_cert_path: Annotated[Text | None, Shown("Endpoints", "DIR")] = Field(
+        default=None,
+        description="folder with the certificate for --metrics-secure, read again whenever it changes; "
+        "without it a self-signed one is made in memory",
+    )
+    metrics_cert_name: Annotated[Text, Shown("Endpoints", "FILE")] = Field(
+        default="tls.crt", description="the certificate's file in --metrics-cert-path"
+    )
+    metrics_cert_key: Annotated[Text, Shown("Endpoints", "FILE")] = Field(
+        default="tls.key", description="the key's file in --metrics-cert-path"
+    )
     health_probe_bind_address: Annotated[Address, Shown("Endpoints", "ADDRESS")] = Field(
         default=BindAddress("", 8081), description="where /healthz and /readyz are served; 0 is off"
     )
@@ -128,6 +144,15 @@ class Settings(BaseSettings):
             renew_deadline=self.leader_elect_renew_deadline,
             retry_period=self.leader_elect_retry_period,
         )
+        return self
+
+    @model_validator(mode="after")
+    def _certificate_is_used(self) -> Self:
+        """Refuse to serve in the clear what a certificate was given for."""
+        if self.metrics_cert_path is not None and not self.metrics_secure:
+            raise ValueError(
+                "--metrics-cert-path is given without --metrics-secure, and metrics would go over plain HTTP"
+            )
         return self
 
     @classmethod

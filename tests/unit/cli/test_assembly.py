@@ -1,16 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
+import trustme
 
 from manager.cli import Operator, assembly
 from manager.cli.assembly import assembled
 from manager.cli.errors import ServerUnusable
 from manager.controller import ControllerOptions
+from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError
 from manager.setting import SettingValues
 from manager.settings import load_settings
@@ -76,6 +82,43 @@ async def test_pages_that_are_off_are_not_served(wire: ScriptedWire, set_up: lis
     assert await assemble({}, pages) == 2
     assert await assemble({"metrics_bind_address": "0"}, pages) == 1
     assert await assemble({"metrics_bind_address": "0", "health_probe_bind_address": "0"}, pages) == 0
+
+
+async def metrics_answer(flags: dict[str, str]) -> tuple[str, int]:
+    """With which scheme /metrics is served, and how it answers who has no token."""
+    insecure = ssl.create_default_context()
+    insecure.check_hostname, insecure.verify_mode = False, ssl.CERT_NONE
+    flags = {"metrics_bind_address": "127.0.0.1:0", "health_probe_bind_address": "0", **flags}
+    started = assembled(load_settings(flags), OPERATORS, SettingValues())
+    async with started as manager, AsyncExitStack() as stack:
+        address = await stack.enter_async_context(manager._kept[0].enter())
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        for scheme in ("http", "https"):
+            with suppress(aiohttp.ClientError):
+                async with session.get(f"{scheme}://{address}/metrics", ssl=insecure) as answer:
+                    return scheme, answer.status
+    raise AssertionError("it is not served")
+
+
+async def test_metrics_are_for_everybody_unless_they_are_to_be_secure(
+    wire: ScriptedWire, set_up: list[ControllerOptions]
+):
+    wire.on("GET", "/version", VERSION)
+    assert await metrics_answer({}) == ("http", 200)
+    assert await metrics_answer({"metrics_secure": "true"}) == ("https", 401)
+
+
+async def test_a_certificate_in_a_folder_is_served(
+    wire: ScriptedWire, set_up: list[ControllerOptions], tmp_path: Path
+):
+    wire.on("GET", "/version", VERSION)
+    flags = {"metrics_secure": "true", "metrics_cert_path": str(tmp_path), "metrics_cert_key": "my.key"}
+    with pytest.raises(CannotServe, match=f"{tmp_path}/tls.crt cannot be read: No such file"):
+        await metrics_answer(flags)
+    issued = trustme.CA().issue_cert("localhost")
+    issued.cert_chain_pems[0].write_to_path(str(tmp_path / "tls.crt"))
+    issued.private_key_pem.write_to_path(str(tmp_path / "my.key"))
+    assert await metrics_answer(flags) == ("https", 401)
 
 
 @pytest.mark.looptime

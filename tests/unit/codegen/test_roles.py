@@ -8,6 +8,8 @@ from manager.codegen.roles import (
     editor_role,
     leader_election_role,
     manager_role,
+    metrics_auth_role,
+    metrics_reader_role,
     role_bindings,
     service_account,
     viewer_role,
@@ -34,12 +36,16 @@ def test_the_role_for_leader_election_is_for_leases_in_one_namespace():
     assert [rule["resources"] for rule in role["rules"]] == [["leases"]]
 
 
-def test_the_service_account_is_bound_to_both_roles():
+def test_the_service_account_is_bound_to_its_roles():
     account = service_account()["metadata"]
-    of_manager, of_leader = role_bindings()
-    assert of_manager["roleRef"]["name"] == "manager-role"
-    assert of_leader["roleRef"]["name"] == "leader-election-role"
-    for binding in (of_manager, of_leader):
+    bindings = role_bindings()
+    bound = [(binding["kind"], binding["roleRef"]["name"]) for binding in bindings]
+    assert bound == [
+        ("ClusterRoleBinding", "manager-role"),
+        ("RoleBinding", "leader-election-role"),
+        ("ClusterRoleBinding", "metrics-auth-role"),
+    ]
+    for binding in bindings:
         assert binding["subjects"] == [
             {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
         ]
@@ -72,3 +78,16 @@ def test_viewers_only_read():
     role = viewer_role(Memcached)
     assert set(verbs_of(role, "memcacheds")) == {"get", "list", "watch"}
     assert set(verbs_of(role, "memcacheds/status")) == {"get"}
+
+
+def test_the_manager_asks_about_others_and_nothing_else_of_those_kinds():
+    assert metrics_auth_role()["rules"] == [
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    ]
+
+
+def test_readers_of_metrics_read_metrics():
+    role = metrics_reader_role()
+    assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "metrics-reader")
+    assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]

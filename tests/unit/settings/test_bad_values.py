@@ -118,3 +118,10 @@ def test_lease_times_that_do_not_fit_together_are_told_by_their_flags(
 ):
     text = refusal(flags)
     assert all(name in text for name in names)
+
+
+def test_a_certificate_is_refused_where_metrics_would_be_served_without_it():
+    assert refusal({"metrics_cert_path": "/c"}) == (
+        "--metrics-cert-path is given without --metrics-secure, and metrics would go over plain HTTP"
+    )
+    assert load_settings({"metrics_cert_path": "/c", "metrics_secure": "true"}).metrics_cert_path == "/c"

@@ -1,0 +1,111 @@
+"""Deciding who may see a page, with as few questions to the API server as possible."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from dataclasses import dataclass
+
+from manager.access.answers import Answers
+from manager.access.reviews import Reviews
+from manager.access.user import User
+from manager.kube.errors import KubeError
+from manager.kube.transport import Transport
+
+__all__ = ["Access", "ReviewFailed", "Verdict"]
+
+ACCEPTED_TOKEN_KEPT = 60.0
+"""Seconds for which a token that the server accepted counts as accepted."""
+
+REFUSED_TOKEN_KEPT = 10.0
+"""Seconds for which a token that the server refused counts as refused."""
+
+ALLOWED_KEPT = 300.0
+"""Seconds for which what was allowed stays allowed."""
+
+DENIED_KEPT = 30.0
+"""Seconds for which what was denied stays denied."""
+
+REMEMBERED = 1024
+"""Answers of either kind remembered at once."""
+
+AT_ONCE = 8
+"""Reviews under way at once; more of them wait."""
+
+DEADLINE = 8.0
+"""Seconds for both questions together. Prometheus gives up after 10 by default, and would not see why."""
+
+
+class ReviewFailed(Exception):
+    """The API server could not be asked; the message says why, and never has the token in it."""
+
+    def __init__(self, message: str, user: User | None = None) -> None:
+        """`user` is known when it is their right that could not be asked for."""
+        super().__init__(message)
+        self.user = user
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whose token it is, None for nobody's, and whether they may do what they ask for."""
+
+    user: User | None
+    allowed: bool
+
+
+class Access:
+    """Asks the API server who somebody is and what they may do, and remembers the answers for a while.
+
+    The times are those of controller-runtime (pkg/metrics/filters/filters.go, in
+    WithAuthenticationAndAuthorization: CacheTTL of one minute for tokens, AllowCacheTTL of five minutes and
+    DenyCacheTTL of 30 s for rights), but for a refused token, which it keeps for a minute too, or not at
+    all if the server said why. Bounds are ours: k8s.io/apiserver keeps 8,192 rights and, in its newer
+    versions, any number of tokens.
+
+    A right that is taken back is therefore gone after five minutes at the latest, a token that is revoked
+    after one.
+    """
+
+    def __init__(self, transport: Transport, *, rng: random.Random) -> None:
+        """`transport` carries the reviews; `rng` is the source of jitter."""
+        self._reviews = Reviews(transport, rng=rng)
+        self._users: Answers[bytes, User | None] = Answers(
+            limit=REMEMBERED, keep=lambda user: ACCEPTED_TOKEN_KEPT if user else REFUSED_TOKEN_KEPT
+        )
+        self._rights: Answers[tuple[User, str, str], bool] = Answers(
+            limit=REMEMBERED, keep=lambda allowed: ALLOWED_KEPT if allowed else DENIED_KEPT
+        )
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def verdict(self, token: str, verb: str, path: str) -> Verdict:
+        """Whether the bearer of `token` may do `verb` (an HTTP method in small letters) on `path`.
+
+        Raises `ReviewFailed` when that cannot be found out in time.
+        """
+        user: User | None = None
+        try:
+            async with asyncio.timeout(DEADLINE):
+                user = await self._user_of(token)
+                return Verdict(user, user is not None and await self._may(user, verb, path))
+        except TimeoutError:
+            raise ReviewFailed(f"the API server did not answer within {DEADLINE:g} s", user) from None
+        except KubeError as error:
+            raise ReviewFailed(str(error), user) from error
+
+    async def _user_of(self, token: str) -> User | None:
+        # Whoever gets to see what this process remembers should not find tokens in it.
+        digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+        async def ask() -> User | None:
+            async with self._turns, asyncio.timeout(DEADLINE):
+                return await self._reviews.user_of(token)
+
+        return await self._users.get(digest, ask)
+
+    async def _may(self, user: User, verb: str, path: str) -> bool:
+        async def ask() -> bool:
+            async with self._turns, asyncio.timeout(DEADLINE):
+                return await self._reviews.may(user, verb, path)
+
+        return await self._rights.get((user, verb, path), ask)

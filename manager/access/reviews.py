@@ -1,0 +1,109 @@
+"""The two questions to the API server: whose token is this, and may they do that?"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TypeVar
+
+import msgspec
+import orjson
+
+from manager.access.user import User
+from manager.backoff import ExponentialDelay
+from manager.kube.errors import ProtocolError, ServerError, TooManyRequests, TransportError
+from manager.kube.transport import Transport
+
+__all__ = ["Reviews"]
+
+T = TypeVar("T")
+
+_TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
+_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+_ATTEMPTS = 4
+"""How often a review is sent at most. It changes nothing, so it may be sent again whatever happened."""
+
+_AUTHENTICATED = "system:authenticated"
+
+
+class _UserInfo(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    user: _UserInfo = msgspec.field(default_factory=_UserInfo)
+
+
+class _TokenReview(msgspec.Struct):
+    status: _TokenStatus
+
+
+class _AccessStatus(msgspec.Struct):
+    allowed: bool = False
+    denied: bool = False
+
+
+class _AccessReview(msgspec.Struct):
+    status: _AccessStatus
+
+
+class Reviews:
+    """Creates reviews, which the server answers and does not keep."""
+
+    def __init__(self, transport: Transport, *, rng: random.Random) -> None:
+        self._transport = transport
+        self._delay = ExponentialDelay(base=0.2, cap=2.0, jitter=0.2, rng=rng)
+
+    async def user_of(self, token: str) -> User | None:
+        """Whose token it is; None when the server does not accept it.
+
+        Raises KubeError when the server cannot be asked, or does not let us ask.
+        """
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        status = (await self._created(_TOKEN_REVIEWS, review, _TokenReview)).status
+        if not status.authenticated:
+            return None
+        found = status.user
+        groups = tuple(found.groups or ())
+        if _AUTHENTICATED not in groups:
+            groups = (*groups, _AUTHENTICATED)
+        extra = tuple((key, tuple(values)) for key, values in (found.extra or {}).items())
+        return User(found.username, found.uid, groups, extra)
+
+    async def may(self, user: User, verb: str, path: str) -> bool:
+        """Whether a user may do `verb` on a path that is no resource's, such as `/metrics`.
+
+        Raises KubeError as `user_of` does.
+        """
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": user.name,
+                "uid": user.uid,
+                "groups": list(user.groups),
+                "extra": {key: list(values) for key, values in user.extra},
+                "nonResourceAttributes": {"path": path, "verb": verb},
+            },
+        }
+        status = (await self._created(_ACCESS_REVIEWS, review, _AccessReview)).status
+        return status.allowed and not status.denied
+
+    async def _created(self, path: str, review: object, answered: type[T]) -> T:
+        body = orjson.dumps(review)
+        for attempt in range(_ATTEMPTS):
+            try:
+                answer = await self._transport.request("POST", path, body=body)
+                return msgspec.json.decode(answer, type=answered)
+            except (TransportError, ServerError, TooManyRequests):
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                await asyncio.sleep(self._delay(attempt))
+            except msgspec.DecodeError as error:
+                raise ProtocolError(f"{path} answered with something else than a review: {error}") from None
+        raise AssertionError

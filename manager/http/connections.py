@@ -1,0 +1,230 @@
+"""The connections of one server: how many there may be, and how long each may take for what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+from manager.logs import get_logger
+from manager.tls import ServedCertificate
+
+__all__ = ["Connection", "Connections"]
+
+HANDSHAKE_TIMEOUT = 10.0
+"""Seconds for a TLS handshake."""
+
+REQUEST_TIMEOUT = 10.0
+"""Seconds from the first byte of a request, or from the connection's start, until its head is complete."""
+
+EXCHANGE_TIMEOUT = 120.0
+"""Seconds from one request to the next: for the answer, for taking it, and for keeping quiet after."""
+
+GOODBYE_TIMEOUT = 2.0
+"""Seconds that a client may take to answer the end of a TLS session."""
+
+LIMIT = 128
+"""Connections at once. A scraper or a probe has one or two."""
+
+_ACCEPT_PAUSE = 1.0
+"""Seconds until the next try when the process has no file descriptor left."""
+
+_log = get_logger("http")
+
+
+class Connections:
+    """Takes connections from a listening socket, and ends those that take too long.
+
+    When there are as many as may be, a new one takes the place of the one that has been without a request
+    for longest: whoever opens connections and says nothing keeps nobody else out. If all of them are being
+    answered, new ones wait.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        protocol: Callable[[], asyncio.Protocol],
+        *,
+        certificate: ServedCertificate | None = None,
+        limit: int = LIMIT,
+    ) -> None:
+        """Args:
+        listening: where they arrive.
+        protocol: makes what speaks on one connection.
+        certificate: what is presented to clients; None is no TLS.
+        limit: how many there may be at once.
+        """
+        self._listening = listening
+        self._protocol = protocol
+        self._certificate = certificate
+        self._limit = limit
+        self._open: dict[Connection, asyncio.Task[None]] = {}
+        """In the order in which each was last heard of."""
+        self._changed = asyncio.Event()
+
+    @contextmanager
+    def answering(self, protocol: asyncio.BaseProtocol | None) -> Iterator[None]:
+        """Enter this while a request that came over `protocol` is answered, up to the last byte."""
+        connection = next((each for each in self._open if each.protocol is protocol), None)
+        if connection is None:  # lost in the meantime
+            yield
+            return
+        connection.begin_answer()
+        try:
+            yield
+        finally:
+            connection.end_answer()
+
+    async def accept(self) -> None:
+        """Take connections until cancelled."""
+        loop = asyncio.get_running_loop()
+        self._listening.setblocking(False)
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(self._listening)
+            except ConnectionError:
+                continue  # gone before its turn came
+            except OSError as error:
+                _log.warning("cannot accept a connection", error=str(error))
+                await asyncio.sleep(_ACCEPT_PAUSE)
+                continue
+            try:
+                await self._wait_for_room()
+            except BaseException:
+                accepted.close()
+                raise
+            connection = Connection(self._protocol(), self._heard_of)
+            task = loop.create_task(self._attend(connection, accepted), name="http-connection")
+            task.add_done_callback(functools.partial(self._forget, connection, accepted))
+            self._open[connection] = task
+
+    async def end(self) -> None:
+        """End all of them at once, and return when they are gone."""
+        tasks = list(self._open.values())
+        for connection in list(self._open):
+            self._drop(connection)
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _wait_for_room(self) -> None:
+        while len(self._open) >= self._limit:
+            self._changed.clear()
+            idle = (each for each in self._open if not each.answering and not each.dropped)
+            if (longest := next(idle, None)) is not None:
+                self._drop(longest)
+            await self._changed.wait()
+
+    def _drop(self, connection: Connection) -> None:
+        # Once only: a second time would cut short how it ends.
+        if not connection.dropped:
+            connection.dropped = True
+            self._open[connection].cancel()
+
+    def _heard_of(self, connection: Connection) -> None:
+        """Put it last. It is idle now, so it may have to make room."""
+        if (task := self._open.pop(connection, None)) is not None:
+            self._open[connection] = task
+        self._changed.set()
+
+    async def _attend(self, connection: Connection, accepted: socket.socket) -> None:
+        """One connection, from its handshake to its end."""
+        loop = asyncio.get_running_loop()
+        context = None if self._certificate is None else self._certificate.context
+        connection.begun = True
+        try:
+            await loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else HANDSHAKE_TIMEOUT,
+                ssl_shutdown_timeout=None if context is None else GOODBYE_TIMEOUT,
+            )
+            await connection.lost.wait()
+        except OSError as error:
+            # The client's affair: a port scan, a plain request to an HTTPS port, a hang-up, no handshake.
+            _log.debug("a connection failed", error=str(error) or type(error).__name__)
+        finally:
+            await connection.abort()
+
+    def _forget(self, connection: Connection, accepted: socket.socket, _: asyncio.Task[None]) -> None:
+        if not connection.begun:
+            accepted.close()  # else the loop has done so
+        del self._open[connection]
+        self._changed.set()
+
+
+class Connection(asyncio.Protocol):
+    """Passes everything on to the protocol that speaks HTTP, and keeps an eye on the time."""
+
+    def __init__(self, protocol: asyncio.Protocol, heard_of: Callable[[Connection], None]) -> None:
+        """`heard_of` is called with this connection whenever it has been of use."""
+        self.protocol = protocol
+        self.lost = asyncio.Event()
+        self.answering = 0
+        """How many requests are being answered: one, or none."""
+        self.begun = False
+        """Whether the event loop has taken over the socket."""
+        self.dropped = False
+        """Whether its end is under way."""
+        self._heard_of = heard_of
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._request_began = True
+
+    def begin_answer(self) -> None:
+        """A request's head has come."""
+        self.answering += 1
+        self._request_began = False
+        self._limit(EXCHANGE_TIMEOUT)
+
+    def end_answer(self) -> None:
+        """The answer is on its way."""
+        self.answering -= 1
+        self._heard_of(self)
+
+    async def abort(self) -> None:
+        """End the connection, whatever is still to be sent, and return when it is gone."""
+        if self._transport is not None:
+            self._transport.abort()
+            await self.lost.wait()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake, if there is one, is over."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._limit(REQUEST_TIMEOUT)
+        self.protocol.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request has come."""
+        if not self._request_began and not self.answering:
+            self._request_began = True
+            self._limit(REQUEST_TIMEOUT)
+        self.protocol.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """The client sends no more."""
+        return self.protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        """The client takes the answer more slowly than it is made."""
+        self.protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self.protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end, whoever wanted it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.protocol.connection_lost(exc)
+        self.lost.set()
+
+    def _limit(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        assert self._transport is not None
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._transport.abort)

@@ -1,0 +1,90 @@
+"""Pages for those only whom the cluster's API server lets see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from manager.access import Access, ReviewFailed
+from manager.http.server import Page
+from manager.logs import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aiohttp import web
+
+__all__ = ["guarded"]
+
+_UNAUTHORIZED, _FORBIDDEN, _FAILED = 401, 403, 500
+
+_log = get_logger("access")
+
+
+def guarded(page: Page, access: Access) -> Page:
+    """The same page, for who comes with a bearer token and may do the request's method on its path.
+
+    Answers as controller-runtime does: 401 without a token, 403 for a user without the right to, 500 when
+    the API server cannot be asked. (A token that the server refuses is 401 here, and 500 there.)
+
+    Client certificates are not asked for, as controller-runtime's filter does not either: the authority
+    that the API server trusts for clients is not known to a pod.
+    """
+    trouble = _Trouble()
+
+    async def show(request: web.Request) -> web.Response:
+        token = _bearer_token(request.headers.getall("Authorization", ()))
+        if token is None:
+            return _refusal(_UNAUTHORIZED, "Unauthorized")
+        try:
+            verdict = await access.verdict(token, request.method.lower(), request.path)
+        except ReviewFailed as error:
+            trouble.begins(request.path, str(error))
+            what = "Authentication" if error.user is None else f"Authorization for user {error.user.name}"
+            return _refusal(_FAILED, f"{what} failed")
+        trouble.ends(request.path)
+        if verdict.user is None:
+            _log.debug("refused a token that the API server does not accept", path=request.path)
+            return _refusal(_UNAUTHORIZED, "Unauthorized")
+        if not verdict.allowed:
+            _log.debug("refused a user", path=request.path, user=verdict.user.name)
+            return _refusal(_FORBIDDEN, f"Authorization denied for user {verdict.user.name}")
+        return await page(request)
+
+    return show
+
+
+class _Trouble:
+    """Tells of an API server that cannot be asked, once until it can."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def begins(self, path: str, error: str) -> None:
+        if not self._told:
+            self._told = True
+            _log.warning("cannot ask the API server who may see this page", path=path, error=error)
+
+    def ends(self, path: str) -> None:
+        if self._told:
+            self._told = False
+            _log.info("the API server can be asked again who may see this page", path=path)
+
+
+def _bearer_token(headers: Sequence[str]) -> str | None:
+    """The token of the one Authorization header; None when there is none, or anything else."""
+    if len(headers) != 1:
+        return None
+    scheme, _, token = headers[0].strip().partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token or not token.isascii() or " " in token:
+        return None
+    return token
+
+
+def _refusal(status: int, text: str) -> web.Response:
+    from aiohttp import web  # noqa: PLC0415 - see manager.http.server
+
+    headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+    if status == _UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    return web.Response(status=status, text=f"{text}\n", headers=headers)

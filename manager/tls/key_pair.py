@@ -1,0 +1,54 @@
+"""A certificate with its private key, and the TLS context of a server that presents it."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from manager.tls.as_file import as_file
+
+__all__ = ["CertificateUnusable", "KeyPair"]
+
+
+class CertificateUnusable(OSError):
+    """There is no certificate to serve with; one line that says where it was looked for and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A server's certificate and its key, both PEM."""
+
+    certificates: bytes
+    """The server's own, followed by those that lead to an authority."""
+
+    key: bytes = field(repr=False)
+    """The private key of the first certificate, not encrypted."""
+
+    def context(self) -> ssl.SSLContext:
+        """A context for a server: TLS 1.2 or newer, HTTP/1.1, and clients that show no certificate.
+
+        Blocks for about a millisecond. Raises `CertificateUnusable`, for one when certificate and key do
+        not belong together.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # A client could have us do the costly half of handshakes over and over, on one connection.
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.set_alpn_protocols(["http/1.1"])
+        with as_file(self.certificates + b"\n" + self.key, name="server-certificate") as path:
+            try:
+                context.load_cert_chain(path, password=_no_password)
+            except ssl.SSLError as error:
+                raise CertificateUnusable(_explained(error)) from error
+        return context
+
+
+def _no_password() -> NoReturn:
+    raise CertificateUnusable("the key is encrypted, and there is nobody to ask for its password")
+
+
+def _explained(error: ssl.SSLError) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the key is not that of the certificate"
+    return f"no certificate in PEM with its key ({error.reason or error})"

@@ -1,0 +1,93 @@
+"""The certificate a running server presents, exchanged when its source has another."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+from manager import clock
+from manager.logs import get_logger
+from manager.tls.key_pair import CertificateUnusable, KeyPair
+from manager.tls.sources import CertificateSource
+
+__all__ = ["RECHECK_INTERVAL", "ServedCertificate"]
+
+RECHECK_INTERVAL = 5.0
+"""Seconds between two looks at the source. controller-runtime's certwatcher polls every 10 s and watches too;
+a look is two small reads in a thread, and does on every file system, however a volume swaps its files."""
+
+_log = get_logger("tls")
+
+
+class ServedCertificate:
+    """What a server asks for its TLS context with each new connection.
+
+    A context is complete before it is handed out, and is never changed after: connections that are open
+    keep theirs, and none sees half of an exchange. While a source has nothing usable, as with a pair of
+    which one file is replaced already, the earlier certificate is served on.
+    """
+
+    def __init__(self, source: CertificateSource) -> None:
+        self._source = source
+        self._pair: KeyPair | None = None
+        self._context: ssl.SSLContext | None = None
+        self._complaint: str | None = None
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The context for a connection that is made now; there is one while `kept_current` is entered."""
+        assert self._context is not None, "the certificate is not being kept"
+        return self._context
+
+    @asynccontextmanager
+    async def kept_current(self) -> AsyncIterator[None]:
+        """Get the certificate, and look for another one until the end of the block.
+
+        Raises `CertificateUnusable` when there is none to begin with.
+        """
+        await self._renew()
+        keeping = asyncio.create_task(self._keep(), name="served-certificate")
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(RECHECK_INTERVAL)
+            try:
+                await self._renew()
+            except CertificateUnusable as error:
+                self._complain(str(error))
+            except Exception as error:  # noqa: BLE001 - a server goes on with what it has, whatever this is
+                self._complain(repr(error))
+
+    async def _renew(self) -> None:
+        pair, context = await asyncio.to_thread(_look, self._source, clock.now(), self._pair)
+        self._complaint = None
+        if context is not None:
+            self._pair, self._context = pair, context
+            _log.info("serving this certificate from now on", source=str(self._source))
+
+    def _complain(self, text: str) -> None:
+        """Say what is wrong, once for as long as it stays the same."""
+        if text != self._complaint:
+            self._complaint = text
+            _log.warning("cannot renew the certificate; going on with the earlier one", error=text)
+
+
+def _look(
+    source: CertificateSource, now: datetime, known: KeyPair | None
+) -> tuple[KeyPair, ssl.SSLContext | None]:
+    """What the source has, and a context for it unless it is known."""
+    pair = source.pair(now)
+    if pair == known:
+        return pair, None
+    try:
+        return pair, pair.context()
+    except CertificateUnusable as error:
+        raise CertificateUnusable(f"{source}: {error}") from error

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from manager.access import Access, ReviewFailed, User, Verdict
+from manager.access.access import AT_ONCE
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import (
+    Delayed,
+    LostAfter,
+    LostBefore,
+    Reply,
+    ScriptedWire,
+    Sent,
+    Stall,
+    Unreached,
+)
+
+pytestmark = pytest.mark.looptime
+
+TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+PROMETHEUS = User(
+    "system:serviceaccount:monitoring:prometheus",
+    "7-8-9",
+    ("system:serviceaccounts", "system:authenticated"),
+    (("authentication.kubernetes.io/pod-name", ("prometheus-0",)),),
+)
+
+
+@pytest.fixture
+def wire() -> ScriptedWire:
+    return ScriptedWire()
+
+
+@pytest.fixture
+def access(wire: ScriptedWire) -> Access:
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    return Access(transport, rng=random.Random(1))
+
+
+def reviewed(status: dict[str, Any]) -> Reply:
+    return Reply.json({"status": status}, status=201)
+
+
+def accepted() -> Reply:
+    user = {
+        "username": PROMETHEUS.name,
+        "uid": PROMETHEUS.uid,
+        "groups": list(PROMETHEUS.groups),
+        "extra": {key: list(values) for key, values in PROMETHEUS.extra},
+    }
+    return reviewed({"authenticated": True, "user": user, "audiences": ["https://kubernetes.default.svc"]})
+
+
+def refused() -> Reply:
+    return reviewed({"user": {}, "error": "[invalid bearer token, token lookup failed]"})
+
+
+ALLOWED = reviewed({"allowed": True, "reason": "RBAC: allowed by ..."})
+DENIED = reviewed({"allowed": False})
+
+
+async def ask(access: Access, token: str = "t", path: str = "/metrics") -> Verdict:
+    return await access.verdict(token, "get", path)
+
+
+async def test_a_user_with_the_right_to_is_let_in(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    assert await ask(access) == Verdict(PROMETHEUS, allowed=True)
+    [token], [right] = wire.sent("POST", TOKENS), wire.sent("POST", RIGHTS)
+    assert token.json() == {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": "t"},
+    }
+    assert right.json() == {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": PROMETHEUS.name,
+            "uid": "7-8-9",
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "extra": {"authentication.kubernetes.io/pod-name": ["prometheus-0"]},
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        },
+    }
+
+
+@pytest.mark.parametrize("status", [{"allowed": False}, {}, {"allowed": True, "denied": True}])
+async def test_a_user_without_the_right_to_is_not(wire: ScriptedWire, access: Access, status: dict[str, Any]):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, reviewed(status))
+    assert await ask(access) == Verdict(PROMETHEUS, allowed=False)
+
+
+@pytest.mark.parametrize("status", [{"authenticated": False}, {}, {"error": "invalid bearer token"}])
+async def test_a_token_that_is_refused_is_nobodys(wire: ScriptedWire, access: Access, status: dict[str, Any]):
+    wire.on("POST", TOKENS, reviewed(status))
+    assert await ask(access) == Verdict(None, allowed=False)
+    assert wire.sent("POST", RIGHTS) == []
+
+
+async def test_whoever_has_a_token_is_authenticated(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, reviewed({"authenticated": True, "user": {"username": "u"}}))
+    wire.on("POST", RIGHTS, ALLOWED)
+    assert (await ask(access)).user == User("u", groups=("system:authenticated",))
+
+
+async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) -> tuple[int, int]:
+    """How many questions, of either kind, a second request costs so many seconds after the first."""
+    await ask(access)
+    before = len(wire.sent("POST", TOKENS)), len(wire.sent("POST", RIGHTS))
+    await asyncio.sleep(after)
+    await ask(access)
+    return len(wire.sent("POST", TOKENS)) - before[0], len(wire.sent("POST", RIGHTS)) - before[1]
+
+
+@pytest.mark.parametrize(
+    ("right", "after", "expected"),
+    [
+        (ALLOWED, 59, (0, 0)),
+        (ALLOWED, 61, (1, 0)),
+        (ALLOWED, 299, (1, 0)),
+        (ALLOWED, 301, (1, 1)),
+        (DENIED, 29, (0, 0)),
+        (DENIED, 31, (0, 1)),
+    ],
+)
+async def test_a_token_is_good_for_a_minute_a_right_for_five_and_a_denial_for_half(
+    wire: ScriptedWire, access: Access, right: Reply, after: float, expected: tuple[int, int]
+):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, right)
+    assert await reviews_needed(wire, access, after=after) == expected
+
+
+@pytest.mark.parametrize(("after", "expected"), [(9, (0, 0)), (11, (1, 0))])
+async def test_a_refused_token_is_asked_for_again_after_seconds(
+    wire: ScriptedWire, access: Access, after: float, expected: tuple[int, int]
+):
+    wire.on("POST", TOKENS, refused())
+    assert await reviews_needed(wire, access, after=after) == expected
+
+
+async def test_a_user_who_has_a_new_token_keeps_their_rights(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    await ask(access, "one")
+    await ask(access, "two")
+    assert len(wire.sent("POST", TOKENS)) == 2
+    assert len(wire.sent("POST", RIGHTS)) == 1
+
+
+async def test_a_right_is_for_one_path(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED, DENIED)
+    assert (await ask(access, path="/metrics")).allowed
+    assert not (await ask(access, path="/other")).allowed
+
+
+async def test_many_with_one_token_share_one_review(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, Delayed(1.0, accepted()))
+    wire.on("POST", RIGHTS, Delayed(1.0, ALLOWED))
+    async with asyncio.TaskGroup() as group:
+        asking = [group.create_task(ask(access)) for _ in range(50)]
+    assert {task.result().allowed for task in asking} == {True}
+    assert len(wire.requests) == 2
+
+
+async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews(wire: ScriptedWire, access: Access):
+    most = 0
+
+    def answer(_: Sent) -> Delayed:
+        nonlocal most
+        most = max(most, wire.in_progress)
+        return Delayed(0.1, refused())
+
+    wire.on("POST", TOKENS, answer)
+    async with asyncio.TaskGroup() as group:
+        for number in range(100):
+            group.create_task(ask(access, f"token-{number}"))
+    assert len(wire.requests) == 100
+    assert most == AT_ONCE
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Unreached(),
+        LostBefore(),
+        LostAfter(accepted()),
+        Reply.status(500, "InternalError"),
+        Reply.status(503, "ServiceUnavailable"),
+        Reply.status(429, "TooManyRequests", retry_after=1),
+        Reply.status(429, "TooManyRequests"),
+    ],
+)
+async def test_a_passing_fault_is_not_noticed(wire: ScriptedWire, access: Access, fault: Any):
+    wire.on("POST", TOKENS, fault, fault, accepted())
+    wire.on("POST", RIGHTS, fault, ALLOWED)
+    assert (await ask(access)).allowed
+
+
+@pytest.mark.parametrize("fault", [Unreached(), Stall(), Reply.status(500, "InternalError")])
+async def test_a_server_that_cannot_be_asked_is_given_up_before_the_scraper_gives_up(
+    wire: ScriptedWire, access: Access, fault: Any
+):
+    wire.on("POST", TOKENS, fault)
+    with pytest.raises(ReviewFailed) as error:
+        await ask(access, "secret-token")
+    assert asyncio.get_running_loop().time() < 10
+    assert error.value.user is None
+    assert "secret-token" not in str(error.value)
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    assert (await ask(access, "secret-token")).allowed
+
+
+async def test_a_right_that_cannot_be_asked_for_is_told_with_its_user(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, Stall())
+    with pytest.raises(ReviewFailed, match="did not answer within 8 s") as error:
+        await ask(access)
+    assert error.value.user == PROMETHEUS
+
+
+async def test_a_manager_that_may_not_ask_says_so_at_once(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, Reply.status(403, "Forbidden", message="tokenreviews is forbidden"))
+    with pytest.raises(ReviewFailed, match="tokenreviews is forbidden"):
+        await ask(access)
+    assert len(wire.requests) == 1
+
+
+@pytest.mark.parametrize("answer", [{}, [], {"status": 3}, {"status": {"authenticated": "yes"}}])
+async def test_an_answer_that_is_no_review_lets_nobody_in(wire: ScriptedWire, access: Access, answer: Any):
+    wire.on("POST", TOKENS, Reply.json(answer))
+    with pytest.raises(ReviewFailed, match="something else than a review"):
+        await ask(access)
+
+
+async def test_no_token_is_kept(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    await ask(access, "secret-token")
+    assert len(access._users._known) == 1
+    assert "secret-token" not in repr(access._users._known)
+
+
+async def test_nothing_is_left_running(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, Stall())
+    asking = [asyncio.create_task(ask(access, str(number))) for number in range(20)]
+    await asyncio.sleep(1)
+    for task in asking:
+        task.cancel()
+    await asyncio.wait(asking)
+    assert len(asyncio.all_tasks()) == 1

@@ -1,0 +1,245 @@
+"""Clients that are slow, silent or many."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from manager.http import connections
+from manager.http.address import BindAddress
+from manager.http.server import Page, serve
+from manager.tls import SelfSigned, ServedCertificate
+from tests.support.eventually import eventually_async
+from tests.support.loops import in_each_loop
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LONG = 30.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No limit is reached but the one that a test is about."""
+    for name in ("HANDSHAKE_TIMEOUT", "REQUEST_TIMEOUT", "EXCHANGE_TIMEOUT"):
+        monkeypatch.setattr(connections, name, LONG)
+
+
+class Client:
+    """A connection that sends just what it is told."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    def send(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def answer(self) -> bytes:
+        """The head of an answer and its body."""
+        async with asyncio.timeout(10):
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            return await self._reader.readexactly(length)
+
+    async def ended(self) -> None:
+        """Return when the server has closed the connection."""
+        async with asyncio.timeout(10):
+            try:
+                while await self._reader.read(65536):
+                    pass
+            except ConnectionError:
+                pass
+
+    def is_open(self) -> bool:
+        return not self._reader.at_eof() and self._reader.exception() is None
+
+
+@asynccontextmanager
+async def client(address: BindAddress) -> AsyncIterator[Client]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.transport.abort()
+
+
+async def hello(request: web.Request) -> web.Response:
+    return web.Response(text="hello")
+
+
+@asynccontextmanager
+async def site(page: Page = hello, *, tls: bool = False) -> AsyncIterator[BindAddress]:
+    certificate = ServedCertificate(SelfSigned()) if tls else None
+    async with serve("pages", BindAddress("127.0.0.1", 0), {"/": page}, certificate=certificate) as address:
+        yield address
+
+
+@in_each_loop
+async def test_a_client_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT", 0.05)
+    async with site() as address, client(address) as silent:
+        await silent.ended()
+
+
+@in_each_loop
+async def test_a_client_that_sends_a_byte_now_and_then_is_dropped(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT", 0.2)
+    async with site() as address, client(address) as slow:
+        began = asyncio.get_running_loop().time()
+
+        async def drip() -> None:
+            for byte in REQUEST * 100:
+                slow.send(bytes([byte]))
+                await asyncio.sleep(0.02)
+
+        dripping = asyncio.create_task(drip())
+        await slow.ended()
+        dripping.cancel()
+        assert asyncio.get_running_loop().time() - began < 2
+
+
+@in_each_loop
+async def test_the_time_for_a_request_begins_anew_with_each(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT", 0.1)
+    async with site() as address, client(address) as good:
+        for _ in range(3):
+            good.send(REQUEST)
+            assert await good.answer() == b"hello"
+            await asyncio.sleep(0.15)  # a pause between requests is not a slow request
+        good.send(REQUEST[:-2])
+        await good.ended()
+
+
+@in_each_loop
+async def test_a_client_that_takes_no_answer_is_dropped(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "EXCHANGE_TIMEOUT", 0.2)
+
+    async def much(request: web.Request) -> web.Response:
+        return web.Response(body=bytes(50_000_000))
+
+    async with site(much) as address:
+        with socket.create_connection(("127.0.0.1", address.port)) as stubborn:
+            stubborn.setblocking(False)
+            await asyncio.get_running_loop().sock_sendall(stubborn, REQUEST)
+            await eventually_async(a_connection_is_open)
+            await eventually_async(no_connection_is_open)
+
+
+async def a_connection_is_open() -> bool:
+    return any(task.get_name() == "http-connection" for task in asyncio.all_tasks())
+
+
+async def no_connection_is_open() -> bool:
+    return not await a_connection_is_open()
+
+
+@in_each_loop
+async def test_a_client_that_is_answered_slowly_is_not_dropped_for_the_time_of_its_request(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT", 0.05)
+
+    async def slow(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.2)
+        return web.Response(text="at last")
+
+    async with site(slow) as address, client(address) as patient_one:
+        patient_one.send(REQUEST)
+        assert await patient_one.answer() == b"at last"
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
+@in_each_loop
+async def test_a_handshake_that_does_not_go_on_is_given_up(monkeypatch: pytest.MonkeyPatch, sent: bytes):
+    monkeypatch.setattr(connections, "HANDSHAKE_TIMEOUT", 0.1)
+    async with site(tls=True) as address, client(address) as silent:
+        silent.send(sent)
+        await silent.ended()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@in_each_loop
+async def test_silent_clients_however_many_keep_nobody_out(monkeypatch: pytest.MonkeyPatch, tls: bool):
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    scheme = "https" if tls else "http"
+    async with site(tls=tls) as address:
+        silent = [
+            await asyncio.open_connection("127.0.0.1", address.port) for _ in range(connections.LIMIT * 2)
+        ]
+        connector = aiohttp.TCPConnector(ssl=context)
+        async with aiohttp.ClientSession(connector=connector) as session, asyncio.timeout(10):
+            for _ in range(3):
+                async with session.get(f"{scheme}://127.0.0.1:{address.port}/") as answer:
+                    assert await answer.text() == "hello"
+        still_open = [reader for reader, _ in silent if not reader.at_eof()]
+        assert len(still_open) <= connections.LIMIT
+        for _, writer in silent:
+            writer.transport.abort()
+
+
+@in_each_loop
+async def test_while_every_connection_is_being_answered_new_ones_wait():
+    answer, all_there = asyncio.Event(), asyncio.Barrier(connections.LIMIT + 1)
+
+    async def waits(request: web.Request) -> web.Response:
+        if not answer.is_set():
+            await all_there.wait()
+            await answer.wait()
+        return web.Response(text="hello")
+
+    async with site(waits) as address, AsyncExitStack() as stack:
+        many = [await stack.enter_async_context(client(address)) for _ in range(connections.LIMIT)]
+        for each in many:
+            each.send(REQUEST)
+        await all_there.wait()
+        one_more = await stack.enter_async_context(client(address))
+        one_more.send(REQUEST)
+        answering = asyncio.create_task(one_more.answer())
+        await asyncio.wait([answering], timeout=0.1)
+        assert not answering.done()
+        answer.set()
+        assert await answering == b"hello"
+        for each in many:
+            assert await each.answer() == b"hello"
+
+
+async def test_a_process_out_of_descriptors_serves_again_when_it_has_some(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "_ACCEPT_PAUSE", 0.01)
+    loop = asyncio.get_running_loop()
+    accept = loop.sock_accept
+    failures = [ConnectionAbortedError(), *[OSError(errno.EMFILE, "Too many open files")] * 3]
+
+    async def starved(listening: socket.socket) -> Any:
+        if failures:
+            raise failures.pop()
+        return await accept(listening)
+
+    monkeypatch.setattr(loop, "sock_accept", starved)
+    with capture_logs() as lines:
+        async with site() as address, client(address) as patient_one:
+            patient_one.send(REQUEST)
+            assert await patient_one.answer() == b"hello"
+    assert not failures
+    assert [line["log_level"] for line in lines].count("warning") == 3
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@in_each_loop
+async def test_the_end_waits_for_nobody(tls: bool):
+    async with site(tls=tls) as address:
+        silent = [await asyncio.open_connection("127.0.0.1", address.port) for _ in range(20)]
+        await asyncio.sleep(0)
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 2
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("http-")] == []
+    for _, writer in silent:
+        writer.transport.abort()

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import aiohttp
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from manager.access import Access
+from manager.http.guard import guarded
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.unit.http.conftest import ServePages, Site
+
+TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+async def secret(request: web.Request) -> web.Response:
+    return web.Response(text="secret")
+
+
+class Cluster:
+    """An API server that knows `ann`, who may get the page, and `bob`, who may not."""
+
+    def __init__(self) -> None:
+        self.wire = ScriptedWire()
+        self.asked: list[tuple[str, str, str]] = []
+        self.up()
+
+    def up(self) -> None:
+        self.wire.on("POST", TOKENS, self._token)
+        self.wire.on("POST", RIGHTS, self._right)
+
+    def down(self, *paths: str) -> None:
+        for path in paths:
+            self.wire.on("POST", path, Reply.status(403, "Forbidden", "the manager may not ask"))
+
+    def _token(self, sent: Sent) -> Reply:
+        name = sent.json()["spec"]["token"].removesuffix("s-token")
+        known = name in {"ann", "bob"}
+        return Reply.json({"status": {"authenticated": known, "user": {"username": name}}}, status=201)
+
+    def _right(self, sent: Sent) -> Reply:
+        spec = sent.json()["spec"]
+        what = spec["nonResourceAttributes"]
+        self.asked.append((spec["user"], what["verb"], what["path"]))
+        return Reply.json({"status": {"allowed": spec["user"] == "ann"}}, status=201)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+async def site(serve_pages: ServePages, cluster: Cluster) -> Site:
+    transport = Transport(cluster.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    return await serve_pages({"/metrics": guarded(secret, Access(transport, rng=random.Random(1)))})
+
+
+async def get(
+    site: Site, headers: Mapping[str, str] | list[tuple[str, str]], *, method: str = "GET"
+) -> tuple[int, str, Mapping[str, str]]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, f"http://{site.address}/metrics", headers=headers) as answer,
+    ):
+        return answer.status, await answer.text(), answer.headers
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+async def test_who_may_sees_the_page(site: Site, cluster: Cluster, scheme: str):
+    status, text, _ = await get(site, {"Authorization": f"{scheme} anns-token"})
+    assert (status, text) == (200, "secret")
+    assert cluster.asked == [("ann", "get", "/metrics")]
+
+
+async def test_who_may_not_is_told_so_with_their_name(site: Site):
+    status, text, headers = await get(site, bearer("bobs-token"))
+    assert (status, text) == (403, "Authorization denied for user bob\n")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("Authorization", "")],
+        [("Authorization", "Bearer")],
+        [("Authorization", "Bearer ")],
+        [("Authorization", "Basic YW5uOnRva2Vu")],
+        [("Authorization", "anns-token")],
+        [("Authorization", "Bearer anns-token more")],
+        [("Authorization", "Bearer ännchens-token")],
+        [("Authorization", "Bearer anns-token"), ("Authorization", "Bearer anns-token")],
+    ],
+)
+async def test_without_a_token_nobody_is_asked(site: Site, cluster: Cluster, headers: list[tuple[str, str]]):
+    status, text, answered = await get(site, headers)
+    assert (status, text) == (401, "Unauthorized\n")
+    assert answered["WWW-Authenticate"] == "Bearer"
+    assert cluster.wire.requests == []
+
+
+async def test_a_bad_token_is_told_from_a_missing_right(site: Site):
+    status, text, _ = await get(site, bearer("whose"))
+    assert (status, text) == (401, "Unauthorized\n")
+
+
+async def test_the_method_is_the_verb(site: Site, cluster: Cluster):
+    assert (await get(site, bearer("anns-token"), method="HEAD"))[0] == 200
+    assert cluster.asked == [("ann", "head", "/metrics")]
+
+
+@pytest.mark.parametrize("fails", [TOKENS, RIGHTS])
+async def test_a_server_that_cannot_be_asked_lets_nobody_in_and_is_told_of_once(
+    site: Site, cluster: Cluster, fails: str
+):
+    cluster.down(fails)
+    with capture_logs() as lines:
+        for _ in range(3):
+            status, text, _ = await get(site, bearer("anns-token"))
+            expected = "Authentication" if fails == TOKENS else "Authorization for user ann"
+            assert (status, text) == (500, f"{expected} failed\n")
+        cluster.up()
+        assert (await get(site, bearer("anns-token")))[0] == 200
+    told = [(line["log_level"], line.get("error")) for line in lines if line["log_level"] != "debug"]
+    assert told == [("warning", "the manager may not ask"), ("info", None)]
+
+
+async def test_no_token_gets_into_a_log(site: Site, cluster: Cluster):
+    with capture_logs() as lines:
+        for token in ("anns-token", "bobs-token", "whose-token"):
+            await get(site, bearer(token))
+        cluster.down(TOKENS, RIGHTS)
+        await get(site, bearer("other-token"))
+    assert lines
+    assert "-token" not in str(lines)
