@@ -38,6 +38,13 @@ WATCHES: dict[str, set[Watch]] = {
     },
     "foo": {("foos.tutorial.my.domain", "full"), ("pods", "metadata")},
     "pet": {("pets.petstore.example.com", "full")},
+    "wordpress": {
+        ("wordpresses.example.com", "full"),
+        ("deployments.apps", "full"),
+        ("services", "full"),
+        ("persistentvolumeclaims", "full"),
+        ("secrets", "metadata"),
+    },
     "mysrv": {("mysrvs.myapp.idcos.com", "full")},
 }
 """What each operator has to see."""
