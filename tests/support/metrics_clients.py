@@ -1,0 +1,119 @@
+"""Whoever reads /metrics over HTTPS: with a service account's token, or as Prometheus does."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
+
+from tests.support.daemon import Daemon
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tests.support.control_plane import ControlPlane
+
+READER = Path("config/rbac/metrics_reader_role.yaml")
+
+
+class ServiceAccount:
+    """An account of the cluster, with tokens as a pod would be given them."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, name: str) -> None:
+        self._plane = plane
+        self._namespace = namespace
+        self._name = name
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        plane.api.create(accounts, {"metadata": {"name": name}})
+        self._tokens = f"{accounts}/{name}/token"
+
+    @property
+    def user(self) -> str:
+        """How the API server calls it."""
+        return f"system:serviceaccount:{self._namespace}:{self._name}"
+
+    def token(self) -> str:
+        """A new token, good for an hour."""
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        token: str = self._plane.api.create(self._tokens, request)["status"]["token"]
+        return token
+
+    def may_read_metrics(self) -> None:
+        """Give it the role in config/rbac/, under a name of its own."""
+        role = yaml.safe_load(READER.read_text())
+        role["metadata"]["name"] = name = f"{self._namespace}-{self._name}-{role['metadata']['name']}"
+        subject = {"kind": "ServiceAccount", "namespace": self._namespace, "name": self._name}
+        binding = {
+            "apiVersion": role["apiVersion"],
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [subject],
+        }
+        self._plane.api.apply([role, binding])
+
+
+def trusting(authority: bytes | None) -> ssl.SSLContext:
+    """A client that trusts one authority, or with None whoever answers."""
+    context = ssl.create_default_context()
+    if authority is None:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    else:
+        context.load_verify_locations(cadata=authority.decode())
+    return context
+
+
+def scrape(
+    address: str, token: str | None = None, *, context: ssl.SSLContext | None = None
+) -> tuple[int, str]:
+    """Status and body of /metrics, over a connection of its own."""
+    request = urllib.request.Request(f"https://{address}/metrics")
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=20, context=context or trusting(None)) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+class Prometheus:
+    """A real one, with one target, for the length of a `with` block."""
+
+    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
+        folder.mkdir()
+        self._ports = PortBlock(1)
+        self.address = f"127.0.0.1:{self._ports[0]}"
+        (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+        program = shutil.which("prometheus")
+        assert program is not None
+        command = [
+            program,
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address={self.address}",
+        ]
+        self._process = Daemon("prometheus", command, log=folder / "prometheus.log")
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._ports.close()
+        print(self._process.output())  # noqa: T201 - shown with a failed test
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path of its API."""
+        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer:
+            return yaml.safe_load(answer.read())
