@@ -149,7 +149,7 @@ def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStor
     return "\n".join(
         [
             f"export KUBECONFIG={cluster.kubeconfig_path}",
-            "kubectl get memcacheds,deployments,pods,pets",
+            "kubectl get memcacheds,foos,mysrvs,pets,deployments,pods",
             "kubectl scale memcached/memcached-sample --replicas=5",
             "kubectl describe memcached memcached-sample",
             f"{petstore.command} search --address={petstore.address}",

@@ -11,6 +11,7 @@ import orjson
 from devcluster.api.call import Call
 from devcluster.api.depth import TOO_DEEP, is_too_deep
 from devcluster.api.json_errors import describe
+from devcluster.api.json_reading import read_json
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.yaml_text import parse_yaml
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, unsupported_media_type
@@ -151,7 +152,7 @@ def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | No
     media_type = split_media_type(header) if header else _FORMATS[0]
     if media_type == _FORMATS[0]:
         try:
-            return orjson.loads(body), body
+            return read_json(body)
         except orjson.JSONDecodeError:
             why = f"couldn't get version/kind; json parse error: {describe(body)}"
             raise _unrecognized(resource, body, why) from None

@@ -6,6 +6,7 @@ import orjson
 
 from devcluster.api.call import Call
 from devcluster.api.json_errors import describe
+from devcluster.api.json_reading import read_json
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import DeleteOptions
 from devcluster.api.yaml_text import parse_yaml
@@ -47,7 +48,7 @@ def _parse(call: Call, body: bytes) -> object:
     media_type = split_media_type(header) or "application/json"
     if media_type == "application/json":
         try:
-            return orjson.loads(body)
+            return read_json(body)[0]
         except orjson.JSONDecodeError:
             raise bad_request(f"couldn't get version/kind; json parse error: {describe(body)}") from None
     if media_type == "application/yaml":

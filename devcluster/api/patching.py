@@ -12,6 +12,7 @@ from devcluster.api.bodies import check_kind, report, typed, untyped
 from devcluster.api.call import Call
 from devcluster.api.depth import TOO_DEEP, is_too_deep
 from devcluster.api.json_errors import describe
+from devcluster.api.json_reading import read_json
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
 from devcluster.api.writing import Change
@@ -114,7 +115,7 @@ def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str
     """The patch, and the fields that it has twice."""
     prefix = "" if media_type == STRATEGIC else "error decoding patch: "
     try:
-        patch = orjson.loads(body)
+        patch, body = read_json(body)
     except orjson.JSONDecodeError:
         raise bad_request(prefix + describe(body)) from None
     if is_too_deep(patch, body):

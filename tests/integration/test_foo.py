@@ -193,6 +193,7 @@ def test_any_other_name_works_also_one_that_no_pod_can_have(walk: FooWalk) -> No
         "upper": "Jack",
         "lines": "jack\njoe\0\x1b[31m",
         "quotes": "'\"`$(jack)`\\%s{}",
+        "surrogate": "\ud800",
         "right-to-left": "\N{RIGHT-TO-LEFT OVERRIDE}jack",
     }
     longest, long_foo = "j" * 253, "f" * 253
