@@ -246,6 +246,15 @@ async def test_a_name_that_no_pod_can_have_is_a_name_that_is_waited_for_in_vain(
         assert world.reason() == reason
 
 
+async def test_a_colour_that_another_schema_let_in_is_put_right(world: FooWorld):
+    old = world.foos.obj("foo-01", spec={"name": "jack"})
+    world.foos.listed({**old, "status": {"happy": False, "colour": "pink", "favourite": "joe"}})
+    world.pods.listed()
+    async with world.running():
+        status = world.foos.status("foo-01")
+        assert (status["colour"], status["favourite"]) == ("yellow", "joe")
+
+
 @pytest.mark.parametrize("spec", [{"name": 5}, {"name": None}, {}, "jack", None, ["name"]])
 async def test_one_that_another_schema_let_in_keeps_nobody_else_waiting(
     world: FooWorld, spec: Any, log_lines: list[MutableMapping[str, Any]]
