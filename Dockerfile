@@ -1,0 +1,73 @@
+# The images of this project: `manager` (the default), `petstore`, and `dev` for `tilt up`.
+# Every stage stands on one base, so that on a node all images share nearly all their layers.
+ARG PYTHON_IMAGE=python:3.13-slim-bookworm
+
+# What is needed to install, and stays behind: pip, build back-end, sources.
+FROM ${PYTHON_IMAGE} AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_ROOT_USER_ACTION=ignore
+WORKDIR /src
+RUN python -m venv --without-pip /opt/operator-manager
+# The dependencies change seldom, so they come first and their layer is kept. Wheels only: nothing is compiled.
+COPY constraints.txt pyproject.toml ./
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+        >requirements.txt \
+    && python -m pip install --constraint constraints.txt setuptools \
+    && python -m pip --python /opt/operator-manager/bin/python install \
+        --only-binary :all: --constraint constraints.txt --requirement requirements.txt
+COPY LICENSE README.md ./
+COPY apis apis
+COPY controllers controllers
+COPY devcluster devcluster
+COPY manager manager
+COPY petstore petstore
+RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
+    && python -m pip --python /opt/operator-manager/bin/python install --no-deps dist/*.whl
+
+# What all images have. No pip: what is not there can install nothing.
+FROM ${PYTHON_IMAGE} AS base
+RUN python -m pip --disable-pip-version-check uninstall --yes --quiet --root-user-action=ignore pip \
+    && rm -rf /usr/local/lib/python3*/ensurepip
+COPY --from=build /opt/operator-manager /opt/operator-manager
+ENV PATH=/opt/operator-manager/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+WORKDIR /
+USER 65532:65532
+
+FROM base AS petstore
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="petstore" \
+      org.opencontainers.image.description="A pet store behind gRPC, for the Pet operator of operator-manager" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+EXPOSE 6742 6743
+ENTRYPOINT ["petstore"]
+CMD ["serve", "--memory"]
+
+# For `tilt up`: the sources lie beside the installed ones and go before them, belong to the user, so that they can be
+# replaced in the running container, and the program starts again when told so.
+FROM base AS dev
+COPY --chown=65532:65532 scripts/restarting /app/scripts/restarting
+COPY --chown=65532:65532 apis /app/apis
+COPY --chown=65532:65532 controllers /app/controllers
+COPY --chown=65532:65532 manager /app/manager
+COPY --chown=65532:65532 petstore /app/petstore
+ENV PYTHONPATH=/app
+ENTRYPOINT ["python", "/app/scripts/restarting", "/tmp/restart"]
+CMD ["operator-manager", "run"]
+
+FROM base AS manager
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="operator-manager" \
+      org.opencontainers.image.description="A Kubernetes controller manager: one asyncio process, shared watches, typed operators" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+EXPOSE 8080 8081 8443
+ENTRYPOINT ["operator-manager"]
+CMD ["run"]

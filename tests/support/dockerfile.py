@@ -1,0 +1,106 @@
+"""A Dockerfile, taken apart: its stages and their instructions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILE = ROOT / "Dockerfile"
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction, its continued lines joined."""
+
+    name: str
+    text: str
+
+    @property
+    def words(self) -> list[str]:
+        """The text as words; an exec form is its array."""
+        return list(json.loads(self.text)) if self.text.startswith("[") else shlex.split(self.text)
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """`--name=value` at the beginning."""
+        found = (word[2:].partition("=") for word in self.words if word.startswith("--"))
+        return {name: value for name, _, value in found}
+
+    @property
+    def arguments(self) -> list[str]:
+        """The words that are no flags."""
+        return [word for word in self.words if not word.startswith("--")]
+
+    @property
+    def pairs(self) -> dict[str, str]:
+        """`NAME=value` words, for ENV, LABEL and ARG."""
+        found = (word.partition("=") for word in self.words)
+        return {name: value for name, _, value in found}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stage:
+    """From one FROM to the next. `base` is an image or an earlier stage."""
+
+    name: str
+    base: str
+    instructions: tuple[Instruction, ...]
+
+    def of(self, name: str) -> list[Instruction]:
+        """Its instructions of one kind."""
+        return [each for each in self.instructions if each.name == name]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dockerfile:
+    """All stages by name, in their order."""
+
+    stages: dict[str, Stage]
+
+    @classmethod
+    def read(cls, path: Path = DOCKERFILE) -> Dockerfile:
+        """Every stage has to have a name."""
+        stages: dict[str, Stage] = {}
+        globals_: dict[str, str] = {}
+        name, base, body = "", "", list[Instruction]()
+        for instruction in [*_instructions(path.read_text()), Instruction("FROM", "end AS end")]:
+            if instruction.name != "FROM":
+                body.append(instruction)
+                continue
+            if name:
+                stages[name] = Stage(name, base, tuple(body))
+            else:
+                globals_ = {key: value for each in body for key, value in each.pairs.items()}
+            base, keyword, name = instruction.words
+            assert keyword == "AS", instruction
+            base, body = expanded(base, globals_), []
+        return cls(stages)
+
+    def lineage(self, name: str) -> list[Stage]:
+        """The stage and those it stands on, the lowest first."""
+        found = [self.stages[name]]
+        while found[0].base in self.stages:
+            found.insert(0, self.stages[found[0].base])
+        return found
+
+
+def expanded(text: str, values: Mapping[str, str]) -> str:
+    """With $NAME and ${NAME} replaced; what has no value is empty."""
+    return _VARIABLE.sub(lambda match: values.get(match[1] or match[2], ""), text)
+
+
+def _instructions(text: str) -> Iterator[Instruction]:
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
+    for line in joined.splitlines():
+        name, _, rest = line.partition(" ")
+        yield Instruction(name.upper(), rest.strip())

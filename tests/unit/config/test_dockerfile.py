@@ -1,0 +1,114 @@
+"""The Dockerfile keeps the rules of a good one, and copies what there is."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import subprocess
+import tomllib
+
+import pytest
+
+from tests.support.dockerfile import ROOT, Dockerfile, Stage
+
+DOCKERFILE = Dockerfile.read()
+TARGETS = ("manager", "petstore", "dev")
+NOBODY = "65532:65532"
+
+
+def sources(stage: Stage) -> list[str]:
+    """What a stage copies out of the repository."""
+    return [name for copy in stage.of("COPY") if "from" not in copy.flags for name in copy.arguments[:-1]]
+
+
+COPIED = sorted({name for stage in DOCKERFILE.stages.values() for name in sources(stage)})
+
+
+def test_the_manager_is_what_is_built_by_default():
+    assert list(DOCKERFILE.stages)[-1] == "manager"
+
+
+def test_outside_images_are_pinned_to_a_version_and_name_no_host():
+    bases = {stage.base for stage in DOCKERFILE.stages.values()} - DOCKERFILE.stages.keys()
+    assert len(bases) == 1
+    for base in bases:
+        assert re.fullmatch(r"[a-z]+:\d+\.\d+-slim-[a-z]+", base)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_images_run_as_nobody(target: str):
+    users = [each.text for stage in DOCKERFILE.lineage(target) for each in stage.of("USER")]
+    assert users[-1] == NOBODY
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_programs_start_without_a_shell_so_that_signals_reach_them(target: str):
+    for name in ("ENTRYPOINT", "CMD"):
+        (instruction,) = DOCKERFILE.stages[target].of(name)
+        assert instruction.text.startswith("[")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_was_needed_to_install_stays_behind(target: str):
+    for stage in DOCKERFILE.lineage(target):
+        assert stage.name != "build"
+        for copy in stage.of("COPY"):
+            if copy.flags.get("from") == "build":
+                assert copy.arguments == ["/opt/operator-manager", "/opt/operator-manager"]
+        for run in stage.of("RUN"):
+            assert not re.search(r"\b(apt-get|pip install|gcc|curl|wget)\b", run.text)
+
+
+def test_only_wheels_are_installed_so_that_no_compiler_is_needed():
+    installs = [
+        line
+        for run in DOCKERFILE.stages["build"].of("RUN")
+        for line in run.text.split("&&")
+        if "--requirement" in line
+    ]
+    assert installs
+    assert all("--only-binary :all:" in line and "--constraint constraints.txt" in line for line in installs)
+
+
+def test_nothing_is_fetched_by_add():
+    assert not [each for stage in DOCKERFILE.stages.values() for each in stage.of("ADD")]
+
+
+@pytest.mark.parametrize("target", ["manager", "petstore"])
+def test_images_tell_what_they_are(target: str):
+    (label,) = DOCKERFILE.stages[target].of("LABEL")
+    names = {name.removeprefix("org.opencontainers.image.") for name in label.pairs}
+    assert names == {"title", "description", "licenses", "version", "revision"}
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_what_is_copied_is_there_kept_in_git_and_not_ignored(name: str):
+    tracked = subprocess.run(
+        ["git", "ls-files", "--", name], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if tracked.returncode:
+        pytest.skip("no git, or not a checkout")
+    assert tracked.stdout, f"{name} is not in the repository"
+    allowed = [line[1:] for line in ignore_lines() if line.startswith("!")]
+    assert any(fnmatch.fnmatch(name, pattern) for pattern in allowed)
+
+
+def test_nothing_more_is_sent_to_the_engine_than_is_copied():
+    assert ignore_lines()[0] == "*"
+    assert sorted(line[1:] for line in ignore_lines() if line.startswith("!")) == COPIED
+
+
+def test_every_package_of_the_wheel_is_copied():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    assert {name.removesuffix("*") for name in packages} <= set(sources(DOCKERFILE.stages["build"]))
+
+
+def test_the_makefile_builds_targets_that_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    assert set(re.findall(r"--target (\w+)", makefile)) == {"manager", "petstore"}
+
+
+def ignore_lines() -> list[str]:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]

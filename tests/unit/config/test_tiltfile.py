@@ -1,0 +1,137 @@
+"""What `tilt up` would do."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from manager.cli.flags import parse_flags
+from petstore.cli.flags import parser as petstore_parser
+from tests.support.dockerfile import ROOT, Dockerfile
+from tests.support.manifests import MANAGER, PETSTORE, container_of, manifests, the
+from tests.support.tilt import Tilt, TiltfileFailed
+
+WORKLOADS = {"operator-manager": MANAGER, "petstore": PETSTORE}
+
+
+@pytest.fixture(scope="module")
+def tilt() -> Tilt:
+    return Tilt().evaluate()
+
+
+@pytest.fixture(scope="module")
+def clusterless() -> Tilt:
+    return Tilt(context="production", arguments={"devcluster": True}).evaluate()
+
+
+@pytest.mark.parametrize(
+    "context", ["kind-kind", "k3d-dev", "minikube", "docker-desktop", "rancher-desktop", "colima", "orbstack"]
+)
+def test_clusters_of_this_machine_are_used(context: str):
+    assert Tilt(context=context).evaluate().manifests == ["config/development"]
+
+
+@pytest.mark.parametrize("context", ["production", "", "not-kind-", "minikube-of-somebody-else"])
+def test_other_clusters_are_refused_by_name(context: str):
+    tilt = Tilt(context=context)
+    with pytest.raises(TiltfileFailed, match=re.escape(f'current context "{context}" is no cluster of this')):
+        tilt.evaluate()
+    assert not tilt.manifests
+    assert not tilt.builds
+
+
+def test_every_image_of_the_manifests_is_built(tilt: Tilt):
+    used = {
+        container_of(each)["image"].partition(":")[0]
+        for each in manifests("development")
+        if each["kind"] == "Deployment"
+    }
+    assert tilt.builds.keys() == used == WORKLOADS.keys()
+
+
+def test_images_are_made_by_a_stage_of_the_dockerfile(tilt: Tilt):
+    for build in tilt.builds.values():
+        assert build["context"] == "."
+        assert build["dockerfile"] == "Dockerfile"
+        assert build["target"] == "dev"
+    assert "dev" in Dockerfile.read().stages
+
+
+def test_a_changed_source_replaces_what_the_image_has_and_the_program_starts_again(tilt: Tilt):
+    copied = dict[str, str]()
+    for copy in Dockerfile.read().stages["dev"].of("COPY"):
+        source, target = copy.arguments
+        copied[source] = target
+    for build in tilt.builds.values():
+        *before, last = build["live_update"]
+        assert [step["step"] for step in before] == ["fall_back_on"] + ["sync"] * (len(before) - 1)
+        synced = {step["from"]: step["to"] for step in before[1:]}
+        assert synced.items() <= copied.items()
+        python, restarting, marker, *program = build["entrypoint"]
+        assert python == "python"
+        assert restarting == copied["scripts/restarting"]
+        assert last == {"step": "run", "cmd": f"touch {marker}"}
+        assert len(program) == 1
+
+
+def test_the_containers_can_take_changed_sources(tilt: Tilt):
+    for name in WORKLOADS.values():
+        container = container_of(the("Deployment", name, "development"))
+        assert container["securityContext"]["readOnlyRootFilesystem"] is False
+        # Nothing else is different: what works in development works in production.
+        container["securityContext"]["readOnlyRootFilesystem"] = True
+        assert container == container_of(the("Deployment", name))
+
+
+def test_what_is_forwarded_is_listened_on(tilt: Tilt):
+    assert tilt.workloads.keys() == set(WORKLOADS.values())
+    for name, workload in tilt.workloads.items():
+        listening = {port["containerPort"] for port in container_of(the("Deployment", name))["ports"]}
+        assert {forward["container"] for forward in workload["port_forwards"]} == listening
+
+
+@pytest.mark.parametrize("button", ["test", "lint", "samples", "remove-samples"])
+def test_buttons_wait_to_be_pressed(tilt: Tilt, clusterless: Tilt, button: str):
+    for each in (tilt, clusterless):
+        assert each.local[button]["on_demand"]
+
+
+def test_without_a_cluster_none_is_asked_for(clusterless: Tilt):
+    assert not clusterless.asked_for_context
+    assert not clusterless.builds
+    assert not clusterless.manifests
+    programs = {name for name, each in clusterless.local.items() if each["serve_cmd"]}
+    assert programs == {"devcluster", "petstore", "manager"}
+
+
+def test_without_a_cluster_everything_talks_to_devcluster(clusterless: Tilt):
+    for name in ("definitions", "samples", "remove-samples"):
+        assert "--kubeconfig=.local/tilt/kubeconfig" in clusterless.local[name]["cmd"]
+    for name in ("devcluster", "manager"):
+        assert "--kubeconfig=.local/tilt/kubeconfig" in clusterless.local[name]["serve_cmd"]
+
+
+def test_without_a_cluster_programs_understand_their_flags(clusterless: Tilt):
+    flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:])
+    assert flags["health_probe_bind_address"] == f"localhost:{clusterless.local['manager']['probe']['port']}"
+    words = shlex.split(clusterless.local["petstore"]["serve_cmd"])
+    options = petstore_parser().parse_args(words[words.index("serve") :])
+    assert clusterless.local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(options.bind_address)}
+
+
+def test_whatever_is_waited_for_exists(tilt: Tilt, clusterless: Tilt):
+    for each in (tilt, clusterless):
+        names = set(each.local) | {workload["name"] for workload in each.workloads.values()}
+        for resource in (*each.local.values(), *each.workloads.values()):
+            assert set(resource["deps"]) <= names
+
+
+def test_targets_of_make_and_watched_folders_exist(tilt: Tilt, clusterless: Tilt):
+    makefile = (ROOT / "Makefile").read_text()
+    for each in (tilt, clusterless):
+        for resource in each.local.values():
+            for target in re.findall(r"\bmake ([\w-]+)", resource["cmd"]):
+                assert f"\n{target}:" in makefile
+            assert all((ROOT / name).is_dir() for name in resource["files"])
