@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import ssl
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,7 @@ from tests.support.control_plane import Feature
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
+from tests.support.openmetrics import Samples
 from tests.support.petstore_process import PetStoreProcess
 
 if TYPE_CHECKING:
@@ -63,15 +67,47 @@ def make(plane: ControlPlane, *arguments: str) -> str:
     return done.stdout
 
 
-def account_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
-    """For the ServiceAccount of the manager's pods, by a token as they get it."""
-    account = pod_of(the("Deployment", MANAGER))["serviceAccountName"]
+def token_of(plane: ControlPlane, account: str) -> str:
+    """A token of a ServiceAccount in the manager's namespace, as its pods get it."""
     path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = plane.api.create(path, request)["status"]["token"]
+    return str(plane.api.create(path, request)["status"]["token"])
+
+
+def account_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
+    """For the ServiceAccount of the manager's pods."""
+    token = token_of(plane, pod_of(the("Deployment", MANAGER))["serviceAccountName"])
     admin = plane.credentials
     credentials = Credentials(server=admin.server, authority=admin.authority, token=token)
     return credentials.write(folder / "account.kubeconfig", namespace=SYSTEM)
+
+
+def prometheus(plane: ControlPlane) -> str:
+    """The token of an account that may read the metrics, as docs/deploy.md says to make one."""
+    plane.kubectl(f"--namespace={SYSTEM}", "create", "serviceaccount", "prometheus")
+    plane.kubectl(
+        "create",
+        "clusterrolebinding",
+        "operator-manager-prometheus",
+        "--clusterrole=operator-manager-metrics-reader",
+        f"--serviceaccount={SYSTEM}:prometheus",
+    )
+    return token_of(plane, "prometheus")
+
+
+def scrape(manager: ManagerProcess, token: str) -> tuple[int, str]:
+    """Status and body of the metrics, over HTTPS with a certificate of the manager's own making."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    request = urllib.request.Request(
+        f"https://{manager.metrics_address}/metrics", headers={"Authorization": f"Bearer {token}"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, ""
 
 
 @pytest.fixture
@@ -146,10 +182,19 @@ def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
     eventually(lambda: are_taken_up(plane))
     lease = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/operator-manager")
     assert lease["spec"]["holderIdentity"]
-    assert manager.metrics().value("rest_client_requests_total", code="403") == 0
+
+    reader, itself = (
+        prometheus(plane),
+        token_of(plane, pod_of(the("Deployment", MANAGER))["serviceAccountName"]),
+    )
+    eventually(lambda: scrape(manager, reader)[0] == 200)
+    assert Samples.parse(scrape(manager, reader)[1]).value("rest_client_requests_total", code="403") == 0
+    assert scrape(manager, itself)[0] == 403
+    assert scrape(manager, "nobody")[0] == 401
     is_refused_what_is_not_its_own(plane, kubeconfig, tmp_path / "scratch")
 
     # The manager is still there, so that objects with finalizers can go.
+    plane.kubectl("delete", "clusterrolebinding", "operator-manager-prometheus")
     make(plane, "undeploy", "uninstall")
     manager.stop()
     eventually(lambda: leftovers(plane) == [])

@@ -82,16 +82,15 @@ class ImageTree:
         """
         root = self.build(name)
         (start,) = self._dockerfile.stages[name].of("ENTRYPOINT")
-        for folder in visible:
-            (root / str(folder).lstrip("/")).mkdir(parents=True, exist_ok=True)
         script = "\n".join(
             [
                 *self._mounts(root),
+                f"mount -t tmpfs tmpfs {root}/tmp -o mode=1777",
+                *(f"mkdir -p {root}{folder}" for folder in visible),
                 *(f"mount --bind {folder} {root}{folder}" for folder in visible),
                 *(f"mount -o remount,bind,ro {root}{folder}" for folder in visible),
                 f"mount -o remount,bind,ro {root}",
                 f"mount -o remount,ro {root}/usr/local",
-                f"mount -t tmpfs tmpfs {root}/tmp -o mode=1777",
                 _in_chroot(root, self._built[name][1], list(entry or start.words), user=True) + ' "$@"',
             ]
         )

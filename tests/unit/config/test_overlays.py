@@ -63,6 +63,7 @@ def test_the_manager_understands_its_flags():
     deployment = the("Deployment", MANAGER)
     settings = load_settings(parse_flags(flags_of(deployment)))
     assert settings.leader_elect
+    assert settings.metrics_secure
     assert settings.graceful_shutdown_timeout < pod_of(deployment)["terminationGracePeriodSeconds"]
 
     ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
