@@ -139,6 +139,11 @@ build-installer: venv ## dist/install.yaml: everything that make deploy applies,
 	$(call need,$(KUBECTL),build manifests)
 	@$(RELEASE) installer $(IMAGES) dist/install.yaml
 
+.PHONY: chart
+chart: venv ## dist/chart: a Helm chart of the same manifests
+	$(call need,$(KUBECTL),build manifests)
+	@$(RELEASE) chart dist/chart
+
 ##@ Cleaning up
 
 .PHONY: clean

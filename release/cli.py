@@ -10,9 +10,11 @@ from pathlib import Path
 import yaml
 
 from manager.codegen import yaml_stream
+from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
 from release.dashboard import dashboard_text
 from release.image import Image, InvalidImage
 from release.kustomize import ROOT, BuildFailed, ToolMissing, build
+from release.tree import NotOurs, write_tree
 
 __all__ = ["main"]
 
@@ -25,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = options.run
     try:
         return command(options)
-    except (ToolMissing, BuildFailed) as error:
+    except (ToolMissing, BuildFailed, NotOurs) as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 1
 
@@ -53,6 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     installer.add_argument("file", type=Path)
     _image_flags(installer)
     installer.set_defaults(run=_installer)
+    chart = commands.add_parser("chart", help="write the Helm chart, in the place of what is there")
+    chart.add_argument("folder", type=Path)
+    chart.set_defaults(run=_chart)
     return parser
 
 
@@ -100,6 +105,20 @@ def _installer(options: argparse.Namespace) -> int:
     options.file.parent.mkdir(parents=True, exist_ok=True)
     options.file.write_text(text, encoding="utf-8")
     print(f"wrote {options.file}: kubectl apply --server-side -f {options.file}")
+    return 0
+
+
+def _chart(options: argparse.Namespace) -> int:
+    config = ROOT / "config"
+
+    def extra(name: str) -> list[Manifest]:
+        return list(yaml.safe_load_all(build(config / name, prefix=PREFIX, namespace=NAMESPACE)))
+
+    budget = yaml.safe_load((config / "high-availability" / "pod_disruption_budget.yaml").read_text())
+    manifests = list(yaml.safe_load_all(build(config / "default")))
+    files = chart_files(manifests, extra("prometheus"), extra("network-policy"), budget)
+    write_tree(options.folder, files)
+    print(f"wrote {options.folder}: helm install operator-manager {options.folder}")
     return 0
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from release.image import Image
 
-__all__ = ["BuildFailed", "ToolMissing", "build"]
+__all__ = ["ROOT", "BuildFailed", "ToolMissing", "build"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,26 +27,35 @@ class BuildFailed(Exception):
     """kustomize refused; the message is its own."""
 
 
-def build(folder: Path, images: Mapping[str, Image] | None = None) -> str:
-    """Return what `folder` makes, as a YAML stream. `images` replaces images by their plain names.
+def build(
+    folder: Path, images: Mapping[str, Image] | None = None, *, prefix: str = "", namespace: str = ""
+) -> str:
+    """Return what `folder` makes, as a YAML stream.
 
+    `images` replaces images by their plain names; `prefix` and `namespace` are for all that is in there.
     The environment variable KUBECTL names another kubectl. Raises ToolMissing and BuildFailed.
     """
     name = os.environ.get("KUBECTL") or "kubectl"
     kubectl = shutil.which(name)
     if kubectl is None:
         raise ToolMissing(f"{name} is not on the PATH; it is needed to build the manifests")
-    if not images:
+    if not (images or prefix or namespace):
         return _run(kubectl, folder)
     # An overlay of its own, so that what is under config/ stays as it is.
     with tempfile.TemporaryDirectory() as scratch:
         overlay = Path(scratch).resolve()
-        (overlay / "kustomization.yaml").write_text(yaml.safe_dump(_overlay(overlay, folder, images)))
+        (overlay / "kustomization.yaml").write_text(
+            yaml.safe_dump(_overlay(overlay, folder, images or {}, prefix, namespace))
+        )
         return _run(kubectl, overlay)
 
 
-def _overlay(overlay: Path, folder: Path, images: Mapping[str, Image]) -> dict[str, Any]:
+def _overlay(
+    overlay: Path, folder: Path, images: Mapping[str, Image], prefix: str, namespace: str
+) -> dict[str, Any]:
+    given = {"namePrefix": prefix, "namespace": namespace}
     return {
+        **{field: value for field, value in given.items() if value},
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [os.path.relpath(folder.resolve(), overlay)],

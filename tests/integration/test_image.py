@@ -80,7 +80,7 @@ def test_the_pet_store_serves_as_nobody_on_a_read_only_tree(tree: ImageTree, tmp
             added = petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", f"--address={address}")
             assert added.returncode == 0, added.stderr
             found = petstore("search", "--output=json", f"--address={address}")
-            assert [pet["name"] for pet in map(json.loads, found.stdout.splitlines())] == ["Thor"]
+            assert [pet["name"] for pet in json.loads(found.stdout)] == ["Thor"]
         finally:
             store.kill()
 
@@ -94,5 +94,9 @@ def test_images_hold_no_pip_no_sources_and_no_compiler(tree: ImageTree) -> None:
             program = tree.program(image, entry=["/opt/operator-manager/bin/python", "-m", module])
             tried = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
             assert f"No module named {module}" in tried.stderr
-        written = [path for path in (root / "opt").rglob("*") if path.stat().st_mode & 0o002]
+        written = [
+            path
+            for path in (root / "opt").rglob("*")
+            if not path.is_symlink() and path.stat().st_mode & 0o002
+        ]
         assert written == []

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 SYSTEM = ("usr", "etc")
 LINKED = ("bin", "lib", "lib64", "sbin")
 EMPTY = ("dev", "proc", "tmp", "opt", "usr", "etc")
-# The base image's own, and where an interpreter that was built for another place finds its library.
-BASE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LD_LIBRARY_PATH": "/usr/local/lib"}
+# The base image's own; what engines set for a user without a name; where an interpreter that was built for
+# another place finds its library.
+BASE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LD_LIBRARY_PATH": "/usr/local/lib"}
 # How this machine reaches packages; an engine gives a build such things too, and keeps them out of the image.
 NETWORK = ("PIP_", "SSL_CERT_", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 CHANGING = ("RUN", "COPY", "WORKDIR")

@@ -1,0 +1,147 @@
+"""The chart makes what config/default makes, and what its values say."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from manager.version import VERSION
+from release.cli import main
+from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, manifests
+from tests.support.tools import tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RELEASE = "operator-manager"
+Objects = dict[tuple[str, str], Manifest]
+
+
+@pytest.fixture(scope="module")
+def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("kubectl") is None:
+        pytest.skip("no kubectl on the PATH")
+    folder = tmp_path_factory.mktemp("dist") / "chart"
+    assert main(["chart", str(folder)]) == 0
+    return folder
+
+
+def rendered(chart: Path, *values: str, release: str = RELEASE, namespace: str = SYSTEM) -> Objects:
+    settings = [f"--set={value}" for value in values]
+    done = subprocess.run(
+        [
+            tool("helm"),
+            *("template", release, chart, f"--namespace={namespace}", "--kube-version=1.36.0"),
+            *settings,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return keyed(each for each in yaml.safe_load_all(done.stdout) if each)
+
+
+def keyed(objects: Any) -> Objects:
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+def test_helm_finds_nothing_to_complain_about(chart: Path):
+    done = subprocess.run(
+        [tool("helm"), "lint", "--strict", chart], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_with_its_default_values_it_makes_what_config_default_makes(chart: Path):
+    wanted = keyed(each for each in manifests() if each["kind"] != "Namespace")
+    made = rendered(chart)
+    for (kind, name), each in made.items():
+        if kind == "CustomResourceDefinition":
+            assert each["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}, name
+        if kind == "Deployment":
+            assert container_of(each).pop("imagePullPolicy") == "IfNotPresent"
+    assert made == wanted
+
+
+def test_names_and_namespace_are_those_of_the_release(chart: Path):
+    made = rendered(chart, release="second", namespace="elsewhere")
+    named = [name for kind, name in made if kind != "CustomResourceDefinition"]
+    assert all(name.startswith("second-") for name in named)
+    assert {each["metadata"].get("namespace") for each in made.values()} == {None, "elsewhere"}
+    subjects = [subject for each in made.values() for subject in each.get("subjects", ())]
+    assert {(each["name"], each["namespace"]) for each in subjects} == {
+        ("second-controller-manager", "elsewhere")
+    }
+
+
+def test_images_flags_variables_and_resources_are_as_the_values_say(chart: Path):
+    made = rendered(
+        chart,
+        "manager.image.repository=local.test:5000/om",
+        "manager.image.tag=v9",
+        "manager.extraArgs={--namespaces=a,--log-level=debug}",
+        "manager.extraEnv[0].name=HTTPS_PROXY",
+        "manager.extraEnv[0].value=http://proxy.local:3128",
+        "manager.resources.limits.memory=1Gi",
+        "petstore.storage=5Gi",
+    )
+    container = container_of(made["Deployment", MANAGER])
+    assert container["image"] == "local.test:5000/om:v9"
+    assert container["args"][-2:] == ["--namespaces=a", "--log-level=debug"]
+    assert container["env"][-1] == {"name": "HTTPS_PROXY", "value": "http://proxy.local:3128"}
+    assert container["resources"]["limits"]["memory"] == "1Gi"
+    assert container_of(made["Deployment", PETSTORE])["image"] == f"petstore:{VERSION}"
+    claim = made["PersistentVolumeClaim", "operator-manager-petstore-data"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
+
+
+def test_a_second_manager_brings_a_disruption_budget(chart: Path):
+    assert not [kind for kind, _ in rendered(chart) if kind == "PodDisruptionBudget"]
+    made = rendered(chart, "manager.replicas=2")
+    assert made["Deployment", MANAGER]["spec"]["replicas"] == 2
+    budget = made["PodDisruptionBudget", MANAGER]
+    pods = made["Deployment", MANAGER]["spec"]["template"]["metadata"]["labels"]
+    assert budget["spec"]["selector"]["matchLabels"].items() <= pods.items()
+
+
+def test_alerts_keep_their_own_templates(chart: Path):
+    made = rendered(chart, "prometheus.enable=true")
+    (mine,) = [each for (kind, _), each in made.items() if kind == "PrometheusRule"]
+    (wanted,) = [each for each in manifests("prometheus") if each["kind"] == "PrometheusRule"]
+    assert mine["spec"] == wanted["spec"]
+
+
+def test_without_the_store_nothing_of_it_is_left(chart: Path):
+    made = rendered(
+        chart,
+        *("petstore.enable=false", "petstore.address=pets.local:1234"),
+        *("prometheus.enable=true", "networkPolicy.enable=true"),
+    )
+    definitions = "CustomResourceDefinition"
+    assert not [name for kind, name in made if "petstore" in name and kind != definitions]
+    (variable,) = container_of(made["Deployment", MANAGER])["env"]
+    assert variable["value"] == "pets.local:1234"
+
+
+def test_definitions_and_helper_roles_can_be_left_out(chart: Path):
+    made = rendered(chart, "crd.enable=false", "rbac.helpers.enable=false")
+    assert "CustomResourceDefinition" not in {kind for kind, _ in made}
+    roles = {name.removeprefix("operator-manager-") for kind, name in made if kind == "ClusterRole"}
+    assert roles == {"manager-role", "metrics-auth-role", "metrics-reader"}
+    kept = rendered(chart, "crd.keep=false")
+    assert not [name for (_, name), each in kept.items() if "annotations" in each["metadata"]]
+
+
+def test_another_folder_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    if shutil.which("kubectl") is None:
+        pytest.skip("no kubectl on the PATH")
+    precious = tmp_path / "precious"
+    precious.write_text("here")
+    assert main(["chart", str(tmp_path)]) == 1
+    assert "holds something else" in capsys.readouterr().err
+    assert precious.read_text() == "here"
