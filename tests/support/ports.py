@@ -1,4 +1,4 @@
-"""Loopback ports that stay ours: a block is reserved by holding its last port."""
+"""Loopback ports that stay ours: a slot of them is reserved by holding its last port."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from typing import Self
 
 # Below the ports that the kernel hands to outgoing connections, which come and go unseen.
 FIRST, LAST = 20_000, 32_000
+# Slots do not overlap, so whoever holds the last port of one has all of it, whether or not a program listens
+# on the others at the moment.
+SLOT = 8
 TRIES = 500
 
 
 class PortBlock:
-    """`size` neighbouring free ports on 127.0.0.1, as `block[0]` to `block[size - 1]`, until closed."""
+    """`size` neighbouring free ports on 127.0.0.1, as `block[0]` to `block[size - 1]`, until closed.
+
+    Processes that run at the same time each get their own, as long as all ask here.
+    """
 
     def __init__(self, size: int) -> None:
+        assert 0 < size < SLOT
         self._size = size
-        step = size + 1
         for _ in range(TRIES):
-            base = random.SystemRandom().randrange(FIRST, LAST - step, step)
+            base = random.SystemRandom().randrange(FIRST, LAST - SLOT, SLOT)
             if self._reserve(base):
                 self._base = base
                 return
@@ -42,7 +48,7 @@ class PortBlock:
     def _reserve(self, base: int) -> bool:
         held: list[socket.socket] = []
         try:
-            for port in range(base, base + self._size + 1):
+            for port in (*range(base, base + self._size), base + SLOT - 1):
                 held.append(socket.socket())
                 held[-1].bind(("127.0.0.1", port))
         except OSError:
