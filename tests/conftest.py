@@ -13,13 +13,12 @@ import hypothesis
 import pytest
 from blockbuster import blockbuster_ctx
 
-from tests.support.control_plane import Feature
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 from tests.support.crds import install_crds
-from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
+from tests.support.namespaces import create_namespace
 from tests.support.scheduling import KIND_PARAMETER, ByFileAndControlPlane, arrange
 
 if TYPE_CHECKING:
@@ -129,11 +128,7 @@ def crds(control_plane: ControlPlane) -> ControlPlane:
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
     """A namespace of the shared control plane for this test alone."""
     name = f"test-{secrets.token_hex(4)}"
-    control_plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    if control_plane.supports(Feature.WORKLOADS):
-        # No pod is admitted before its namespace has the default service account.
-        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        eventually(lambda: control_plane.api.get(account), every=0.02)
+    create_namespace(control_plane, name)
     yield name
     # A test may have left the server broken, and failed for it; that is not to be reported a second time.
     with contextlib.suppress(Exception):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import http.client
 import json
 import secrets
@@ -14,6 +16,7 @@ from urllib.parse import quote, urlsplit
 from tests.conformance.mask import Mask
 from tests.conformance.webhook_server import WebhookServer
 from tests.support.kubeconfig import Credentials
+from tests.support.namespaces import create_namespace
 
 if TYPE_CHECKING:
     from tests.conformance.conversation import Conversation, Step
@@ -21,12 +24,28 @@ if TYPE_CHECKING:
 
 __all__ = ["play"]
 
-TIMEOUT = 20.0
+TIMEOUT = 90.0
 HEADERS = ("Warning", "Retry-After", "Allow")
 # Characters that a request line of the conversations may have as they are.
 PLAIN = "/?&=:,!~'()*-._%$"
 
 Answer = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Got:
+    """An answer as it came."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    text: str
+
+    @functools.cached_property
+    def value(self) -> Any:
+        """Its JSON; None when it is none."""
+        with contextlib.suppress(ValueError):
+            return json.loads(self.text)
+        return None
 
 
 def play(conversation: Conversation, plane: ControlPlane) -> list[Answer]:
@@ -58,9 +77,8 @@ class _Player:
 
     def play(self) -> list[Answer]:
         answers = []
-        api = self._plane.api
-        api.create("/api/v1/namespaces", {"metadata": {"name": self._names["ns"]}})
         try:
+            create_namespace(self._plane, self._names["ns"])
             for number, step in enumerate(self._conversation.steps, 1):
                 try:
                     answer = self._step(step)
@@ -91,47 +109,52 @@ class _Player:
                 return None if step.unrecorded else {"reviews": self._mask.value(asked)}
         deadline = time.monotonic() + TIMEOUT
         while True:
-            answer, value = self._exchange(step)
-            if self._is_awaited(step, answer, value):
+            got = self._exchange(step)
+            if got is None or self._is_awaited(step, got):
                 break
-            assert time.monotonic() < deadline, f"never came; last: {answer}"
+            assert time.monotonic() < deadline, f"never came; last: {got}"
             time.sleep(0.05)
+        if got is None:
+            return None if step.unrecorded else {"status": int(http.client.OK)}
+        # Only now: what was there on the way is a matter of time, and is not to be counted.
+        answer = self._masked(got)
         if step.unrecorded:
             assert answer["status"] < http.client.BAD_REQUEST, answer
         for name, path in step.save.items():
-            self._names[name] = str(_value(value, path))
+            self._names[name] = str(_value(got.value, path))
         return None if step.unrecorded else answer
 
-    def _is_awaited(self, step: Step, answer: Answer, value: Any) -> bool:
+    def _is_awaited(self, step: Step, got: _Got) -> bool:
         if step.until_status:
-            return bool(answer["status"] == step.until_status)
-        if not any(step.until_warning in text for text in answer.get("warning", [""])):
+            return got.status == step.until_status
+        if not any(step.until_warning in text for text in got.headers.get_all("Warning", [""])):
             return False
-        return all(_value(value, path) == self._filled(wanted) for path, wanted in step.until.items())
+        return all(_value(got.value, path) == self._filled(wanted) for path, wanted in step.until.items())
 
-    def _exchange(self, step: Step) -> tuple[Answer, Any]:
+    def _exchange(self, step: Step) -> _Got | None:
+        """The answer; None for a watch that was opened."""
         connection, response = self._send(step)
         if step.open and response.status == http.client.OK:
             self._watches[step.open] = connection, response
-            return {"status": response.status}, None
+            return None
         try:
-            text = response.read().decode()
+            return _Got(response.status, response.headers, response.read().decode())
         finally:
             connection.close()
-        answer: Answer = {"status": response.status}
+
+    def _masked(self, got: _Got) -> Answer:
+        answer: Answer = {"status": got.status}
         for name in HEADERS:
-            if values := response.headers.get_all(name):
+            if values := got.headers.get_all(name):
                 answer[name.lower()] = [self._mask.text(value) for value in values]
-        media = (response.headers.get("Content-Type") or "").partition(";")[0]
+        media = (got.headers.get("Content-Type") or "").partition(";")[0]
         if media != "application/json":
             answer["type"] = media
-        try:
-            value = json.loads(text)
-        except ValueError:
-            answer["text"] = self._mask.text(text)
-            return answer, None
-        answer["body"] = self._mask.value(value)
-        return answer, value
+        if got.value is None:
+            answer["text"] = self._mask.text(got.text)
+        else:
+            answer["body"] = self._mask.value(got.value)
+        return answer
 
     def _read(self, step: Step) -> Answer:
         _, response = self._watches[step.read]

@@ -51,6 +51,7 @@ class ApiAccess:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> str:
         """Send one request and return the body of the answer.
 
@@ -58,7 +59,7 @@ class ApiAccess:
             ApiFailure: the server refused.
             OSError: there was no answer.
         """
-        headers = {"Accept": JSON}
+        headers = {"Accept": accept}
         if self._credentials.token is not None:
             headers["Authorization"] = f"Bearer {self._credentials.token}"
         payload = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import json
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -10,9 +12,12 @@ from tests.support.eventually import eventually
 from tests.support.manager_process import run_once
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.support.control_plane import ControlPlane
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 def print_crds(plane: ControlPlane) -> str:
@@ -29,15 +34,29 @@ def install_crds(plane: ControlPlane) -> None:
 
 
 def wait_served(plane: ControlPlane) -> None:
-    """Wait until the objects of every CRD that there is on the server are served."""
+    """Wait until everybody can use the kinds that the server's CRDs define.
 
-    def served() -> None:
-        # A definition is established a moment before its objects are served, so these are asked for.
-        for definition in plane.api.get(DEFINITIONS)["items"]:
-            spec = definition["spec"]
-            for version in spec["versions"]:
-                if version["served"]:
-                    path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
-                    plane.api.get(path, limit="1")
+    A CRD is established before its objects are served, these are served before discovery tells of them, and
+    its schema is published later still; each is the work of another controller in the API server.
+    """
+    for definition in plane.api.get(DEFINITIONS)["items"]:
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            if version["served"] and "deletionTimestamp" not in definition["metadata"]:
+                eventually(functools.partial(_is_served, plane, spec, version["name"]), every=0.02)
 
-    eventually(served, every=0.05)
+
+def _is_served(plane: ControlPlane, spec: Mapping[str, Any], version: str) -> None:
+    group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
+    plane.api.get(f"/apis/{group}/{version}/{plural}", limit="1")
+    assert plural in {each["name"] for each in plane.api.get(f"/apis/{group}/{version}")["resources"]}
+    # The groups as old clients ask for them, and as new ones do: with all that is in them.
+    groups = {each["name"]: each["versions"] for each in plane.api.get("/apis")["groups"]}
+    assert version in {each["version"] for each in groups[group]}
+    aggregated = json.loads(plane.api.request("GET", "/apis", accept=AGGREGATED))
+    groups = {each["metadata"]["name"]: each["versions"] for each in aggregated["items"]}
+    (resources,) = (each["resources"] for each in groups[group] if each["version"] == version)
+    assert plural in {each["resource"] for each in resources}
+    schemas = plane.api.get(f"/openapi/v3/apis/{group}/{version}")["components"]["schemas"].values()
+    shown = [each.get("x-kubernetes-group-version-kind", ()) for each in schemas]
+    assert {"group": group, "kind": kind, "version": version} in [one for some in shown for one in some]

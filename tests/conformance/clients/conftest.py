@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.eventually import eventually
+from tests.support.crds import DEFINITIONS, wait_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.control_plane import ControlPlane
-
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture
@@ -22,10 +20,10 @@ def gadget_group(control_plane: ControlPlane) -> Iterator[str]:
     """The API group of a custom kind `Gadget`, with a status and a size, that is served at v1."""
     group = f"c{secrets.token_hex(4)}.example.com"
     name = f"gadgets.{group}"
-    control_plane.api.create(CRDS, _definition(name, group))
-    eventually(lambda: control_plane.api.get(f"/apis/{group}/v1/gadgets"), every=0.02)
+    control_plane.api.create(DEFINITIONS, _definition(name, group))
+    wait_served(control_plane)
     yield group
-    control_plane.api.delete(f"{CRDS}/{name}")
+    control_plane.api.delete(f"{DEFINITIONS}/{name}")
 
 
 def _definition(name: str, group: str) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def test_a_deployment_rolls_out_and_goes_with_all_that_it_owns(plane: ControlPla
     assert image == "nginx:2"
     api.delete(f"{deployments}/web", propagationPolicy="Background")
     eventually(lambda: _pods(plane) == [])
-    assert api.get("/apis/apps/v1/namespaces/default/replicasets")["items"] == []
+    eventually(lambda: api.get("/apis/apps/v1/namespaces/default/replicasets")["items"] == [])
 
 
 def test_a_namespace_goes_with_all_that_is_in_it(plane: ControlPlane) -> None:

@@ -78,7 +78,7 @@ def test_a_watch_tells_what_happens(client: Any, namespace: str) -> None:
     watch = kubernetes.watch.Watch()
     events = []
     for event in watch.stream(
-        core.list_namespaced_service, namespace, resource_version=start, timeout_seconds=20
+        core.list_namespaced_service, namespace, resource_version=start, timeout_seconds=90
     ):
         events.append((event["type"], event["object"].metadata.name))
         if event["type"] == "DELETED":

@@ -47,7 +47,7 @@ async def test_a_watch_runs_beside_the_writes(client: Any, namespace: str) -> No
 
     metadata = models.V1ObjectMeta(name="one", labels={"watched": "yes"})
     await core.create_namespaced_config_map(namespace, models.V1ConfigMap(metadata=metadata))
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(90), asyncio.TaskGroup() as group:
         group.create_task(watch())
         await started.wait()
         await core.patch_namespaced_config_map("one", namespace, {"data": {"a": "b"}})

@@ -11,7 +11,7 @@
       input: |                    # what kubectl reads
         ...
       editor: sed -i s/a/b/       # KUBE_EDITOR
-      until: Running              # run it again until it prints this
+      until: Running              # run it again until it prints this, as a result or an error
       unrecorded: true            # only to get somewhere; it must succeed
       unordered: true             # its lines come in any order
       undescribed: true           # it explains: without the prose

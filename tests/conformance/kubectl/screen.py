@@ -22,7 +22,7 @@ BEFORE = [
     (re.compile(r"(nodePort\"?: )\d+"), r"\1<node port>"),
     (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<date>"),
     # What kubectl logs of itself: how often it tried, and when it gave up.
-    (re.compile(r"(?m)^[EW]\d{4} [\d:.]+ +\d+ (?:memcache|reflector)\.go.*\n"), ""),
+    (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ (?:memcache|reflector)\.go.*\n"), ""),
     (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ "), "<log> "),
     (re.compile(r"/tmp/(LIVE|MERGED)-\d+/(\S+)\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}"), r"\1/\2"),
     (re.compile(r"/tmp/(LIVE|MERGED)-\d+"), r"\1"),

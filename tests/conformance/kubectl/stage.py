@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tests.conformance.kubectl.screen import shown, without_descriptions
 from tests.conformance.mask import Mask
 from tests.support.certificates import Authority
-from tests.support.eventually import eventually
+from tests.support.namespaces import create_namespace
 
 if TYPE_CHECKING:
     from tests.conformance.kubectl.scene import Command, Scene
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["play", "version_of"]
 
-TIMEOUT = 30.0
+TIMEOUT = 120.0
 EVERY = 0.1
 ONE_AT_A_TIME = threading.Lock()
 
@@ -84,10 +84,7 @@ class _Stage:
 
     def _build(self) -> None:
         """The namespace, and the folder that kubectl runs in."""
-        self._plane.api.create("/api/v1/namespaces", {"metadata": {"name": self._id}})
-        # No pod is admitted before its namespace has the default service account.
-        account = f"/api/v1/namespaces/{self._id}/serviceaccounts/default"
-        eventually(lambda: self._plane.api.get(account), every=0.02)
+        create_namespace(self._plane, self._id)
         self._folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._scene.files.items():
             path = self._folder / name
@@ -117,7 +114,7 @@ class _Stage:
 
     def _is_awaited(self, command: Command, done: subprocess.CompletedProcess[str]) -> bool:
         if command.until:
-            return self._filled(command.until) in done.stdout
+            return self._filled(command.until) in done.stdout + done.stderr
         return not command.unrecorded or done.returncode == 0
 
     def _output(self, command: Command, stdout: str, stderr: str, code: int) -> Output:

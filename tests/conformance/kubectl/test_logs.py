@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.support.control_plane import ControlPlane
 
-TIMEOUT = 30.0
+TIMEOUT = 90.0
 
 
 @pytest.fixture

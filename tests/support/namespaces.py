@@ -1,0 +1,23 @@
+"""Namespaces as they are once everybody has put into them what every namespace has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.control_plane import Feature
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from tests.support.control_plane import ControlPlane
+
+# No pod is admitted without the first; whoever lists or watches ConfigMaps sees the second.
+GIVEN = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
+
+
+def create_namespace(plane: ControlPlane, name: str) -> None:
+    """Create it, and wait until it has all that controllers give to a new namespace."""
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    if plane.supports(Feature.WORKLOADS):
+        for given in GIVEN:
+            path = f"/api/v1/namespaces/{name}/{given}"
+            eventually(lambda path=path: plane.api.get(path), every=0.02)
