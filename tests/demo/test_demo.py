@@ -16,7 +16,7 @@ from typing import IO
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WITHIN = 60.0
+WITHIN = 180.0
 
 
 def command(folder: Path, *flags: str) -> list[str]:

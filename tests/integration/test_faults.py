@@ -173,7 +173,7 @@ def test_the_server_is_killed_in_the_middle_of_work(scene: Scene) -> None:
     scene.plane.require(Feature.PROCESSES)
     sizes = {f"m{number}": 1 for number in range(40)}
     # So that there is a middle.
-    scene.proxy.delay(0.2, match=NEW_DEPLOYMENTS, times=None)
+    scene.proxy.delay(1.0, match=NEW_DEPLOYMENTS, times=None)
     scene.create(**sizes)
     eventually(lambda: len(scene.deployments()) >= 8, every=0.01)
     scene.plane.kill("apiserver")
@@ -261,7 +261,7 @@ def test_a_watch_that_breaks_off_in_the_middle_of_a_line(scene: Scene) -> None:
 
 
 @pytest.mark.last
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_watch_that_goes_silent_is_replaced(silenced: Scene) -> None:
     silenced.assert_bystander_works("the others go on")
     # Bookmarks come once a minute, so it takes a minute and a half.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LEASE, DEADLINE, RETRY = 6.0, 4.0, 0.5
 # What a process on a busy machine may be late by, on top of what it waits for on purpose.
-BUSY = 2.0
+BUSY = 10.0
 LEASE_PATH = "/leases"
 # With nothing to do, a manager that has had its answer for so long has done what follows from it.
 QUIET = 0.05
@@ -195,7 +195,8 @@ def test_a_killed_leader_is_followed_within_the_lease_and_its_work_is_finished(p
     pair.leader.manager.kill()
     killed = time.monotonic()
     creating.join()
-
+    # However much of it was done by then, there is something left to do.
+    pair.create(5)
     eventually(pair.converged)
     assert pair.standby.leads()
     assert pair.standby.took_over() - killed <= LEASE + RETRY + BUSY
@@ -211,7 +212,8 @@ def test_a_leader_that_is_stopped_hands_over_at_once(pair: Pair, busy: None) -> 
     pair.leader.manager.terminate()
     asked = time.monotonic()
     eventually(pair.standby.leads, every=0.02)
-    assert pair.standby.took_over() - asked <= 2
+    # Were it not handed over, the lease would have to run out, which was renewed a retry period ago or so.
+    assert pair.standby.took_over() - asked < LEASE - 2 * RETRY
     assert pair.leader.manager.wait() == 0
     eventually(pair.standby.works)
     writes = [each for each in pair.leader.object_writes() if "/events" not in each.path]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OBJECTS = 600
 GRACE = 15.0
 KILLS = 10
-CONVERGED_WITHIN = 90.0
+CONVERGED_WITHIN = 240.0
 CREATION = Match(method="POST", path="/deployments$")
 
 
@@ -110,12 +110,14 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     return plane
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_stop_in_the_middle_of_much_work_leaves_nothing_half_done(
-    plane: ControlPlane, run_manager: RunManager
+    plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ) -> None:
-    work = Work(plane, OBJECTS)
-    manager = run_manager(plane.kubeconfig, *work.flags)
+    work, proxy = Work(plane, OBJECTS), fault_proxy(plane.kubeconfig)
+    # So that there is a middle.
+    proxy.delay(0.2, match=CREATION, times=None)
+    manager = run_manager(proxy.kubeconfig, *work.flags)
     eventually(lambda: work.has_deployments(OBJECTS // 10), every=0.02)
     began = time.monotonic()
     assert manager.stop() == 0
@@ -126,6 +128,7 @@ def test_a_stop_in_the_middle_of_much_work_leaves_nothing_half_done(
     no_faults(manager)
     assert not manager.logs(msg="reconciles cancelled")
 
+    proxy.heal()
     manager.start_again()
     manager.wait_ready()
     eventually(work.finished, within=CONVERGED_WITHIN, every=0.5)
@@ -137,7 +140,7 @@ def test_a_stop_in_the_middle_of_much_work_leaves_nothing_half_done(
     no_faults(manager)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_ten_crashes_in_the_middle_of_much_work_lose_and_double_nothing(
     plane: ControlPlane, run_manager: RunManager
 ) -> None:
@@ -186,7 +189,7 @@ def test_a_second_signal_during_the_grace_ends_it_at_once(
     began = time.monotonic()
     stuck.process.signal(second)
     assert stuck.wait() == 1
-    assert time.monotonic() - began < 5  # and the grace would be 30
+    assert time.monotonic() - began < 20  # and the grace would be 30
     [line] = stuck.logs(level="error", logger="signals")
     assert line["signal"] == second.name
     no_faults(stuck)
@@ -212,7 +215,7 @@ def test_what_takes_longer_than_the_grace_is_cancelled_and_said(
 
 
 def test_it_says_that_it_is_not_ready_while_it_stops(stuck: ManagerProcess) -> None:
-    assert stuck.is_ready()
+    stuck.wait_ready()
     stuck.terminate()
 
     def says_so() -> None:

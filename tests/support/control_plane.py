@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-KUBECTL_TIMEOUT = 60.0
+KUBECTL_TIMEOUT = 120.0
 
 
 class Feature(enum.Enum):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PROGRAM = Path(sys.executable).with_name("devcluster")
-START_TIMEOUT = 30.0
+START_TIMEOUT = 120.0
 # As quick as the simulated nodes of the other control plane, but for the scheduling.
 POD_READY_DELAY = "300ms"
 # What the real servers are told by these flags, devcluster is told by those. The flags that are the same in

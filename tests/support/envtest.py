@@ -39,7 +39,7 @@ PROGRAMS = {
 }
 BARE = ("etcd", "apiserver")
 NODES = 3
-START_TIMEOUT = 60.0
+START_TIMEOUT = 120.0
 
 
 def why_not() -> str | None:

@@ -27,9 +27,9 @@ UNWANTED = (
     *("KUBECONFIG", "WATCH_NAMESPACE", "POD_NAMESPACE", "HOME"),
     *(setting.variable for operator in OPERATORS for setting in operator.settings),
 )
-READY_WITHIN = 30.0
-STOP_WITHIN = 40.0
-ONCE_WITHIN = 30.0
+READY_WITHIN = 90.0
+STOP_WITHIN = 90.0
+ONCE_WITHIN = 90.0
 
 
 class ManagerProcess:

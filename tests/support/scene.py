@@ -32,7 +32,7 @@ DEPLOYMENTS = Match(path="/deployments")
 WATCHES = Match(watch=True)
 
 # A busy machine takes its time, and a back-off may have grown meanwhile.
-SETTLED_WITHIN = 60.0
+SETTLED_WITHIN = 120.0
 
 # What may be tried while nothing works, however long that takes within a minute. An object's back-off begins
 # at 5 ms and doubles, a watch's at 0.8 s; a failed write is one request, or two when its Event fails with it,

@@ -4,7 +4,13 @@ import asyncio
 
 import pytest
 
-from tests.support.eventually import NeverHappened, consistently, eventually, eventually_async
+from tests.support.eventually import (
+    WITHIN,
+    NeverHappened,
+    consistently,
+    eventually,
+    eventually_async,
+)
 
 
 def test_the_result_of_the_first_good_try_is_returned() -> None:
@@ -48,7 +54,7 @@ async def test_an_awaiting_check_that_hangs_is_given_up() -> None:
         await asyncio.Event().wait()
         return True
 
-    with pytest.raises(NeverHappened, match="not within 30 s; last: ValueError: the first time"):
+    with pytest.raises(NeverHappened, match=rf"not within {WITHIN:g} s; last: ValueError: the first time"):
         await eventually_async(check)
 
 
