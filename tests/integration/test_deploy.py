@@ -15,6 +15,7 @@ import yaml
 
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.control_plane import Feature
+from tests.support.crds import wait_served
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
@@ -59,7 +60,7 @@ def make(plane: ControlPlane, *arguments: str) -> str:
         env={**os.environ, "KUBECONFIG": str(plane.kubeconfig), "KUBECTL_KUBERC": "false"},
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -178,6 +179,7 @@ def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
     kubeconfig = account_kubeconfig(plane, tmp_path)
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": SAMPLES}})
     manager = as_deployed(run_manager, kubeconfig, petstore)
+    wait_served(plane)
     plane.kubectl(f"--namespace={SAMPLES}", "apply", "--kustomize", ROOT / "config" / "samples")
     eventually(lambda: are_taken_up(plane))
     lease = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/operator-manager")

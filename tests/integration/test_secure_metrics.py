@@ -68,7 +68,6 @@ def test_who_may_read_metrics_sees_them_and_nobody_else(
     manager = run_manager(proxy.kubeconfig, f"--namespaces={namespace}", *FLAGS).wait_ready()
     address, token = manager.metrics_address, prometheus.token()
 
-    # RBAC takes effect a moment after it is written, and a denial is remembered for longer than a test waits.
     status, text = scrape(address, token)
     assert status == 200, text
     assert "controller_runtime_reconcile_total" in text
@@ -90,7 +89,7 @@ def test_who_may_read_metrics_sees_them_and_nobody_else(
     assert scrape(address, token)[0] == 200
     began = time.monotonic()
     assert scrape(address, other) == (500, "Authentication failed\n")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 20
     proxy.accept()
     assert scrape(address, other)[0] == 200
 
@@ -224,7 +223,7 @@ def test_silent_clients_keep_neither_the_scraper_nor_the_kubelet_out(
     finally:
         for each in silent:
             each.close()
-    assert manager.stop(timeout=10) == 0
+    assert manager.stop(timeout=25) == 0  # and the grace would be 30
 
 
 def test_prometheus_reads_them_with_the_token_of_its_service_account(

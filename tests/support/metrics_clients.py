@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 
 from tests.support.daemon import Daemon
+from tests.support.eventually import eventually
 from tests.support.ports import PortBlock
+from tests.support.roles import is_allowed
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -57,6 +59,9 @@ class ServiceAccount:
             "subjects": [subject],
         }
         self._plane.api.apply([role, binding])
+        page = {"path": "/metrics", "verb": "get"}
+        # It has an effect once the authorizer has seen it, too; and a denial is remembered.
+        eventually(lambda: is_allowed(self._plane, self.user, nonResourceAttributes=page), every=0.02)
 
 
 def trusting(authority: bytes | None) -> ssl.SSLContext:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tests.support.eventually import eventually
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -51,7 +53,22 @@ class Roles:
                 ]
                 granted.update(permissions)
         self._plane.api.apply(manifests)
+        for permission in granted:
+            # What is written has an effect once the authorizer has seen it, too.
+            eventually(lambda permission=permission: self._has(permission), every=0.02)
         return granted
+
+    def _has(self, permission: Permission) -> bool:
+        group, name, verb = permission
+        resource, _, subresource = name.partition("/")
+        attributes = {
+            "namespace": self._namespace,
+            "group": group,
+            "resource": resource,
+            "subresource": subresource,
+            "verb": verb,
+        }
+        return is_allowed(self._plane, self._user, resourceAttributes=attributes)
 
     def _adapt(self, manifest: dict[str, Any]) -> dict[str, Any]:
         metadata = manifest["metadata"]
@@ -67,6 +84,13 @@ class Roles:
 
     def _name(self, name: str) -> str:
         return f"{self._user}-{name}"
+
+
+def is_allowed(plane: ControlPlane, user: str, **attributes: dict[str, str]) -> bool:
+    """Whether the user may do what these attributes, of a resource or of none, say in an access review."""
+    body = {"spec": {"user": user, **attributes}}
+    review = plane.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return bool(review["status"]["allowed"])
 
 
 def _permissions(role: dict[str, Any]) -> Iterator[Permission]:
