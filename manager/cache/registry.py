@@ -8,7 +8,7 @@ import random
 from apis.meta import GroupVersionKind, ObjectKey, Resource
 from manager.cache.informer import Informer
 from manager.cache.ingest import Ingest
-from manager.cache.spec import CacheOptions, WatchSpec
+from manager.cache.spec import CacheOptions, KindOptions, WatchSpec
 from manager.cache.statistics import CacheStatistics
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -70,6 +70,18 @@ class Cache:
         if shared.task is not None:
             shared.task.cancel()
 
+    def separate(
+        self, kind: type[Resource], *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+    ) -> Informer:
+        """Return an informer of the caller's own, who runs it: nobody else reads it, no write shows in it.
+
+        For a few objects that matter for a while; what lasts is shared. `namespace=""` means all. Raises
+        ValueError for a bad label selector.
+        """
+        options = KindOptions(label_selector=label_selector, field_selector=field_selector)
+        namespaces = (namespace,) if namespace else ()
+        return self._informer(kind, CacheOptions(namespaces=namespaces, by_kind={kind: options}))
+
     def lookup(self, kind: type[Resource], *, metadata_only: bool = False) -> Informer | None:
         """Return the informer of a kind if somebody asked for it, for reading."""
         shared = self._shared.get((kind.gvk, metadata_only))
@@ -121,25 +133,29 @@ class Cache:
         return [shared.informer for shared in both if shared is not None]
 
     def _make(self, kind: type[Resource], *, metadata_only: bool) -> Informer:
-        spec = WatchSpec.of(kind, self._options, metadata_only=metadata_only)
+        informer = self._informer(kind, self._options, metadata_only=metadata_only)
+        labels = (informer.spec.resource, informer.spec.projection)
+        self._metrics.cache_objects.labels(*labels).set_function(lambda: len(informer))
+        self._metrics.cache_bytes.labels(*labels).set_function(lambda: informer.statistics().bytes)
+        return informer
+
+    def _informer(
+        self, kind: type[Resource], options: CacheOptions, *, metadata_only: bool = False
+    ) -> Informer:
         ingest = Ingest(
             kind.gvk,
             field_manager=self._field_manager,
             metadata_only=metadata_only,
-            transform=self._options.of(kind).transform,
+            transform=options.of(kind).transform,
         )
-        informer = Informer(
-            spec,
+        return Informer(
+            WatchSpec.of(kind, options, metadata_only=metadata_only),
             ingest,
             transport=self._transport,
             mapper=self._mapper,
             restarts=self._metrics.watch_restarts,
             rng=self._rng,
         )
-        labels = (spec.resource, spec.projection)
-        self._metrics.cache_objects.labels(*labels).set_function(lambda: len(informer))
-        self._metrics.cache_bytes.labels(*labels).set_function(lambda: informer.statistics().bytes)
-        return informer
 
     def _start(self, *informers: _Shared) -> None:
         if self._watches is None:

@@ -1,9 +1,21 @@
-"""Reading and writing Kubernetes objects from reconcilers."""
+"""Reading and writing Kubernetes objects, from reconcilers and from programs of one's own."""
 
 from __future__ import annotations
 
 from manager.client.client import Client, Propagation
+from manager.client.connect import connect
 from manager.client.errors import NotCached, OwnedByOther, Undecodable
+from manager.client.live_list import LiveList
 from manager.client.outcome import Applied, Outcome
 
-__all__ = ["Applied", "Client", "NotCached", "Outcome", "OwnedByOther", "Propagation", "Undecodable"]
+__all__ = [
+    "Applied",
+    "Client",
+    "LiveList",
+    "NotCached",
+    "Outcome",
+    "OwnedByOther",
+    "Propagation",
+    "Undecodable",
+    "connect",
+]

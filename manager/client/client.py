@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Literal, TypeVar
 
 import orjson
@@ -10,6 +12,7 @@ from apis.meta import Resource
 from manager.cache import Cache
 from manager.client.applier import Applier
 from manager.client.live import LiveReader
+from manager.client.live_list import LiveList, followed
 from manager.client.merge_patch import merge_diff
 from manager.client.outcome import Applied
 from manager.client.reader import CachedReader, MetadataReader
@@ -116,6 +119,30 @@ class Client(CachedReader):
         if propagation is not None:
             options["propagationPolicy"] = propagation
         await self._writer.send_delete(kind or type(obj), obj.key, obj.metadata.uid, orjson.dumps(options))
+
+    @asynccontextmanager
+    async def watch(
+        self, kind: type[R], *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+    ) -> AsyncIterator[LiveList[R]]:
+        """All objects that match, again and again, whenever one of them has changed; see `LiveList`.
+
+            async with client.watch(Pod, namespace="default", label_selector="app=web") as live:
+                async for pods in live: ...
+
+        For programs that look at a few objects for a while: it is a watch of its own. A controller declares
+        what it watches instead (`.owns()`, `.watches()`), and shares it. `namespace=""` means all namespaces.
+
+        Raises what the server answers to a first, small list: Forbidden, NoMatch, Unreachable and so on.
+        From then on the watch mends itself, whatever fails.
+        """
+        await self.uncached.probe(
+            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+        )
+        informer = self._cache.separate(
+            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+        )
+        async with followed(informer, kind) as live:
+            yield live
 
     def subresource(self, name: str) -> SubresourceClient:
         """A subresource other than status, such as `scale`."""

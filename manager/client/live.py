@@ -57,11 +57,7 @@ class LiveReader:
     ) -> list[R]:
         """Return all objects that match, read in pages of 500; `namespace=""` means all namespaces."""
         mapping = await self._mapper.resolve(kind.gvk)
-        query = {"limit": str(PAGE)}
-        if label_selector:
-            query["labelSelector"] = label_selector
-        if field_selector:
-            query["fieldSelector"] = field_selector
+        query = _query(PAGE, label_selector, field_selector)
         found: list[R] = []
         while True:
             page = msgspec.json.decode(
@@ -71,3 +67,25 @@ class LiveReader:
             if not page.metadata.resume:
                 return found
             query["continue"] = page.metadata.resume
+
+    async def probe(
+        self,
+        kind: type[Resource],
+        *,
+        namespace: str = "",
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+    ) -> None:
+        """Ask for one such object, to find out whether a list is possible at all; raises why it is not."""
+        mapping = await self._mapper.resolve(kind.gvk)
+        query = _query(1, label_selector, field_selector)
+        await self._transport.request("GET", mapping.path(namespace), query=query)
+
+
+def _query(limit: int, label_selector: str | None, field_selector: str | None) -> dict[str, str]:
+    query = {"limit": str(limit)}
+    if label_selector:
+        query["labelSelector"] = label_selector
+    if field_selector:
+        query["fieldSelector"] = field_selector
+    return query

@@ -11,7 +11,7 @@ from manager.cache import Cache, Informer, Record
 from manager.client.errors import NotCached, Undecodable
 from manager.kube.errors import NotFound
 
-__all__ = ["CachedReader", "MetadataReader"]
+__all__ = ["CachedReader", "MetadataReader", "decode_record"]
 
 R = TypeVar("R", bound=Resource)
 
@@ -35,7 +35,8 @@ def _select(
     return informer.list(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
 
 
-def _decode(record: Record, kind: type[R]) -> R:
+def decode_record(record: Record, kind: type[R]) -> R:
+    """A fresh object; raises Undecodable when it is not of the kind's shape."""
     try:
         return record.decode(kind)
     except ValidationError as error:
@@ -51,7 +52,7 @@ class CachedReader:
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return the object, or None when the cache holds none of that key."""
         record = _informer(self._cache, kind, metadata_only=False).get(key)
-        return None if record is None else _decode(record, kind)
+        return None if record is None else decode_record(record, kind)
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
         """Return the object; raises NotFound when the cache holds none of that key."""
@@ -77,7 +78,7 @@ class CachedReader:
         """
         informer = _informer(self._cache, kind, metadata_only=False)
         records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
-        return [_decode(record, kind) for record in records]
+        return [decode_record(record, kind) for record in records]
 
 
 class MetadataReader:
@@ -89,7 +90,7 @@ class MetadataReader:
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
         """Return the object's metadata, or None when the cache holds none of that key."""
         record = _informer(self._cache, kind, metadata_only=True).get(key)
-        return None if record is None else _decode(record, PartialObjectMetadata)
+        return None if record is None else decode_record(record, PartialObjectMetadata)
 
     async def keys(
         self,
@@ -117,4 +118,4 @@ class MetadataReader:
         """Return the metadata of the objects that meet every condition given (see `CachedReader.list`)."""
         informer = _informer(self._cache, kind, metadata_only=True)
         records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
-        return [_decode(record, PartialObjectMetadata) for record in records]
+        return [decode_record(record, PartialObjectMetadata) for record in records]

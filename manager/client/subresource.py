@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 import orjson
@@ -60,6 +61,19 @@ class SubresourceClient:
     async def get(self, obj: Resource) -> dict[str, Any]:
         """Read the subresource from the server."""
         return dict(orjson.loads(await self._writer.read(type(obj), obj.key, self._name)))
+
+    def stream(
+        self, obj: Resource, query: Mapping[str, str], *, idle_timeout: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Read an answer that goes on for long, as pieces of any size: the log of a pod, followed.
+
+            async with client.subresource("log").stream(pod, {"follow": "true"}, idle_timeout=300) as chunks:
+                async for chunk in chunks: ...
+
+        Nothing is retried. Raises ApiError before the first piece, and TransportError before it or on any:
+        the connection could not be made or broke, or nothing came for `idle_timeout` seconds.
+        """
+        return self._writer.stream(type(obj), obj.key, self._name, query, idle_timeout=idle_timeout)
 
     async def create(self, obj: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
         """POST to the subresource: an Eviction of a pod, a TokenRequest of a service account."""

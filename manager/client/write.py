@@ -1,7 +1,9 @@
-"""The writes themselves: one request each, whose answer is at once what the cache shows."""
+"""The requests themselves; the answer to a write is at once what the cache shows."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from apis.meta import ObjectKey, Resource
@@ -41,6 +43,24 @@ class Writer:
         """The object as the server has it now, with every manager's fields."""
         mapping = await self._mapper.resolve(kind.gvk)
         return await self._transport.request("GET", mapping.path(key.namespace, key.name, subresource))
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        subresource: str,
+        query: Mapping[str, str],
+        *,
+        idle_timeout: float,
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """An answer that goes on for long, piece by piece as it arrives; see `Transport.stream`."""
+        mapping = await self._mapper.resolve(kind.gvk)
+        path = mapping.path(key.namespace, key.name, subresource)
+        async with self._transport.stream(
+            path, query=query, accept="*/*", idle_timeout=idle_timeout
+        ) as chunks:
+            yield chunks
 
     async def send_create(
         self, kind: type[Resource], namespace: str, body: bytes, field_manager: str

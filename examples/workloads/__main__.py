@@ -1,0 +1,22 @@
+"""The command line: `python -m examples.workloads`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from examples.workloads.options import parse_options
+from examples.workloads.program import run
+from manager.logs import configured
+
+
+def main() -> int:
+    """Run the program; returns its exit code: 0 after a clean end, 1 on failure, 2 for a wrong flag."""
+    options = parse_options(sys.argv[1:])
+    # What the library logs is for operators; what matters to the user of this program comes as exceptions.
+    with configured(level="error"):
+        return asyncio.run(run(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Following the log of one container, over cut connections and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+
+from apis.core.v1.pod import Pod
+from examples.workloads.log_lines import split_lines
+from examples.workloads.log_position import LogPosition
+from examples.workloads.screen import say
+from manager.backoff import Backoff
+from manager.client import Client
+from manager.kube.errors import ConnectionLost, DeadlineExceeded, KubeError, NotFound
+
+__all__ = ["LogFollower"]
+
+IDLE_TIMEOUT = 300.0
+"""Seconds without a line after which the connection may be dead; a new one then repeats nothing."""
+
+
+class LogFollower:
+    """Reads the log of one container of a pod until the pod has gone, and hands each line to `show`."""
+
+    def __init__(
+        self, client: Client, pod: Pod, container: str, *, show: Callable[[bytes], Awaitable[None]]
+    ) -> None:
+        self._log = client.subresource("log")
+        self._pod = pod
+        self._container = container
+        self._show = show
+        self._position = LogPosition()
+        self._backoff = Backoff(base=0.25, cap=10.0, jitter=0.5, rng=random.Random())
+        self._problem: str | None = None
+        self._gone = asyncio.Event()
+
+    def pod_has_gone(self) -> None:
+        """Read what there still is to read, and then end."""
+        self._gone.set()
+
+    async def run(self) -> None:
+        """Follow the log to its end."""
+        while True:
+            try:
+                await self._read()
+            except NotFound:
+                return  # the pod has gone, and whoever watches pods has yet to hear of it
+            except KubeError as error:
+                self._tell(str(error))
+            # A log that ends is that of a container which ended; the pod may start it again.
+            if self._gone.is_set():
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._backoff.next()):
+                    await self._gone.wait()
+
+    async def _read(self) -> None:
+        """Show what is new, until the log ends or its connection breaks."""
+        query = {"container": self._container, "follow": "true", "timestamps": "true"}
+        query |= self._position.resume()
+        async with self._log.stream(self._pod, query, idle_timeout=IDLE_TIMEOUT) as chunks:
+            self._problem = None
+            with suppress(ConnectionLost, DeadlineExceeded):  # reading goes on where it was
+                async with aclosing(split_lines(chunks)) as lines:
+                    async for line in lines:
+                        text = self._position.advance(line)
+                        if text is not None:
+                            self._backoff.reset()
+                            await self._show(text)
+
+    def _tell(self, problem: str) -> None:
+        """Say what is wrong, once."""
+        if problem != self._problem:
+            self._problem = problem
+            say(f"no log of pod {self._pod.metadata.name} for now: {problem}; trying again")

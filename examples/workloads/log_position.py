@@ -1,0 +1,43 @@
+"""How far a log has been read, so that reading it goes on after a cut without a gap or a repetition."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+__all__ = ["LogPosition"]
+
+# As a server writes it at the beginning of each line: 2026-01-31T12:00:00.123456789Z.
+TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d) ")
+
+
+class LogPosition:
+    """A position in the log of one container, read with `timestamps=true`.
+
+    A log can be read again from a second on, no finer. So this keeps the lines of the last second that was
+    read, and knows them when they come again.
+    """
+
+    def __init__(self) -> None:
+        self._second = ""
+        self._read: Counter[bytes] = Counter()
+        self._to_come_again: Counter[bytes] = Counter()
+
+    def resume(self) -> dict[str, str]:
+        """The query that continues the log here; to be called before each connection."""
+        self._to_come_again = self._read.copy()
+        return {"sinceTime": self._second} if self._second else {}
+
+    def advance(self, line: bytes) -> bytes | None:
+        """Move on by a line; returns it without its timestamp, or None when it was read before."""
+        if self._to_come_again[line] > 0:
+            self._to_come_again[line] -= 1
+            return None
+        stamp = TIMESTAMP.match(line)
+        if stamp is not None:
+            second = (stamp[1] + stamp[2]).decode()
+            if second > self._second:
+                self._second = second
+                self._read.clear()
+        self._read[line] += 1
+        return line if stamp is None else line[stamp.end() :]

@@ -1,0 +1,91 @@
+"""The program's own namespace: made, found again, and removed."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+from apis.core.v1.namespace import Namespace
+from apis.meta import ObjectKey, ObjectMeta
+from examples.workloads.errors import Failure
+from examples.workloads.screen import say
+from manager.client import Client
+from manager.kube.errors import AlreadyExists, Conflict, ServerError, TooManyRequests, TransportError
+
+__all__ = ["clear_leftovers", "create_namespace", "remove_namespace"]
+
+# A namespace with this label is ours to delete, whichever run of the program made it.
+OURS = ("app.kubernetes.io/managed-by", "operator-manager-workloads-example")
+# Which run made it: so a create whose answer was lost is found to have worked.
+RUN = "examples.operator-manager/run"
+
+LOOK_EVERY = 0.5
+"""Seconds."""
+
+
+async def clear_leftovers(client: Client, name: str, *, timeout: float) -> None:
+    """Have no namespace of that name. Raises Failure when there is one that this program did not make."""
+    found = await client.uncached.find(Namespace, ObjectKey("", name))
+    if found is None:
+        return
+    label, value = OURS
+    if found.metadata.labels.get(label) != value:
+        raise Failure(
+            f"namespace {name} exists and was not made by this program (it lacks the label {label}={value}): "
+            "it is left alone; choose another name with --namespace"
+        )
+    if found.metadata.deletion_timestamp is None:
+        say(f"namespace {name} is left over from an earlier run: deleting it first")
+    else:
+        say(f"namespace {name} of an earlier run is still being deleted: waiting for it to go")
+    await remove_namespace(client, found, timeout=timeout)
+
+
+async def create_namespace(client: Client, name: str) -> Namespace:
+    """Create it. Raises AlreadyExists when somebody else was faster."""
+    label, value = OURS
+    run = str(uuid.uuid4())
+    wanted = Namespace(metadata=ObjectMeta(name=name, labels={label: value}, annotations={RUN: run}))
+    try:
+        return await client.create(wanted)
+    except (AlreadyExists, TransportError):
+        # A broken connection says nothing about what the server did before.
+        found = await client.uncached.find(Namespace, wanted.key)
+        if found is not None and found.metadata.annotations.get(RUN) == run:
+            return found
+        raise
+
+
+async def remove_namespace(client: Client, namespace: Namespace, *, timeout: float) -> None:
+    """Delete this very namespace and wait until it has gone, however often the server has to be asked.
+
+    Raises Failure when that takes longer than `timeout` seconds, ApiError when it is not allowed.
+    """
+    problem = ""
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                try:
+                    found = await client.uncached.find(Namespace, namespace.key)
+                    if found is None or found.metadata.uid != namespace.metadata.uid:
+                        return
+                    if found.metadata.deletion_timestamp is None:
+                        await client.delete(found)
+                    problem = _what_holds(found)
+                except (TransportError, ServerError, TooManyRequests, Conflict) as error:
+                    if str(error) != problem:
+                        problem = str(error)
+                        say(f"deleting namespace {namespace.metadata.name}: {problem}; trying again")
+                await asyncio.sleep(LOOK_EVERY)
+    except TimeoutError:
+        reason = f": {problem}" if problem else ""
+        name = namespace.metadata.name
+        raise Failure(f"namespace {name} has not gone within {timeout:g}s of being deleted{reason}") from None
+
+
+def _what_holds(namespace: Namespace) -> str:
+    """What the cluster says keeps the namespace from going; "" while nothing does."""
+    conditions = namespace.status.get("conditions", ())
+    return "; ".join(
+        each["message"] for each in conditions if each["status"] == "True" and each.get("message")
+    )

@@ -1,0 +1,58 @@
+"""The objects that the program creates."""
+
+from __future__ import annotations
+
+from apis.apps.v1.deployment import Deployment
+from apis.core.v1.service import Service
+from apis.meta import ObjectMeta
+from apis.networking.v1.ingress import Ingress
+
+__all__ = ["LABELS", "NAME", "PATH", "REPLICAS", "SELECTOR", "deployment", "ingress", "service"]
+
+NAME = "hello-world"
+REPLICAS = 2
+PATH = "/hello"
+PORT = 80
+
+LABELS = {"app": NAME}
+SELECTOR = f"app={NAME}"
+
+
+def deployment(namespace: str, image: str) -> Deployment:
+    """Two replicas of the image."""
+    return Deployment(
+        metadata=_metadata(namespace),
+        spec={
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": LABELS},
+            "template": {
+                "metadata": {"labels": LABELS},
+                "spec": {
+                    "containers": [
+                        {"name": NAME, "image": image, "ports": [{"name": "http", "containerPort": PORT}]}
+                    ]
+                },
+            },
+        },
+    )
+
+
+def service(namespace: str) -> Service:
+    """One address for the replicas, within the cluster."""
+    return Service(
+        metadata=_metadata(namespace),
+        spec={"selector": LABELS, "ports": [{"name": "http", "port": PORT, "targetPort": "http"}]},
+    )
+
+
+def ingress(namespace: str) -> Ingress:
+    """A path to the Service from outside, where the cluster has an ingress controller."""
+    backend = {"service": {"name": NAME, "port": {"name": "http"}}}
+    return Ingress(
+        metadata=_metadata(namespace),
+        spec={"rules": [{"http": {"paths": [{"path": PATH, "pathType": "Prefix", "backend": backend}]}}]},
+    )
+
+
+def _metadata(namespace: str) -> ObjectMeta:
+    return ObjectMeta(name=NAME, namespace=namespace, labels=LABELS)

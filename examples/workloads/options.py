@@ -1,0 +1,86 @@
+"""What the command line asks for."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from manager.duration import parse_duration
+
+__all__ = ["Options", "parse_options"]
+
+# A small nginx that answers every path with a few lines of text, and logs each request.
+DEFAULT_IMAGE = "nginxdemos/hello:plain-text"
+DEFAULT_NAMESPACE = "workloads-example"
+
+DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The flags, checked. `timeout` is in seconds."""
+
+    kubeconfig: str | None
+    context: str | None
+    namespace: str
+    image: str
+    timeout: float
+
+
+def parse_options(arguments: Sequence[str]) -> Options:
+    """The options in `arguments`; a wrong one ends the process with code 2 and a line that names it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.workloads",
+        description="Runs two replicas of an image behind /hello, in a namespace of their own, and follows "
+        "their logs until Ctrl-C. The namespace is deleted at the end.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--kubeconfig", metavar="FILE", help="default: as kubectl finds it")
+    parser.add_argument("--context", metavar="NAME", help="default: the kubeconfig's current context")
+    parser.add_argument(
+        "--namespace",
+        type=_dns_label,
+        default=DEFAULT_NAMESPACE,
+        metavar="NAME",
+        help="the namespace to create, and to delete (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--image",
+        type=_image,
+        default=DEFAULT_IMAGE,
+        help="something that serves HTTP on port 80 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_positive_duration,
+        default="2m",
+        metavar="DURATION",
+        help="how long the replicas may take to become ready, such as 90s or 5m (default: %(default)s)",
+    )
+    return Options(**vars(parser.parse_args(arguments)))
+
+
+def _dns_label(text: str) -> str:
+    if DNS_LABEL.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name of a namespace: at most 63 lower-case letters, digits and '-' within"
+        )
+    return text
+
+
+def _image(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("an image is expected")
+    return text
+
+
+def _positive_duration(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError("it must be longer than nothing")
+    return seconds

@@ -1,0 +1,51 @@
+"""The logs of all pods of the Deployment, those still to come included."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from apis.core.v1.pod import Pod
+from examples.workloads.line_printer import LinePrinter
+from examples.workloads.log_follower import LogFollower
+from examples.workloads.objects import NAME, SELECTOR
+from manager.client import Client
+
+__all__ = ["follow_logs"]
+
+
+async def follow_logs(client: Client, namespace: str) -> None:
+    """Print each line with its pod's name before it, until cancelled or until nobody reads them any more."""
+    printer = LinePrinter()
+    followers: dict[str, LogFollower] = {}
+    try:
+        async with (
+            client.watch(Pod, namespace=namespace, label_selector=SELECTOR) as live,
+            asyncio.TaskGroup() as tasks,
+        ):
+            tasks.create_task(printer.run(), name="print")
+            async for pods in live:
+                present = {pod.metadata.uid: pod for pod in pods}
+                for uid in followers.keys() - present.keys():
+                    followers.pop(uid).pod_has_gone()
+                for uid, pod in present.items():
+                    if uid not in followers and _has_started(pod):
+                        follower = LogFollower(client, pod, NAME, show=_prefixed(pod, printer))
+                        followers[uid] = follower
+                        tasks.create_task(follower.run(), name=f"follow {pod.metadata.name}")
+    except* BrokenPipeError:
+        pass  # as with `| head`: the reader has seen enough
+
+
+def _has_started(pod: Pod) -> bool:
+    """Whether the container runs or has run: before that it has no log."""
+    for status in pod.status.get("containerStatuses", ()):
+        if status["name"] == NAME:
+            states = status.get("state", {}).keys() | status.get("lastState", {}).keys()
+            return not states.isdisjoint({"running", "terminated"})
+    return False
+
+
+def _prefixed(pod: Pod, printer: LinePrinter) -> Callable[[bytes], Awaitable[None]]:
+    prefix = f"{pod.metadata.name} | ".encode()
+    return lambda line: printer.print(prefix + line)

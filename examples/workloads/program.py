@@ -1,0 +1,82 @@
+"""The program from its start to its end."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from examples.workloads import objects
+from examples.workloads.errors import Failure
+from examples.workloads.interruption import Interrupted, Interruption
+from examples.workloads.namespace import clear_leftovers, create_namespace, remove_namespace
+from examples.workloads.options import Options
+from examples.workloads.pod_logs import follow_logs
+from examples.workloads.readiness import wait_ready
+from examples.workloads.screen import say
+from manager.client import Client, connect
+from manager.kube.errors import ApiError, KubeError
+
+__all__ = ["run"]
+
+OK, FAILED = 0, 1
+
+REMOVED_WITHIN = 120.0
+"""Seconds that the namespace may take to go in the end: pods get 30 of them to stop."""
+
+
+async def run(options: Options) -> int:
+    """Run the program; returns the exit code."""
+    with Interruption() as interruption:
+        try:
+            async with AsyncExitStack() as stack:
+                connecting = stack.enter_async_context(
+                    connect("workloads-example", kubeconfig=options.kubeconfig, context=options.context)
+                )
+                # Credentials may come from a program that takes its time, so this may be interrupted too.
+                client = await interruption.unless_asked(connecting)
+                return await _in_own_namespace(client, options, interruption)
+        except Interrupted:
+            return OK
+        except (Failure, KubeError) as error:
+            say(f"error: {error}")
+            if interruption.left_behind:
+                say(f"left behind: {interruption.left_behind}")
+            return FAILED
+
+
+async def _in_own_namespace(client: Client, options: Options, interruption: Interruption) -> int:
+    """Make the namespace, work in it, and delete it, whatever happened; returns the exit code."""
+    name = options.namespace
+    await interruption.unless_asked(clear_leftovers(client, name, timeout=options.timeout))
+    # Neither creating the namespace nor deleting it is interrupted: what is begun has to be known.
+    interruption.left_behind = f"namespace {name} (kubectl delete namespace {name})"
+    try:
+        namespace = await create_namespace(client, name)
+    except ApiError:
+        interruption.left_behind = ""  # refused, so there is none
+        raise
+    say(f"created namespace {name}")
+    code = OK
+    try:
+        await interruption.unless_asked(_work(client, options))
+    except Interrupted:
+        pass
+    except (Failure, KubeError) as error:
+        say(f"error: {error}")  # now, because cleaning up takes a while
+        code = FAILED
+    finally:
+        say(f"deleting namespace {name} ...")
+        await remove_namespace(client, namespace, timeout=REMOVED_WITHIN)
+        interruption.left_behind = ""
+        say(f"deleted namespace {name}")
+    return code
+
+
+async def _work(client: Client, options: Options) -> None:
+    """What happens in the namespace, until it is interrupted or nobody reads the logs any more."""
+    deployment = await client.apply(objects.deployment(options.namespace, options.image))
+    await wait_ready(client, deployment.object, timeout=options.timeout)
+    await client.apply(objects.service(options.namespace))
+    await client.apply(objects.ingress(options.namespace))
+    say(f"service and ingress {objects.NAME} lead {objects.PATH} to the pods")
+    say("following the pods' logs until Ctrl-C")
+    await follow_logs(client, options.namespace)

@@ -1,0 +1,86 @@
+"""Waiting for a Deployment, and telling what keeps it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from apis.apps.v1.deployment import Deployment
+from apis.core.v1.pod import Pod
+from examples.workloads.errors import Failure
+from examples.workloads.objects import SELECTOR
+from examples.workloads.progress import ready_progress
+from manager.client import Client
+
+__all__ = ["wait_ready"]
+
+
+async def wait_ready(client: Client, deployment: Deployment, *, timeout: float) -> None:
+    """Return when all replicas are ready. Raises Failure, with the reasons, after `timeout` seconds."""
+    name, total = deployment.metadata.name, deployment.spec["replicas"]
+    ready = 0
+    try:
+        with ready_progress(f"deployment {name}", total) as show:
+            async with (
+                asyncio.timeout(timeout),
+                client.watch(
+                    Deployment,
+                    namespace=deployment.metadata.namespace,
+                    field_selector=f"metadata.name={name}",
+                ) as live,
+            ):
+                async for found in live:
+                    if not found:
+                        raise Failure(f"deployment {name} was deleted by somebody else")
+                    ready = _ready_replicas(found[0])
+                    show(ready)
+                    if ready >= total:
+                        return
+    except TimeoutError:
+        reasons = "; ".join(await _reasons(client, deployment)) or "the cluster does not say why"
+        raise Failure(
+            f"deployment {name}: {ready} of {total} replicas are ready after {timeout:g}s: {reasons}"
+        ) from None
+
+
+def _ready_replicas(deployment: Deployment) -> int:
+    """Replicas of the present spec that are ready; what was counted for an earlier one does not matter."""
+    status = deployment.status
+    if status.observed_generation < deployment.metadata.generation:
+        return 0
+    return min(status.ready_replicas, status.updated_replicas)
+
+
+async def _reasons(client: Client, deployment: Deployment) -> list[str]:
+    """What keeps replicas from being ready, as the cluster tells it: of the Deployment, then of each pod."""
+    found = await client.uncached.find(Deployment, deployment.key)
+    reasons = [
+        f"{each.reason}: {each.message}"
+        for each in (found.status.conditions if found is not None else ())
+        if each.type == "ReplicaFailure" and each.status == "True"
+    ]
+    pods = await client.uncached.list(Pod, namespace=deployment.metadata.namespace, label_selector=SELECTOR)
+    for pod in pods:
+        reasons.extend(f"pod {pod.metadata.name}: {reason}" for reason in _pod_reasons(pod))
+    return reasons
+
+
+def _pod_reasons(pod: Pod) -> Iterator[str]:
+    """The most telling thing that is known: of its containers, else of the pod as a whole."""
+    waiting = [
+        each["state"]["waiting"]
+        for each in pod.status.get("containerStatuses", ())
+        if each.get("state", {}).get("waiting")
+    ]
+    for each in waiting:
+        yield ": ".join(filter(None, (each.get("reason"), each.get("message"))))
+    if waiting:
+        return
+    conditions = {each["type"]: each for each in pod.status.get("conditions", ())}
+    for kind in ("PodScheduled", "Ready"):
+        condition = conditions.get(kind)
+        if condition is not None and condition["status"] != "True":
+            yield ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
+            return
+    if not conditions:
+        yield f"{pod.status.get('phase', 'Pending')}: no node has taken it yet"
