@@ -81,7 +81,7 @@ def no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     # One module runs a library that blocks in a loop of its own, in a thread.
     with blockbuster_ctx(
-        ["manager", "controllers", "apis", "petstore"], excluded_modules=["manager.kube.user"]
+        ["manager", "controllers", "apis", "examples", "petstore"], excluded_modules=["manager.kube.user"]
     ):
         yield
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 
 __all__ = ["LinePrinter"]
 
@@ -13,13 +12,14 @@ WAITING = 1000
 
 
 class LinePrinter:
-    """Writes lines to standard output, in the order in which they were given.
+    """Writes lines to a file descriptor, in the order in which they were given.
 
     A pager or a slow disk stops the thread that writes, and in time those who read the logs, but never the
     loop: Ctrl-C works at all times.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
         self._lines: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
 
     async def print(self, line: bytes) -> None:
@@ -32,11 +32,9 @@ class LinePrinter:
             block = [await self._lines.get()]
             while not self._lines.empty():
                 block.append(self._lines.get_nowait())
-            await asyncio.to_thread(_write, b"".join(block))
+            await asyncio.to_thread(self._write, b"".join(block))
 
-
-def _write(block: bytes) -> None:
-    """Past Python's own buffer, which would fail once more at the end of a process with a broken pipe."""
-    descriptor = sys.stdout.fileno()
-    while block:
-        block = block[os.write(descriptor, block) :]
+    def _write(self, block: bytes) -> None:
+        """Past Python's own buffer, which would fail once more at the end of a process with a broken pipe."""
+        while block:
+            block = block[os.write(self._descriptor, block) :]

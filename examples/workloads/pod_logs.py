@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 
 from apis.core.v1.pod import Pod
@@ -16,7 +17,7 @@ __all__ = ["follow_logs"]
 
 async def follow_logs(client: Client, namespace: str) -> None:
     """Print each line with its pod's name before it, until cancelled or until nobody reads them any more."""
-    printer = LinePrinter()
+    printer = LinePrinter(sys.stdout.fileno())
     followers: dict[str, LogFollower] = {}
     try:
         async with (

@@ -12,7 +12,7 @@ from examples.workloads.objects import SELECTOR
 from examples.workloads.progress import ready_progress
 from manager.client import Client
 
-__all__ = ["wait_ready"]
+__all__ = ["pod_reasons", "ready_replicas", "wait_ready"]
 
 
 async def wait_ready(client: Client, deployment: Deployment, *, timeout: float) -> None:
@@ -32,7 +32,7 @@ async def wait_ready(client: Client, deployment: Deployment, *, timeout: float) 
                 async for found in live:
                     if not found:
                         raise Failure(f"deployment {name} was deleted by somebody else")
-                    ready = _ready_replicas(found[0])
+                    ready = ready_replicas(found[0])
                     show(ready)
                     if ready >= total:
                         return
@@ -43,7 +43,7 @@ async def wait_ready(client: Client, deployment: Deployment, *, timeout: float) 
         ) from None
 
 
-def _ready_replicas(deployment: Deployment) -> int:
+def ready_replicas(deployment: Deployment) -> int:
     """Replicas of the present spec that are ready; what was counted for an earlier one does not matter."""
     status = deployment.status
     if status.observed_generation < deployment.metadata.generation:
@@ -61,11 +61,11 @@ async def _reasons(client: Client, deployment: Deployment) -> list[str]:
     ]
     pods = await client.uncached.list(Pod, namespace=deployment.metadata.namespace, label_selector=SELECTOR)
     for pod in pods:
-        reasons.extend(f"pod {pod.metadata.name}: {reason}" for reason in _pod_reasons(pod))
+        reasons.extend(f"pod {pod.metadata.name}: {reason}" for reason in pod_reasons(pod))
     return reasons
 
 
-def _pod_reasons(pod: Pod) -> Iterator[str]:
+def pod_reasons(pod: Pod) -> Iterator[str]:
     """The most telling thing that is known: of its containers, else of the pod as a whole."""
     waiting = [
         each["state"]["waiting"]

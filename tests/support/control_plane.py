@@ -27,6 +27,7 @@ class Feature(enum.Enum):
 
     WORKLOADS = "controllers for workloads, garbage collection and namespaces"
     READY_PODS = "nodes that take pods to Ready"
+    POD_LOGS = "logs of its pods"
     SERVER_METRICS = "metrics of its API server"
     PROCESSES = "parts that can be killed, frozen and started again"
     POD_SECURITY = "pod security levels that namespaces ask for"

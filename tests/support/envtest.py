@@ -115,6 +115,7 @@ class EnvtestControlPlane(ControlPlane):
         needed: dict[Feature, set[str]] = {
             Feature.WORKLOADS: {"controllers"},
             Feature.READY_PODS: {"controllers", "scheduler", "nodes"},
+            Feature.POD_LOGS: {"a kubelet"},
             Feature.SERVER_METRICS: set(),
             Feature.PROCESSES: set(),
             Feature.POD_SECURITY: set(),

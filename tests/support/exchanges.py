@@ -41,6 +41,11 @@ class Exchange:
         """Whether it asks for a stream of events."""
         return self.query.get("watch", "").lower() in {"1", "true"}
 
+    @property
+    def stream(self) -> bool:
+        """Whether its answer goes on for long: a watch, or a log that is followed."""
+        return self.watch or self.query.get("follow", "").lower() in {"1", "true"}
+
     def __str__(self) -> str:
         kind = "WATCH" if self.watch else self.method
         return f"{kind} {self.path} -> {self.status or 'no answer yet'}"

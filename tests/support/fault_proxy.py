@@ -230,7 +230,7 @@ class FaultProxy:
             if fault is not None:
                 await fault.after(request)
             headers = _end_to_end(upstream.headers)
-            if exchange.watch and upstream.status == web.HTTPOk.status_code:
+            if exchange.stream and upstream.status == web.HTTPOk.status_code:
                 return await self._stream(request, exchange, upstream, headers)
             body = await upstream.read()
             await self._flow.wait()

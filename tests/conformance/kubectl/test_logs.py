@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.devcluster_plane import DevclusterControlPlane
+from tests.support.control_plane import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +20,7 @@ TIMEOUT = 90.0
 @pytest.fixture
 def plane(control_plane: ControlPlane, namespace: str) -> Iterator[ControlPlane]:
     """With a pod `one` that runs in the namespace."""
-    if not isinstance(control_plane, DevclusterControlPlane):
-        pytest.skip("this control plane's pods have no logs")
+    control_plane.require(Feature.POD_LOGS)
     control_plane.kubectl("run", "one", "--image=nginx", f"--namespace={namespace}")
     control_plane.kubectl("wait", "--for=condition=Ready", "pod/one", f"--namespace={namespace}")
     yield control_plane

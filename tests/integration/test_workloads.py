@@ -1,0 +1,226 @@
+"""examples/workloads, from its start to its end, whatever the end is."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from tests.support.api_access import ApiFailure
+from tests.support.api_objects import deployment_path, object_path, pod_path
+from tests.support.control_plane import Feature
+from tests.support.eventually import eventually
+from tests.support.workloads_program import WorkloadsProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.support.control_plane import ControlPlane
+    from tests.support.fault_proxy import FaultProxy
+
+NEVER_READY = "registry.local/never-ready:1"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+
+
+class Start(Protocol):
+    """Starts the program on the namespace of the test."""
+
+    def __call__(self, *flags: str, kubeconfig: Path | None = ...) -> WorkloadsProgram: ...
+
+
+@pytest.fixture
+def plane(control_plane: ControlPlane) -> ControlPlane:
+    return control_plane.require(Feature.WORKLOADS, Feature.READY_PODS)
+
+
+@pytest.fixture
+def own_namespace(plane: ControlPlane) -> Iterator[str]:
+    """A name that the program may use; nothing of it is left after the test."""
+    name = f"workloads-{secrets.token_hex(4)}"
+    yield name
+    with contextlib.suppress(Exception):
+        plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def start(plane: ControlPlane, own_namespace: str, tmp_path: Path) -> Iterator[Start]:
+    with contextlib.ExitStack() as stack:
+        count = 0
+
+        def start(*flags: str, kubeconfig: Path | None = None) -> WorkloadsProgram:
+            nonlocal count
+            count += 1
+            return stack.enter_context(
+                WorkloadsProgram(
+                    kubeconfig or plane.kubeconfig,
+                    f"--namespace={own_namespace}",
+                    *flags,
+                    folder=tmp_path / f"workloads-{count}",
+                )
+            )
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def never_ready(control_plane: ControlPlane) -> str:
+    """An image whose pods never become ready: devcluster knows it by its name, a real server is told of it.
+
+    There, pods become ready as soon as they exist, so a policy keeps them from existing.
+    """
+    if control_plane.require(Feature.WORKLOADS).supports(Feature.POD_LOGS):
+        return NEVER_READY
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    rule = {
+        "expression": f"!object.spec.containers.exists(c, c.image == '{NEVER_READY}')",
+        "message": "there is no such image here",
+    }
+    policy = {"matchConstraints": {"resourceRules": [pods]}, "validations": [rule]}
+    binding = {"policyName": "never-ready", "validationActions": ["Deny"]}
+    name = {"metadata": {"name": "never-ready"}}
+    control_plane.api.create(f"{POLICIES}ies", {**name, "spec": policy})
+    control_plane.api.create(f"{POLICIES}ybindings", {**name, "spec": binding})
+    pod = {"metadata": {"name": "probe"}, "spec": {"containers": [{"name": "probe", "image": NEVER_READY}]}}
+
+    def is_refused() -> bool:
+        try:
+            control_plane.api.request("POST", pod_path("default"), query={"dryRun": "All"}, body=pod)
+        except ApiFailure as failure:
+            return "no such image" in str(failure)
+        return False
+
+    eventually(is_refused)
+    return NEVER_READY
+
+
+def has_gone(plane: ControlPlane, namespace: str) -> bool:
+    return plane.api.find(f"/api/v1/namespaces/{namespace}") is None
+
+
+def test_the_whole_run(
+    plane: ControlPlane, own_namespace: str, start: Start, fault_proxy: Callable[[Path], FaultProxy]
+) -> None:
+    def pods() -> list[str]:
+        return [each["metadata"]["name"] for each in plane.api.get(pod_path(own_namespace))["items"]]
+
+    def of_each_pod(text: str) -> None:
+        for pod in pods():
+            program.wait_says(text.format(pod))
+
+    proxy = fault_proxy(plane.kubeconfig)
+    program = start(kubeconfig=proxy.kubeconfig)
+    program.wait_says("deployment hello-world: 2/2 ready")
+    program.wait_says("following the pods' logs")
+    assert plane.api.get(object_path("v1", own_namespace, "services", "hello-world"))
+    ingress = plane.api.get(object_path("networking.k8s.io/v1", own_namespace, "ingresses", "hello-world"))
+    path = ingress["spec"]["rules"][0]["http"]["paths"][0]
+    assert (path["path"], path["backend"]["service"]["name"]) == ("/hello", "hello-world")
+
+    # A pod that comes later is followed too. Where no node serves logs, each attempt at least says so.
+    first = "{} | hello-world: started" if plane.supports(Feature.POD_LOGS) else "no log of pod {} for now"
+    of_each_pod(first)
+    plane.api.patch(deployment_path(own_namespace, "hello-world"), {"spec": {"replicas": 3}})
+    eventually(lambda: len(pods()) == 3)
+    of_each_pod(first)
+
+    if plane.supports(Feature.POD_LOGS):
+        # No line is lost when every connection breaks, and none comes twice.
+        assert proxy.cut()
+        of_each_pod("{} | hello-world: running for 5s")
+        lines = [line for line in program.output().splitlines() if " | " in line]
+        assert len(lines) == len(set(lines))
+
+    program.interrupt()
+    assert program.wait() == 0
+    assert has_gone(plane, own_namespace)
+    assert program.output().splitlines()[-3:] == [
+        "SIGINT: cleaning up (once more ends at once)",
+        f"deleting namespace {own_namespace} ...",
+        f"deleted namespace {own_namespace}",
+    ]
+
+
+def test_a_signal_while_waiting_leaves_nothing_behind(
+    plane: ControlPlane, own_namespace: str, start: Start, never_ready: str
+) -> None:
+    program = start(f"--image={never_ready}")
+    program.wait_says("0/2 ready")
+    program.terminate()
+    assert program.wait() == 0
+    assert has_gone(plane, own_namespace)
+    assert "error" not in program.output()
+
+
+def test_a_timeout_tells_what_was_not_ready_and_why(
+    plane: ControlPlane, own_namespace: str, start: Start, never_ready: str
+) -> None:
+    program = start(f"--image={never_ready}", "--timeout=2s")
+    assert program.wait() == 1
+    assert has_gone(plane, own_namespace)
+    (error,) = [line for line in program.output().splitlines() if line.startswith("error: ")]
+    assert error.startswith("error: deployment hello-world: 0 of 2 replicas are ready after 2s: ")
+    assert re.search("FailedCreate: .*no such image|pod .*: containers with unready status", error)
+
+
+def test_an_image_that_cannot_be_pulled_is_named(plane: ControlPlane, start: Start) -> None:
+    plane.require(Feature.POD_LOGS)  # as devcluster, which cannot pull an image of this name
+    program = start("--image=registry.local/no-such-image:1", "--timeout=2s")
+    assert program.wait() == 1
+    assert 'ImagePullBackOff: Back-off pulling image "registry.local/no-such-image:1"' in program.output()
+
+
+def test_it_starts_over_its_own_leftovers(
+    plane: ControlPlane, own_namespace: str, start: Start, never_ready: str
+) -> None:
+    first = start(f"--image={never_ready}")
+    first.wait_says("0/2 ready")
+    first.kill()
+
+    second = start(f"--image={never_ready}")
+    second.wait_says(f"namespace {own_namespace} is left over from an earlier run: deleting it first")
+    second.wait_says("0/2 ready")
+    # The namespace cannot go while this is in it.
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+    plane.api.create(object_path("v1", own_namespace, "configmaps"), held)
+
+    def is_terminating() -> bool:
+        found = plane.api.get(f"/api/v1/namespaces/{own_namespace}")
+        return "deletionTimestamp" in found["metadata"]
+
+    second.interrupt()
+    eventually(is_terminating)
+    second.interrupt()
+    assert second.wait() == 1
+    ending = second.output().splitlines()[-1]
+    assert ending.startswith("SIGINT again: ending at once; left behind: ")
+    assert f"kubectl delete namespace {own_namespace}" in ending
+
+    third = start(f"--image={never_ready}")
+    third.wait_says(f"namespace {own_namespace} of an earlier run is still being deleted")
+    held_path = object_path("v1", own_namespace, "configmaps", "held")
+    plane.api.patch(held_path, {"metadata": {"finalizers": None}})
+    third.wait_says("0/2 ready")
+    third.interrupt()
+    assert third.wait() == 0
+    assert has_gone(plane, own_namespace)
+    third.output()
+
+
+def test_a_namespace_that_it_did_not_make_is_left_alone(
+    plane: ControlPlane, namespace: str, start: Start
+) -> None:
+    program = start(f"--namespace={namespace}")
+    assert program.wait() == 1
+    assert f"error: namespace {namespace} exists and was not made by this program" in program.output()
+    assert "deletionTimestamp" not in plane.api.get(f"/api/v1/namespaces/{namespace}")["metadata"]
+
+
+def test_what_it_may_not_do_is_told_in_one_line(plane: ControlPlane, start: Start) -> None:
+    program = start(kubeconfig=plane.user_kubeconfig("stranger"))
+    assert program.wait() == 1
+    said = program.output().rstrip("\n")
+    assert re.fullmatch(r'error: namespaces ".+" is forbidden: User "stranger" cannot get .+', said)

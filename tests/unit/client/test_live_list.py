@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from manager.cache import Cache
+from manager.client import Client, Undecodable
+from manager.kube.errors import Forbidden
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.cache.objects import Pod, pod
+from tests.unit.cache.server import Listed, PodServer, page
+
+pytestmark = pytest.mark.looptime
+
+
+@pytest.fixture
+async def wire() -> ScriptedWire:
+    return ScriptedWire()
+
+
+@pytest.fixture
+async def server(wire: ScriptedWire) -> PodServer:
+    server = PodServer(wire)
+    server.on("list", page(1))
+    return server
+
+
+@pytest.fixture
+async def client(wire: ScriptedWire) -> Client:
+    rng, metrics = random.Random(1), Metrics()
+    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+    mapper = RestMapper(transport)
+    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+    return Client(transport, mapper, cache, field_manager="test")
+
+
+def names(pods: list[Pod]) -> list[str]:
+    return [each.metadata.name for each in pods]
+
+
+async def test_the_whole_list_comes_first_and_again_with_every_change(
+    client: Client, server: PodServer
+) -> None:
+    stream = Listed(5, ("b", 2), ("a", 1))
+    server.on("stream", stream)
+    async with client.watch(Pod) as live:
+        assert names(await anext(live)) == ["a", "b"]
+        stream.event("ADDED", pod("c", 6))
+        assert names(await anext(live)) == ["a", "b", "c"]
+        stream.event("DELETED", pod("a", 7))
+        assert names(await anext(live)) == ["b", "c"]
+
+
+async def test_that_there_is_nothing_is_told_too(client: Client, server: PodServer) -> None:
+    server.on("stream", Listed(5))
+    async with client.watch(Pod) as live:
+        assert await anext(live) == []
+        with pytest.raises(TimeoutError):  # and nothing more, until something changes
+            await asyncio.wait_for(anext(live), 10)
+
+
+async def test_who_reads_slowly_sees_the_latest_only(client: Client, server: PodServer) -> None:
+    stream = Listed(5)
+    server.on("stream", stream)
+    async with client.watch(Pod) as live:
+        await anext(live)
+        for number in range(10):
+            stream.event("ADDED", pod(f"p{number}", 6 + number))
+        await asyncio.sleep(1)
+        assert len(await anext(live)) == 10
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(live), 10)
+
+
+async def test_a_watch_that_breaks_mends_itself(client: Client, server: PodServer) -> None:
+    first, second = Listed(5, ("a", 1)), Listed(9, ("b", 8))
+    server.on("stream", first, second)
+    server.on("watch", Reply.status(410, "Expired"))
+    async with client.watch(Pod) as live:
+        assert names(await anext(live)) == ["a"]
+        first.cut()
+        assert names(await anext(live)) == ["b"]
+        assert live.problem is None
+
+
+async def test_what_is_wrong_from_the_start_is_raised(
+    client: Client, server: PodServer, wire: ScriptedWire
+) -> None:
+    server.on("list", Reply.status(403, "Forbidden", "no pods for you"))
+    with pytest.raises(Forbidden, match="no pods for you"):
+        async with client.watch(Pod):
+            pass
+    assert wire.in_progress == 0
+
+
+async def test_selectors_reach_the_server(client: Client, wire: ScriptedWire) -> None:
+    server = PodServer(wire, "/api/v1/namespaces/n/pods")
+    server.on("list", page(1))
+    server.on("stream", Listed(5))
+    selection = {"label_selector": "app=web", "field_selector": "metadata.name=p"}
+    async with client.watch(Pod, namespace="n", **selection) as live:
+        await anext(live)
+    wanted = {"labelSelector": "app=web", "fieldSelector": "metadata.name=p"}
+    for sent in (*server.sent("list"), *server.sent("stream")):
+        assert wanted.items() <= sent.query.items()
+
+
+async def test_leaving_ends_the_watch(client: Client, server: PodServer, wire: ScriptedWire) -> None:
+    stream = Listed(5)
+    server.on("stream", stream)
+    async with client.watch(Pod) as live:
+        await anext(live)
+        assert not stream.closed
+    assert stream.closed
+    assert wire.in_progress == 0
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_an_object_of_another_shape_is_named(client: Client, server: PodServer) -> None:
+    stream = Listed(5)
+    server.on("stream", stream)
+    async with client.watch(Pod) as live:
+        await anext(live)
+        stream.event("ADDED", pod("odd", 6) | {"spec": "none"})
+        with pytest.raises(Undecodable, match="odd"):
+            await anext(live)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from apis.core.v1.pod import Pod
+from apis.meta import ObjectMeta
+from examples.workloads.log_follower import IDLE_TIMEOUT, LogFollower
+from manager.client import Client
+from tests.support.scripted_wire import Reply, ScriptedWire, Stream
+
+pytestmark = pytest.mark.looptime
+
+LOG = "/api/v1/namespaces/n/pods/p/log"
+WAITING = Reply.status(400, "BadRequest", 'container "web" in pod "p" is waiting to start')
+
+
+class Followed:
+    def __init__(self, client: Client) -> None:
+        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
+        pod = Pod(metadata=ObjectMeta(name="p", namespace="n"))
+        self.follower = LogFollower(client, pod, "web", show=self._lines.put)
+
+    async def lines(self, count: int) -> list[str]:
+        """The next lines, once they are there."""
+        async with asyncio.timeout(1000):
+            return [(await self._lines.get()).decode() for _ in range(count)]
+
+    @property
+    def done(self) -> bool:
+        """Whether every line was asked for."""
+        return self._lines.empty()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
+        task = asyncio.create_task(self.follower.run())
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+@pytest.fixture
+async def followed(client: Client) -> Followed:
+    return Followed(client)
+
+
+async def test_after_a_cut_it_goes_on_where_it_was(wire: ScriptedWire, followed: Followed) -> None:
+    first, second = Stream(), Stream()
+    wire.on("GET", LOG, first, second)
+    async with followed.running():
+        first.feed(b"2026-11-21T12:00:01.1Z a\n2026-11-21T12:00:01.2Z b\n2026-11-21T12:0")
+        assert await followed.lines(2) == ["a", "b"]
+        first.cut()
+        await second.opened.wait()
+        second.feed(b"2026-11-21T12:00:01.1Z a\n2026-11-21T12:00:01.2Z b\n2026-11-21T12:00:01.3Z c\n")
+        assert await followed.lines(1) == ["c"]
+    assert followed.done
+    queries = [sent.query for sent in wire.sent("GET", LOG)]
+    assert queries[0] == {"container": "web", "follow": "true", "timestamps": "true"}
+    assert queries[1] == queries[0] | {"sinceTime": "2026-11-21T12:00:01Z"}
+    assert wire.in_progress == 0
+
+
+async def test_a_connection_that_went_silent_is_made_anew(wire: ScriptedWire, followed: Followed) -> None:
+    first, second = Stream(), Stream()
+    wire.on("GET", LOG, first, second)
+    async with followed.running():
+        await second.opened.wait()
+        assert first.closed
+        assert asyncio.get_running_loop().time() >= IDLE_TIMEOUT
+
+
+async def test_what_keeps_it_from_the_log_is_told_once_and_tried_again(
+    wire: ScriptedWire, followed: Followed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = Stream()
+    wire.on("GET", LOG, WAITING, WAITING, WAITING, stream)
+    async with followed.running():
+        await stream.opened.wait()
+    times = [sent.at for sent in wire.sent("GET", LOG)]
+    pauses = [after - before for before, after in itertools.pairwise(times)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] >= 0.25
+    assert capsys.readouterr().err.splitlines() == [
+        'no log of pod p for now: container "web" in pod "p" is waiting to start; trying again'
+    ]
+
+
+async def test_of_a_pod_that_goes_the_last_line_is_shown(wire: ScriptedWire, followed: Followed) -> None:
+    stream = Stream()
+    wire.on("GET", LOG, stream)
+    async with followed.running() as task:
+        await stream.opened.wait()
+        followed.follower.pod_has_gone()
+        stream.feed(b"2026-11-21T12:00:01.1Z the last words")
+        stream.end()
+        await asyncio.wait_for(task, 1)
+    assert await followed.lines(1) == ["the last words"]
+
+
+async def test_a_container_that_is_started_again_is_followed_on(
+    wire: ScriptedWire, followed: Followed
+) -> None:
+    before, after = Reply(body=b"2026-11-21T12:00:01.1Z one life\n"), Stream()
+    wire.on("GET", LOG, before, before, after)
+    async with followed.running():
+        await after.opened.wait()
+        after.feed(b"2026-11-21T12:00:01.1Z one life\n2026-11-21T12:00:09.1Z another\n")
+        assert await followed.lines(2) == ["one life", "another"]
+    assert followed.done
+
+
+async def test_it_ends_with_its_pod(wire: ScriptedWire, followed: Followed) -> None:
+    wire.on("GET", LOG, Reply.status(404, "NotFound", 'pods "p" not found'))
+    async with followed.running() as task:
+        await asyncio.wait_for(task, 1)
+
+
+async def test_it_ends_while_it_waits_to_try_again(wire: ScriptedWire, followed: Followed) -> None:
+    wire.on("GET", LOG, WAITING)
+    async with followed.running() as task:
+        await asyncio.sleep(5)
+        followed.follower.pod_has_gone()
+        await asyncio.wait_for(task, 0.01)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apis.apps.v1.deployment import Deployment, DeploymentCondition, DeploymentStatus
+from apis.core.v1.pod import Pod
+from apis.meta import ObjectMeta
+from examples.workloads.readiness import pod_reasons, ready_replicas
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"containerStatuses": [{"name": "c", "state": state}, {"name": "d", "state": {"running": {}}}]}
+
+
+def conditions(**kinds: str) -> dict[str, Any]:
+    return {
+        "conditions": [
+            {"type": kind, "status": "False" if why else "True", "reason": why, "message": f"{why}!"}
+            for kind, why in kinds.items()
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (waiting("ImagePullBackOff", "Back-off pulling"), ["ImagePullBackOff: Back-off pulling"]),
+        (waiting("ContainerCreating"), ["ContainerCreating"]),
+        (waiting("CrashLoopBackOff") | conditions(Ready="NotReady"), ["CrashLoopBackOff"]),
+        (conditions(PodScheduled="Unschedulable"), ["Unschedulable: Unschedulable!"]),
+        (conditions(PodScheduled="", Ready="NotReady"), ["NotReady: NotReady!"]),
+        (conditions(PodScheduled="", Ready=""), []),
+        ({"phase": "Pending"}, ["Pending: no node has taken it yet"]),
+        ({}, ["Pending: no node has taken it yet"]),
+    ],
+)
+def test_the_most_telling_reason_of_a_pod(status: dict[str, Any], expected: list[str]) -> None:
+    assert list(pod_reasons(Pod(metadata=ObjectMeta(name="p"), status=status))) == expected
+
+
+@pytest.mark.parametrize(
+    ("observed", "updated", "ready", "expected"),
+    [(2, 2, 2, 2), (2, 1, 2, 1), (2, 2, 1, 1), (1, 2, 2, 0)],
+)
+def test_replicas_of_an_earlier_spec_do_not_count(
+    observed: int, updated: int, ready: int, expected: int
+) -> None:
+    status = DeploymentStatus(observed_generation=observed, updated_replicas=updated, ready_replicas=ready)
+    status.conditions.append(DeploymentCondition(type="Available", status="True"))
+    assert ready_replicas(Deployment(metadata=ObjectMeta(generation=2), status=status)) == expected
