@@ -1,0 +1,109 @@
+"""How long a connection may take for what it does, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from manager.http.connections import EXCHANGE_TIMEOUT, REQUEST_TIMEOUT, Connection
+
+pytestmark = pytest.mark.looptime
+
+A_MOMENT = 0.1
+
+
+class Transport(asyncio.Transport):
+    """One whose other end is as slow as the test is."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        self.ended = False
+
+    def abort(self) -> None:
+        if not self.ended:
+            self.ended = True
+            asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
+
+
+def connected() -> tuple[Connection, Transport]:
+    # Not a fixture, whose time would not be the test's.
+    connection = Connection(asyncio.Protocol(), lambda connection: None)
+    transport = Transport(connection)
+    connection.connection_made(transport)
+    return connection, transport
+
+
+async def test_a_request_has_to_come_soon():
+    _, transport = connected()
+    await asyncio.sleep(REQUEST_TIMEOUT - A_MOMENT)
+    assert not transport.ended
+    await asyncio.sleep(2 * A_MOMENT)
+    assert transport.ended
+
+
+async def test_a_request_has_to_be_whole_soon_however_often_a_part_comes():
+    connection, transport = connected()
+    for _ in range(int(REQUEST_TIMEOUT) * 2):
+        connection.data_received(b"G")
+        await asyncio.sleep(0.5 + A_MOMENT)
+        if transport.ended:
+            break
+    assert asyncio.get_running_loop().time() == pytest.approx(REQUEST_TIMEOUT, abs=1)
+
+
+async def test_an_answer_may_take_its_time():
+    connection, transport = connected()
+    connection.data_received(b"GET / ...")
+    connection.begin_answer()
+    await asyncio.sleep(EXCHANGE_TIMEOUT - A_MOMENT)
+    assert not transport.ended
+    await asyncio.sleep(2 * A_MOMENT)
+    assert transport.ended
+
+
+async def test_what_comes_during_an_answer_changes_nothing():
+    connection, transport = connected()
+    connection.begin_answer()
+    connection.data_received(b"the next request, early")
+    await asyncio.sleep(REQUEST_TIMEOUT + A_MOMENT)
+    assert not transport.ended
+
+
+async def test_a_pause_between_requests_is_no_slow_request():
+    connection, transport = connected()
+    for _ in range(3):
+        connection.data_received(b"GET / ...")
+        connection.begin_answer()
+        connection.end_answer()
+        await asyncio.sleep(REQUEST_TIMEOUT * 3)
+        assert not transport.ended
+
+
+async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
+    connection, transport = connected()
+    connection.begin_answer()
+    connection.end_answer()
+    await asyncio.sleep(REQUEST_TIMEOUT * 3)
+    connection.data_received(b"GET")
+    await asyncio.sleep(REQUEST_TIMEOUT - A_MOMENT)
+    assert not transport.ended
+    await asyncio.sleep(2 * A_MOMENT)
+    assert transport.ended
+
+
+async def test_a_connection_that_ended_has_no_time_left_to_run_out():
+    connection, transport = connected()
+    connection.connection_lost(None)
+    await asyncio.sleep(EXCHANGE_TIMEOUT * 2)
+    assert not transport.ended
+    assert connection.lost.is_set()
+
+
+async def test_ending_one_waits_until_it_is_gone():
+    connection, transport = connected()
+    assert not connection.lost.is_set()
+    await connection.abort()
+    assert transport.ended
+    assert connection.lost.is_set()
