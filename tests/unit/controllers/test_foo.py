@@ -12,6 +12,7 @@ from apis.core.v1.pod import Pod
 from apis.meta import ObjectKey
 from apis.tutorial.v1.foo import Foo
 from controllers.cache.memcached import CR_LABEL
+from controllers.tutorial.colour import colour_of
 from controllers.tutorial.foo import BY_FRIEND, PRESENT_BY_NAME
 from manager.cache import Record
 from manager.cache.index import KeyGroups
@@ -306,12 +307,29 @@ class Counted:
         return method
 
 
+def settled_foo(world: FooWorld, number: int) -> dict[str, Any]:
+    """A Foo without a friend, as the operator has left it: to say so again takes no write."""
+    name, friend = f"foo-{number:05d}", f"friend-{number:05d}"
+    condition = {
+        "type": "Happy",
+        "status": "False",
+        "reason": "FriendMissing",
+        "message": f"There is no pod named {friend}",
+        "observedGeneration": 1,
+        "lastTransitionTime": NOW,
+    }
+    colour = colour_of(f"{name}default")
+    status = {"happy": False, "colour": colour, "observedGeneration": 1, "conditions": [condition]}
+    return {**world.foos.obj(name, spec={"name": friend}), "status": status}
+
+
 async def cost_of_pod_events(count: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the events of a pod cost that one of so many Foos waits for, and of one that nobody waits for."""
     world = FooWorld()
-    world.listed(**{f"foo-{number:05d}": f"friend-{number:05d}" for number in range(count)})
+    world.foos.listed(*(settled_foo(world, number) for number in range(count)))
+    world.pods.listed()
     async with world.running():
-        assert world.reconciles("foo") == count
+        assert (world.reconciles("foo"), world.writes()) == (count, [])
         costs = []
         for name in ("friend-00003", "stranger"):
             for event in (
@@ -339,6 +357,20 @@ async def test_a_pod_event_costs_the_same_whatever_the_number_of_foos(monkeypatc
     # One look-up to find the Foos; where there is one, another to find its friends.
     assert [counts["keys"] for _, _, counts in found] == [2, 0, 2, 0]
     assert [counts["keys"] for _, _, counts in unknown] == [1, 0, 1, 0]
+    assert [counts["decode"] for _, _, counts in unknown] == [0, 0, 0, 0]
+
+
+async def test_a_foo_that_is_indexed_is_not_decoded_whole(world: FooWorld, monkeypatch: pytest.MonkeyPatch):
+    world.listed(**{"foo-01": "jack"})
+    async with world.running():
+        with monkeypatch.context() as patched:
+            counted = Counted(patched, (Foo, "decode"))
+            assert await world.cost(of=lambda: world.foos.put("foo-01", labels={"a": "b"})) == NONE
+            assert counted.counts == {"decode": 0}
+            assert (
+                await world.cost(of=lambda: world.foos.put("foo-01", spec={"name": "joe"})) == ONE_AND_A_WRITE
+            )
+            assert counted.counts == {"decode": 2}  # what is read, and the answer to the write
 
 
 async def test_the_index_of_pods_and_another_operators_way_to_find_them_live_in_one_cache():
