@@ -37,7 +37,10 @@ class Demo:
         self._folder = folder
         self._once = once
         self._screen = screen
-        self._board = Board((each["kind"], each["metadata"]["name"]) for each in self._samples)
+        ours = {each["spec"]["names"]["kind"] for each in self._crds}
+        self._board = Board(
+            (each["kind"], each["metadata"]["name"]) for each in self._samples if each["kind"] in ours
+        )
         self._footer = ""
 
     async def run(self) -> int:
@@ -149,9 +152,10 @@ def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStor
     return "\n".join(
         [
             f"export KUBECONFIG={cluster.kubeconfig_path}",
-            "kubectl get memcacheds,foos,mysrvs,pets,deployments,pods",
+            "kubectl get memcacheds,foos,pets,wordpresses,mysrvs",
             "kubectl scale memcached/memcached-sample --replicas=5",
-            "kubectl describe memcached memcached-sample",
+            "kubectl run jack --image=nginx               # makes foo-01 happy",
+            "kubectl describe pet pet-sample1",
             f"{petstore.command} search --address={petstore.address}",
             f"metrics http://{manager.metrics}/metrics   health http://{manager.health}/readyz?verbose",
             "Ctrl-C stops everything.",

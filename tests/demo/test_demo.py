@@ -47,7 +47,7 @@ def test_it_says_why_it_failed_when_the_manager_ends(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert "make demo: failed: the manager ended with 2" in done.stdout
+    assert "make demo: failed: operator-manager ended with 2" in done.stdout
     assert "OPERATOR_MANAGER_LOG_LEVEL" in done.stdout
 
 

@@ -62,7 +62,7 @@ def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk) -> No
     eventually(lambda: walk.have_been_reconciled(2))
     assert condition(walk.foo(), "Happy")["reason"] == "FriendMissing"
 
-    walk.kubectl("run", "jack", "--image=registry.k8s.io/pause:3.10")
+    walk.kubectl("run", "jack", "--image=nginx")
     walk.kubectl("wait", "--for=condition=Happy", "--timeout=90s", "foo/foo-01")
     eventually(lambda: walk.are_happy(foo_01=True, foo_02=False))
     eventually(lambda: walk.have_been_reconciled(3))
@@ -75,7 +75,7 @@ def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk) -> No
     # Neither what happens to the pod in between, nor what is hung on it or on a Foo, asks for anything.
     walk.kubectl("label", "pod/jack", "foo/foo-01", "seen=yes")
     walk.kubectl("annotate", "pod/jack", "foo/foo-02", "seen=yes")
-    walk.kubectl("run", "stranger", "--image=registry.k8s.io/pause:3.10")
+    walk.kubectl("run", "stranger", "--image=nginx")
 
     header, *rows = walk.kubectl("get", "foos").splitlines()
     assert header.split() == ["NAME", "FRIEND", "HAPPY", "COLOUR", "AGE"]

@@ -21,7 +21,7 @@ def foo_path(namespace: str, name: str = "") -> str:
 
 def pod(name: str) -> dict[str, Any]:
     """A pod, the smallest that a server takes."""
-    container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+    container = {"name": "main", "image": "nginx"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
