@@ -144,8 +144,42 @@ chart: venv ## dist/chart: a Helm chart of the same manifests
 	$(call need,$(KUBECTL),build manifests)
 	@$(RELEASE) chart dist/chart
 
+# The catalogue holds this one version; a real one keeps those before it.
+BUNDLE_IMG ?= operator-manager-bundle:$(VERSION)
+CATALOG_IMG ?= operator-manager-catalog:$(VERSION)
+OPM ?= opm
+
+.PHONY: bundle
+bundle: venv ## bundle/ and bundle.Dockerfile, for OLM
+	$(call need,$(KUBECTL),build manifests)
+	@$(RELEASE) bundle --image $(IMG) .
+
+.PHONY: bundle-build
+bundle-build: bundle ## the bundle's image (BUNDLE_IMG)
+	$(call need,$(CONTAINER_TOOL),build images)
+	$(CONTAINER_TOOL) build --file bundle.Dockerfile --tag $(BUNDLE_IMG) .
+
+.PHONY: bundle-push
+bundle-push: ## the bundle's image to the registry that its name begins with
+	$(call need,$(CONTAINER_TOOL),push images)
+	$(CONTAINER_TOOL) push $(BUNDLE_IMG)
+
+.PHONY: catalog-build
+catalog-build: ## the image of a catalogue with the bundle that was pushed (CATALOG_IMG)
+	$(call need,$(OPM),read the bundle)
+	$(call need,$(CONTAINER_TOOL),build images)
+	@mkdir -p dist/catalog/operator-manager
+	$(OPM) init operator-manager --default-channel=alpha --output=yaml >dist/catalog/operator-manager/catalog.yaml
+	$(OPM) render $(BUNDLE_IMG) --output=yaml >>dist/catalog/operator-manager/catalog.yaml
+	@printf -- '---\nschema: olm.channel\npackage: operator-manager\nname: alpha\nentries:\n- name: operator-manager.v%s\n' \
+		'$(VERSION)' >>dist/catalog/operator-manager/catalog.yaml
+	$(OPM) validate dist/catalog
+	@rm -f dist/catalog.Dockerfile
+	$(OPM) generate dockerfile dist/catalog
+	$(CONTAINER_TOOL) build --file dist/catalog.Dockerfile --tag $(CATALOG_IMG) dist
+
 ##@ Cleaning up
 
 .PHONY: clean
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist bundle bundle.Dockerfile *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

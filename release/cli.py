@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from manager.codegen import yaml_stream
+from release.bundle import bundle_files
 from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
 from release.dashboard import dashboard_text
 from release.image import Image, InvalidImage
@@ -58,6 +59,12 @@ def _parser() -> argparse.ArgumentParser:
     chart = commands.add_parser("chart", help="write the Helm chart, in the place of what is there")
     chart.add_argument("folder", type=Path)
     chart.set_defaults(run=_chart)
+    bundle = commands.add_parser(
+        "bundle", help="write the OLM bundle: bundle/ and bundle.Dockerfile in a folder"
+    )
+    bundle.add_argument("folder", type=Path)
+    bundle.add_argument("--image", type=_image, help="the manager's image")
+    bundle.set_defaults(run=_bundle, petstore_image=None)
     return parser
 
 
@@ -119,6 +126,16 @@ def _chart(options: argparse.Namespace) -> int:
     files = chart_files(manifests, extra("prometheus"), extra("network-policy"), budget)
     write_tree(options.folder, files)
     print(f"wrote {options.folder}: helm install operator-manager {options.folder}")
+    return 0
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    files = bundle_files(list(yaml.safe_load_all(_build(options, "manifests"))))
+    dockerfile = options.folder / "bundle.Dockerfile"
+    inside = {path.removeprefix("bundle/"): text for path, text in files.items() if path != dockerfile.name}
+    write_tree(options.folder / "bundle", inside)
+    dockerfile.write_text(files[dockerfile.name], encoding="utf-8")
+    print(f"wrote {options.folder / 'bundle'} and {dockerfile}")
     return 0
 
 

@@ -1,0 +1,179 @@
+"""The bundle keeps the rules that OLM publishes for the format registry+v1."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from manager.version import VERSION
+from release.cli import main
+from tests.support.manifests import MANAGER, Manifest, container_of, flags_of, manifests, pod_of, the
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# What a bundle may hold, besides the definitions and the one ClusterServiceVersion.
+SUPPORTED = {
+    *("ClusterRole", "ClusterRoleBinding", "ConfigMap", "Role", "RoleBinding", "Secret", "Service"),
+    *("PodDisruptionBudget", "PriorityClass", "PrometheusRule", "ServiceMonitor"),
+}
+CSV = "operator-manager.clusterserviceversion.yaml"
+IMAGE = "local.test:5000/om:v2"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("kubectl") is None:
+        pytest.skip("no kubectl on the PATH")
+    made = tmp_path_factory.mktemp("bundle")
+    assert main(["bundle", f"--image={IMAGE}", str(made)]) == 0
+    return made
+
+
+@pytest.fixture(scope="module")
+def csv(folder: Path) -> Manifest:
+    return load(folder / "bundle" / "manifests" / CSV)
+
+
+def load(path: Path) -> Manifest:
+    found: Manifest = yaml.safe_load(path.read_text())
+    return found
+
+
+def others(folder: Path) -> Iterator[Manifest]:
+    return (load(path) for path in (folder / "bundle" / "manifests").iterdir() if path.name != CSV)
+
+
+def definitions(folder: Path) -> list[Manifest]:
+    return [each for each in others(folder) if each["kind"] == "CustomResourceDefinition"]
+
+
+def test_there_is_one_service_version_and_nothing_that_a_bundle_cannot_hold(folder: Path):
+    kinds = {each["kind"] for each in others(folder)}
+    assert kinds - {"CustomResourceDefinition"} <= SUPPORTED
+
+
+def test_name_and_version_are_this_version(csv: Manifest):
+    assert re.fullmatch(r"\d+\.\d+\.\d+", VERSION)
+    assert csv["metadata"]["name"] == f"operator-manager.v{VERSION}"
+    assert csv["spec"]["version"] == VERSION
+
+
+def test_everything_that_a_catalogue_shows_is_there(csv: Manifest):
+    for field in (
+        "displayName",
+        "description",
+        "keywords",
+        "maintainers",
+        "provider",
+        "maturity",
+        "minKubeVersion",
+    ):
+        assert csv["spec"][field], field
+    for name in ("capabilities", "categories", "containerImage", "description", "alm-examples"):
+        assert csv["metadata"]["annotations"][name], name
+
+
+def test_install_modes_are_all_four(csv: Manifest):
+    modes = {each["type"]: each["supported"] for each in csv["spec"]["installModes"]}
+    assert modes == dict.fromkeys(
+        ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"), True
+    )
+
+
+def test_every_definition_is_owned_and_every_owned_one_is_there(folder: Path, csv: Manifest):
+    owned = {
+        (each["name"], each["kind"], each["version"])
+        for each in csv["spec"]["customresourcedefinitions"]["owned"]
+    }
+    assert owned == {
+        (each["metadata"]["name"], each["spec"]["names"]["kind"], version["name"])
+        for each in definitions(folder)
+        for version in each["spec"]["versions"]
+    }
+    assert owned
+
+
+def test_descriptors_name_fields_that_exist_and_all_of_them(folder: Path, csv: Manifest):
+    schemas = {
+        each["metadata"]["name"]: each["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        for each in definitions(folder)
+    }
+    for owned in csv["spec"]["customresourcedefinitions"]["owned"]:
+        assert owned["displayName"]
+        assert owned["description"]
+        for part in ("spec", "status"):
+            described = owned[f"{part}Descriptors"]
+            assert {each["path"] for each in described} == set(schemas[owned["name"]][part]["properties"])
+            assert all(each["displayName"] and each["description"] for each in described)
+
+
+def test_there_is_an_example_of_every_kind(csv: Manifest):
+    examples: list[dict[str, Any]] = json.loads(csv["metadata"]["annotations"]["alm-examples"])
+    owned = csv["spec"]["customresourcedefinitions"]["owned"]
+    assert {each["kind"] for each in examples} == {each["kind"] for each in owned}
+    assert examples == manifests("samples")
+
+
+def test_the_deployment_is_the_one_of_config_default_watching_what_olm_says(csv: Manifest):
+    (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
+    assert csv["spec"]["install"]["strategy"] == "deployment"
+    wanted = the("Deployment", MANAGER)
+    assert deployment["name"] == MANAGER
+    made = {"spec": deployment["spec"]}
+    assert container_of(made)["image"] == IMAGE
+    assert flags_of(made) == flags_of(wanted)
+    assert pod_of(made)["securityContext"] == pod_of(wanted)["securityContext"]
+    (variable,) = container_of(made)["env"]
+    assert variable["name"] == "WATCH_NAMESPACE"
+    assert variable["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.annotations['olm.targetNamespaces']"
+
+
+def test_permissions_are_those_that_the_bindings_give(csv: Manifest):
+    install = csv["spec"]["install"]["spec"]
+    account = pod_of(the("Deployment", MANAGER))["serviceAccountName"]
+    for field, kind in (("clusterPermissions", "ClusterRoleBinding"), ("permissions", "RoleBinding")):
+        (granted,) = install[field]
+        assert granted["serviceAccountName"] == account
+        bindings = [each for each in manifests() if each["kind"] == kind]
+        wanted = [
+            rule
+            for each in bindings
+            for rule in the(each["roleRef"]["kind"], each["roleRef"]["name"])["rules"]
+        ]
+        assert granted["rules"] == wanted
+
+
+def test_what_olm_makes_itself_is_not_in_there(folder: Path):
+    names = {each["metadata"]["name"] for each in others(folder)}
+    assert "operator-manager-manager-role" not in names
+    assert not [
+        each for each in others(folder) if each["kind"] in {"ServiceAccount", "Deployment", "Namespace"}
+    ]
+    assert not [each for each in others(folder) if "namespace" in each["metadata"]]
+
+
+def test_the_labels_of_the_image_are_the_annotations_of_the_bundle(folder: Path):
+    annotations = load(folder / "bundle" / "metadata" / "annotations.yaml")["annotations"]
+    lines = (folder / "bundle.Dockerfile").read_text().splitlines()
+    labels = dict(line.removeprefix("LABEL ").split("=", 1) for line in lines if line.startswith("LABEL "))
+    assert labels == annotations
+    assert annotations["operators.operatorframework.io.bundle.channel.default.v1"] in annotations[
+        "operators.operatorframework.io.bundle.channels.v1"
+    ].split(",")
+    for line in lines:
+        if line.startswith("COPY "):
+            assert (folder / line.split()[1]).is_dir()
+
+
+def test_making_it_again_leaves_nothing_of_before(folder: Path):
+    left = folder / "bundle" / "manifests" / "gone.yaml"
+    left.write_text("kind: Gone\n")
+    assert main(["bundle", f"--image={IMAGE}", str(folder)]) == 0
+    assert not left.exists()
