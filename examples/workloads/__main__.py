@@ -1,17 +1,22 @@
 """The command line: `python -m examples.workloads`."""
+# ruff: noqa: PLC0415 - imports take a moment, in which Ctrl-C must not show where in them it came
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
-
-from examples.workloads.options import parse_options
-from examples.workloads.program import run
-from manager.logs import configured
 
 
 def main() -> int:
     """Run the program; returns its exit code: 0 after a clean end, 1 on failure, 2 for a wrong flag."""
+    # Until the program handles it, Ctrl-C just ends the process, without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    from examples.workloads.options import parse_options
+    from examples.workloads.program import run
+    from manager.logs import configured
+
     options = parse_options(sys.argv[1:])
     # What the library logs is for operators; what matters to the user of this program comes as exceptions.
     with configured(level="error"):

@@ -67,13 +67,14 @@ def start(plane: ControlPlane, own_namespace: str, tmp_path: Path) -> Iterator[S
 
 
 @pytest.fixture(scope="module")
-def never_ready(control_plane: ControlPlane) -> str:
+def never_ready(control_plane: ControlPlane) -> Iterator[str]:
     """An image whose pods never become ready: devcluster knows it by its name, a real server is told of it.
 
     There, pods become ready as soon as they exist, so a policy keeps them from existing.
     """
     if control_plane.require(Feature.WORKLOADS).supports(Feature.POD_LOGS):
-        return NEVER_READY
+        yield NEVER_READY
+        return
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     rule = {
         "expression": f"!object.spec.containers.exists(c, c.image == '{NEVER_READY}')",
@@ -94,7 +95,9 @@ def never_ready(control_plane: ControlPlane) -> str:
         return False
 
     eventually(is_refused)
-    return NEVER_READY
+    yield NEVER_READY
+    for path in (f"{POLICIES}ybindings", f"{POLICIES}ies"):
+        control_plane.api.delete(f"{path}/never-ready")
 
 
 def has_gone(plane: ControlPlane, namespace: str) -> bool:
