@@ -149,9 +149,11 @@ class Connections:
         finally:
             await connection.abort()
 
-    def _forget(self, connection: Connection, accepted: socket.socket, _: asyncio.Task[None]) -> None:
+    def _forget(self, connection: Connection, accepted: socket.socket, task: asyncio.Task[None]) -> None:
         if not connection.begun:
             accepted.close()  # else the loop has done so
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a connection failed, and not for its client's doing", exc_info=error)
         del self._open[connection]
         self._changed.set()
 

@@ -203,6 +203,26 @@ async def test_a_process_out_of_descriptors_serves_again_when_it_has_some(monkey
     assert [line["log_level"] for line in lines].count("warning") == 3
 
 
+async def test_a_fault_of_ours_costs_one_connection_and_is_told(monkeypatch: pytest.MonkeyPatch):
+    loop = asyncio.get_running_loop()
+    connect, faults = loop.connect_accepted_socket, [ValueError("odd")]
+
+    async def faulty(factory: Any, accepted: socket.socket, **options: Any) -> Any:
+        if faults:
+            accepted.close()
+            raise faults.pop()
+        return await connect(factory, accepted, **options)
+
+    monkeypatch.setattr(loop, "connect_accepted_socket", faulty)
+    with capture_logs() as lines:
+        async with site() as address, client(address) as unlucky, client(address) as lucky:
+            await unlucky.ended()
+            lucky.send(REQUEST)
+            assert await lucky.answer() == b"hello"
+    [line] = [line for line in lines if line["log_level"] == "error"]
+    assert isinstance(line["exc_info"], ValueError)
+
+
 @pytest.mark.parametrize("tls", [False, True])
 @in_each_loop
 async def test_the_end_waits_for_nobody(tls: bool):
