@@ -9,7 +9,7 @@ from contextlib import aclosing
 from apis.meta import ObjectKey
 from controllers.petstore.cached import CachedPet, CachedPets
 from controllers.petstore.outlook import Outlook
-from controllers.petstore.search import differs
+from controllers.petstore.record import Content
 from manager.controller import ChannelSource, Priority
 from manager.logs import get_logger
 from petstore.client import NoAnswer, PetStoreClient, PetStoreError
@@ -93,7 +93,9 @@ class StoreCheck:
         wanted = pet.wanted
         if wanted is None:
             return False  # it cannot be made right before its spec is
-        return pet.id != record.id or differs(self._store, record, wanted, pet.uid)
+        # A store that has never shown a key is not asked to take one from every Pet.
+        lacks_key = not record.idempotency_key and self._store.knows_keys is True
+        return pet.id != record.id or Content.of(record) != wanted or lacks_key
 
     async def _ask_for_lost(self, seen: set[ObjectKey]) -> None:
         for number, pet in enumerate(self._pets, start=1):

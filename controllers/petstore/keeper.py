@@ -98,7 +98,7 @@ class Keeper:
         if found is None:
             return await self._add(pet, content, fresh=fresh, note=note)
         self._claims.claim(pet, found.id)
-        if not differs(self._store, found, content, key):
+        if not differs(self._store, found, content):
             return Kept(found.id, deed if deed is Deed.ADOPTED else Deed.NOTHING)
         try:
             await self._store.update([content.record(id=found.id, key=key)])
@@ -119,7 +119,7 @@ class Keeper:
         if not fresh:
             # An older call of ours may have arrived since the search, and made the record what it was then.
             found = await self._search.by_key(pet)
-            if found is not None and differs(self._store, found, content, key):
+            if found is not None and differs(self._store, found, content):
                 await self._store.update([content.record(id=found.id, key=key)])
         return Kept(id, Deed.ADDED)
 

@@ -67,7 +67,7 @@ class Search:
         return sighting
 
 
-def differs(store: PetStoreClient, record: Record, content: Content, key: str) -> bool:
-    """Whether the record has to be updated to have this content, and the key where the store knows keys."""
-    unclaimed = not record.idempotency_key and store.knows_keys is not False
-    return Content.of(record) != content or (unclaimed and bool(key))
+def differs(store: PetStoreClient, record: Record, content: Content) -> bool:
+    """Whether the record has to be updated to have this content, and a key where the store may know keys."""
+    lacks_key = not record.idempotency_key and store.knows_keys is not False
+    return Content.of(record) != content or lacks_key

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.api_objects import condition
-from tests.support.eventually import eventually
-from tests.support.pets import API, assert_in_step, pet_path, records
-from tests.support.petstore_process import PetStoreProcess
+from tests.support.api_objects import condition, deployment_path, event_counts
+from tests.support.eventually import consistently, eventually
+from tests.support.memcacheds import memcached, memcached_path
+from tests.support.pets import API, assert_in_step, forget, pet, pet_path, records, rewrite
+from tests.support.petstore_process import PetStoreProcess, petstore
 from tests.support.walk import Walk
 
 if TYPE_CHECKING:
@@ -69,6 +71,15 @@ def walk(
         crds.api.delete(path)
 
 
+def refusal(plane: ControlPlane, namespace: str, body: dict[str, Any]) -> str:
+    """What the server says against it."""
+    refused = plane.kubectl(
+        f"--namespace={namespace}", "create", "-f", "-", stdin=json.dumps(body), check=False
+    )
+    assert refused.returncode != 0
+    return refused.stderr
+
+
 def test_the_worked_example(walk: PetWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.in_step)
@@ -103,3 +114,135 @@ def test_the_worked_example(walk: PetWalk) -> None:
     eventually(lambda: walk.plane.api.find(pet_path(walk.namespace, "pet-sample1")) is None)
     walk.kubectl("delete", "-f", SAMPLE, "--ignore-not-found", "--wait=true")
     assert records(walk.store.address) == []
+
+
+def test_what_was_changed_or_lost_in_the_store_is_put_back(walk: PetWalk) -> None:
+    walk.kubectl("apply", "-f", SAMPLE)
+    eventually(walk.in_step)
+    petstore("add", "Stranger", "--type=bird", "--birthday=2000-01-01", f"--address={walk.store.address}")
+    (stranger,) = (each for each in records(walk.store.address) if each["name"] == "Stranger")
+    thor, tron = (walk.pet(name)["status"]["id"] for name in ("pet-sample1", "pet-sample2"))
+
+    rewrite(walk.store.address, tron, name="Tron's double")
+    forget(walk.store.address, thor)
+
+    def put_back() -> None:
+        assert_in_step(walk.plane, walk.namespace, walk.store.address, besides=[stranger["id"]])
+
+    eventually(put_back)
+    assert walk.pet("pet-sample2")["status"]["id"] == tron
+    eventually(lambda: event_counts(walk.plane, walk.pet())["Restored"] == 1)
+    eventually(lambda: event_counts(walk.plane, walk.pet("pet-sample2"))["Restored"] == 1)
+
+
+def test_values_that_no_store_takes(walk: PetWalk) -> None:
+    def said(**spec: str) -> str:
+        return refusal(walk.plane, walk.namespace, pet("refused", **spec))
+
+    for blank in (" ", "\t\n", "\u00a0", "\u2003\u3000", "\x1c\x1f", "\x85"):
+        assert "must not be blank" in said(name=blank), ascii(blank)
+    assert "must not contain NUL" in said(name="Tho\0r")
+    assert "spec.name" in said(name="")
+    assert "spec.name" in said(name="T" * 254)
+    assert "spec.type" in said(kind="fish")
+    assert "spec.birthday" in said(birthday="2021-04-01")
+    for missing in ("name", "type", "birthday"):
+        body = pet("refused")
+        del body["spec"][missing]
+        assert f"spec.{missing}" in refusal(walk.plane, walk.namespace, body)
+
+    # What the server lets pass, and people may mean.
+    accepted = {
+        "longest": {"name": "\N{DOG FACE}" * 253},
+        "quotes": {"name": "Robert'); DROP TABLE pets;-- \n\"\\"},
+        "spaces": {"name": " \u2003x "},
+        "first": {"birthday": "0001-01-01T00:00:00z"},
+        "last": {"birthday": "9999-12-31t23:59:59.999999999Z"},
+        "offset": {"birthday": "2021-04-01T00:00:00+99:99"},
+    }
+    for name, spec in accepted.items():
+        walk.plane.api.create(pet_path(walk.namespace), pet(name, **spec))
+    eventually(lambda: len(records(walk.store.address)) == len(accepted))
+    assert {each["birthday"] for each in records(walk.store.address)} >= {
+        "0001-01-01",
+        "9999-12-31",
+        "2021-03-27",
+    }
+    assert {each["name"] for each in records(walk.store.address)} >= {
+        spec["name"] for spec in accepted.values() if "name" in spec
+    }
+
+    # What the server lets pass, and no calendar has, is said once and mended by a change.
+    walk.plane.api.create(pet_path(walk.namespace), pet("impossible", birthday="0000-12-31T12:00:00Z"))
+    eventually(lambda: condition(walk.pet("impossible"), "Ready")["reason"] == "InvalidBirthday")
+    assert "spec.birthday" in condition(walk.pet("impossible"), "Ready")["message"]
+    walk.patch("impossible", birthday="2020-12-31T12:00:00Z")
+    eventually(lambda: condition(walk.pet("impossible"), "Ready")["status"] == "True")
+    walk.kubectl("delete", "pets", "--all")
+    assert records(walk.store.address) == []
+
+
+def test_a_store_that_is_down_is_said_once_and_holds_nobody_else_up(
+    crds: ControlPlane, namespace: str, run_manager: RunManager, store: PetStoreProcess
+) -> None:
+    manager = run_manager(
+        crds.kubeconfig,
+        f"--namespaces={namespace}",
+        "--controllers=pet,memcached",
+        f"--petstore-address={store.address}",
+        "--petstore-check-interval=2s",
+    ).wait_ready()
+    for name in ("first", "second"):
+        crds.api.create(pet_path(namespace), pet(name))
+    eventually(lambda: assert_in_step(crds, namespace, store.address))
+    store.process.kill()
+
+    def says_so(name: str) -> None:
+        found = crds.api.get(pet_path(namespace, name))
+        assert condition(found, "StoreReachable")["status"] == "False"
+        assert condition(found, "Ready")["status"] == ("False" if name == "third" else "Unknown")
+
+    # The check finds out for those of whom nothing is wanted.
+    crds.api.create(pet_path(namespace), pet("third"))
+    for name in ("first", "second", "third"):
+        eventually(lambda name=name: says_so(name))  # type: ignore[misc]
+
+    crds.api.create(memcached_path(namespace), memcached("other", 0))
+    eventually(lambda: crds.api.get(deployment_path(namespace, "other")), within=5)
+    eventually(lambda: crds.api.get(memcached_path(namespace, "other"))["status"]["observedGeneration"] == 1)
+    settled = [each["metadata"]["resourceVersion"] for each in crds.api.get(pet_path(namespace))["items"]]
+
+    def nothing_is_written() -> bool:
+        items = crds.api.get(pet_path(namespace))["items"]
+        return [each["metadata"]["resourceVersion"] for each in items] == settled
+
+    consistently(nothing_is_written, during=4)
+    for each in crds.api.get(pet_path(namespace))["items"]:
+        assert event_counts(crds, each)["StoreUnreachable"] == 1
+    assert manager.metrics().value("controller_runtime_reconcile_errors_total", controller="pet") == 0
+    assert not [line for line in manager.logs() if "traceback" in str(line).lower()]
+
+    store.start()
+    # gRPC tries to connect again every five seconds at the latest, and a probe follows within two.
+    eventually(lambda: assert_in_step(crds, namespace, store.address), within=12)
+    crds.kubectl(f"--namespace={namespace}", "delete", "pets", "--all")
+    assert manager.stop() == 0
+
+
+def test_a_manager_without_pets_neither_imports_the_store_nor_connects_to_it(
+    crds: ControlPlane, namespace: str, run_manager: RunManager
+) -> None:
+    script = (
+        "import atexit, sys\n"
+        "from controllers.main import main\n"
+        "atexit.register(lambda: print('imported:', sorted({'grpc', 'petstore'} & set(sys.modules))))\n"
+        "sys.exit(main())\n"
+    )
+    manager = run_manager(
+        crds.kubeconfig,
+        f"--namespaces={namespace}",
+        "--controllers=*,-pet",
+        program=(sys.executable, "-c", script),
+    ).wait_ready()
+    assert manager.stop() == 0
+    assert "imported: []" in manager.process.output()

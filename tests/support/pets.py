@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+import grpc
+
+from petstore.proto import petstore_pb2 as pb
+from petstore.proto.petstore_pb2_grpc import PetStoreStub
+from petstore.wire import read_pet
 from tests.support.api_objects import condition, object_path
-from tests.support.petstore_process import petstore
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from petstore.pet import Pet as Record
     from tests.support.control_plane import ControlPlane
 
 API = "petstore.example.com/v1alpha1"
@@ -31,15 +37,44 @@ def pet_path(namespace: str, name: str = "") -> str:
 
 
 def records(address: str) -> list[dict[str, str]]:
-    """What the store at `address` has, as people see it: id, name, type, birthday."""
-    found = petstore("search", f"--address={address}", "-o", "json")
-    assert found.returncode == 0, found.stderr
-    parsed = json.loads(found.stdout)
-    return list(parsed)
+    """What the store at `address` has: id, name, type, birthday and key of each."""
+    with grpc.insecure_channel(address) as channel:
+        answer = PetStoreStub(channel).SearchPets(pb.SearchPetsReq(), wait_for_ready=True, timeout=10)
+        return [_shown(read_pet(message)) for message in answer]
 
 
-def assert_in_step(plane: ControlPlane, namespace: str, address: str) -> None:
-    """Each Pet is ready, and the store has just one record for each, with what the Pet says, and no other."""
+def _shown(record: Record) -> dict[str, str]:
+    return {
+        "id": record.id,
+        "name": record.name,
+        "type": record.type.value,
+        "birthday": record.birthday.isoformat(),
+        "key": record.idempotency_key,
+    }
+
+
+def rewrite(address: str, identity: str, **fields: str) -> None:
+    """Change a record behind the operator's back."""
+    with grpc.insecure_channel(address) as channel:
+        stub = PetStoreStub(channel)
+        (message,) = (each for each in stub.SearchPets(pb.SearchPetsReq(), timeout=10) if each.id == identity)
+        message.MergeFrom(pb.Pet(**fields))
+        stub.UpdatePets(pb.UpdatePetsReq(pets=[message]), timeout=10)
+
+
+def forget(address: str, identity: str) -> None:
+    """Remove a record behind the operator's back."""
+    with grpc.insecure_channel(address) as channel:
+        PetStoreStub(channel).DeletePets(pb.DeletePetsReq(ids=[identity]), timeout=10)
+
+
+def assert_in_step(
+    plane: ControlPlane, namespace: str, address: str, *, besides: Collection[str] = ()
+) -> None:
+    """Each Pet is ready, and the store has just one record for each, with what the Pet says.
+
+    It has no other, but for those with the ids `besides`.
+    """
     pets = plane.api.get(pet_path(namespace))["items"]
     for each in pets:
         ready = condition(each, "Ready")
@@ -50,5 +85,6 @@ def assert_in_step(plane: ControlPlane, namespace: str, address: str) -> None:
         for each in pets
     }
     there = [(each["id"], each["name"], each["type"], each["birthday"]) for each in records(address)]
+    there = [each for each in there if each[0] not in besides]
     assert sorted(there) == sorted(wanted)
     assert len(wanted) == len(pets), "two Pets share a record"

@@ -1,0 +1,108 @@
+"""What the check makes of the records that it reads."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controllers.petstore.check import StoreCheck
+from petstore.client import Pet as Record
+from petstore.client import PetType
+from tests.unit.controllers.petstore.world import ApiServer, Fate, Process
+
+if TYPE_CHECKING:
+    from apis.meta import ObjectKey
+    from tests.support.petstores import LocalStore
+
+DAY = datetime.date(2021, 4, 1)
+
+
+class Scene:
+    """Some Pets that are settled, and a check over them."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self.store = store
+        self.server = ApiServer()
+        self.process = Process(self.server, store.client, Fate())
+
+    async def settled(self, *names: str) -> list[ObjectKey]:
+        keys = [
+            self.server.create(name, {"name": name, "type": "dog", "birthday": "2021-04-01T00:00:00Z"})
+            for name in names
+        ]
+        await self.process.settle_all(keys)
+        return keys
+
+    async def asked_for(self) -> list[str]:
+        """The names of the Pets that a check asks for."""
+        sent: list[str] = []
+
+        class Channel:
+            def send(self, request: ObjectKey, **how: Any) -> None:
+                sent.append(request.name)
+
+        channel: Any = Channel()
+        check = StoreCheck(
+            self.store.client,
+            self.process.pets,
+            channel,
+            self.process.outlook,
+            interval=1,
+            rng=random.Random(1),
+        )
+        await check.check()
+        return sorted(sent)
+
+    def id_of(self, key: ObjectKey) -> str:
+        return str(self.server.pets[key]["status"]["id"])
+
+
+@pytest.fixture
+def scene(store: LocalStore) -> Scene:
+    return Scene(store)
+
+
+async def test_only_pets_whose_record_is_wrong_or_lost_are_asked_for(scene: Scene):
+    renamed, lost, right = await scene.settled("renamed", "lost", "right")
+    assert await scene.asked_for() == []
+    await scene.store.client.update(
+        [Record(id=scene.id_of(renamed), name="Loki", type=PetType.DOG, birthday=DAY)]
+    )
+    await scene.store.client.delete([scene.id_of(lost)])
+    assert await scene.asked_for() == ["lost", "renamed"]
+    await scene.process.settle_all([renamed, lost, right])
+    assert await scene.asked_for() == []
+
+
+async def test_records_of_nobody_are_left_alone(scene: Scene):
+    await scene.settled("mine")
+    await scene.store.client.add(
+        [
+            Record(name="mine", type=PetType.DOG, birthday=DAY, idempotency_key="another cluster's"),
+            Record(name="mine", type=PetType.DOG, birthday=DAY),
+        ]
+    )
+    assert await scene.asked_for() == []
+
+
+async def test_pets_that_wait_for_something_else_are_not_asked_for(scene: Scene):
+    (going, impossible) = await scene.settled("going", "impossible")
+    scene.server.create("new", {"name": "new", "type": "dog", "birthday": "2021-04-01T00:00:00Z"})
+    scene.server.delete(going)
+    scene.server.change(impossible, birthday="0000-01-01T00:00:00Z")
+    await scene.store.client.delete([scene.id_of(going), scene.id_of(impossible)])
+    assert await scene.asked_for() == []
+
+
+async def test_a_status_with_a_wrong_id_is_put_right_where_keys_are_known(scene: Scene):
+    (key,) = await scene.settled("thor")
+    before = scene.id_of(key)
+    scene.server.pets[key]["status"]["id"] = "somebody wrote this"
+    assert await scene.asked_for() == ["thor"]
+    await scene.process.settle(key)
+    assert await scene.asked_for() == []
+    (record,) = await scene.store.pets()
+    assert scene.id_of(key) == record.id == before

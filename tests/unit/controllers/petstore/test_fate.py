@@ -1,0 +1,122 @@
+"""Never a second record, never an orphan, whatever is lost or dies between any two steps."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+
+from apis.meta import ObjectKey
+from tests.unit.controllers.petstore.world import ApiServer, Died, Fate, Process
+
+if TYPE_CHECKING:
+    from tests.support.petstores import LocalStore
+
+BLOWS = ("lost before", "lost after", "died before", "died after")
+THOR = {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"}
+TRON = {"name": "Tron", "type": "cat", "birthday": "2020-06-25T00:00:00Z"}
+
+# What users do while the operator is at work; each step is taken after some call of it, or when it is done.
+Step: TypeAlias = Callable[[ApiServer], object]
+
+
+def create(name: str, spec: dict[str, str]) -> Step:
+    return lambda server: server.create(name, spec)
+
+
+def change(pet: str, **spec: str) -> Step:
+    return lambda server: server.change(key_of(pet), **spec)
+
+
+def delete(name: str) -> Step:
+    return lambda server: server.delete(key_of(name))
+
+
+def key_of(name: str) -> ObjectKey:
+    return ObjectKey("default", name)
+
+
+STORIES: dict[str, list[Step]] = {
+    "created": [create("a", THOR)],
+    "renamed": [create("a", THOR), change("a", name="Thorbert", type="bird")],
+    "renamed twice": [create("a", THOR), change("a", name="Thorbert"), change("a", name="Thor")],
+    "deleted": [create("a", THOR), delete("a")],
+    "renamed and deleted": [create("a", THOR), change("a", name="Thorbert"), delete("a")],
+    "twins": [create("a", THOR), create("b", THOR)],
+    "a twin goes": [create("a", THOR), create("b", THOR), delete("a")],
+    "one becomes the other's twin": [create("a", THOR), create("b", TRON), change("b", **THOR)],
+}
+
+
+async def live(server: ApiServer, store: LocalStore, fate: Fate, story: list[Step], *, patient: bool) -> None:
+    """Live through the story: take each step when all is settled (`patient`), or as soon as may be."""
+    process = Process(server, store.client, fate)
+    left = list(story)
+    while True:
+        if left:
+            left.pop(0)(server)
+        work = asyncio.ensure_future(process.settle_all(list(server.pets)))
+        try:
+            if left and not patient:
+                calls = len(fate.passed)
+                while not work.done() and len(fate.passed) == calls:  # noqa: ASYNC110 - whichever comes first
+                    await asyncio.sleep(0)
+                while left and not work.done():
+                    left.pop(0)(server)
+                    await asyncio.sleep(0)
+            await work
+        except Died:
+            process = Process(server, store.client, fate)
+            continue
+        if not left:
+            break
+    # The last word: what came while a reconcile was under way is looked at again, as the queue does it.
+    while True:
+        try:
+            return await process.settle_all(list(server.pets))
+        except Died:
+            process = Process(server, store.client, fate)
+
+
+async def assert_in_step(server: ApiServer, store: LocalStore) -> None:
+    wanted = sorted(
+        (pet["status"]["id"], pet["spec"]["name"], pet["spec"]["type"]) for pet in server.pets.values()
+    )
+    assert sorted((pet.id, pet.name, pet.type.value) for pet in await store.pets()) == wanted
+    assert len({identity for identity, *_ in wanted}) == len(wanted)
+
+
+async def one_life(store: LocalStore, story: str, script: dict[int, str], *, patient: bool) -> Fate:
+    server, fate = ApiServer(), Fate(script)
+    await live(server, store, fate, STORIES[story], patient=patient)
+    try:
+        await assert_in_step(server, store)
+    except AssertionError as error:
+        raise AssertionError(f"{story}, {patient=}, {script}: {fate.passed}\n{error}") from error
+    # And nothing more is done.
+    fate.script = {}
+    writes, calls = server.writes, len(fate.passed)
+    await Process(server, store.client, fate).settle_all(list(server.pets))
+    assert server.writes == writes
+    assert set(fate.passed[calls:]) <= {"search"}
+    await store.client.delete([pet.id for pet in await store.pets()])
+    return fate
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_one_blow_at_each_step_in_turn(store: LocalStore, story: str):
+    fate = await one_life(store, story, {}, patient=False)
+    for step in range(len(fate.passed)):
+        for blow in BLOWS:
+            await one_life(store, story, {step: blow}, patient=False)
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_several_blows_in_one_life(store: LocalStore, story: str):
+    chance = random.Random(story)
+    for _ in range(12):
+        blows = {step: chance.choice(BLOWS) for step in range(25) if chance.random() < 0.25}
+        await one_life(store, story, blows, patient=chance.random() < 0.5)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from apis.meta import ObjectKey
+from controllers.petstore.check import StoreCheck
+from controllers.petstore.outlook import Outlook
+from petstore.client import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+pytestmark = pytest.mark.looptime
+
+THOR, TRON = ObjectKey("default", "thor"), ObjectKey("default", "tron")
+
+
+class Store:
+    """Answers searches with nothing, or does not answer."""
+
+    address = "the store"
+    timeout = 5.0
+
+    def __init__(self) -> None:
+        self.up = True
+        self.searches: list[float] = []
+
+    async def search(self, **filters: Any) -> AsyncGenerator[Any, None]:
+        self.searches.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0.01)
+        if not self.up:
+            raise Unreachable("down")
+        for nothing in ():
+            yield nothing
+
+
+class Channel:
+    def __init__(self) -> None:
+        self.sent: list[ObjectKey] = []
+
+    def send(self, request: ObjectKey, **how: Any) -> None:
+        self.sent.append(request)
+
+
+class CachedPet:
+    deleting = False
+
+    def __init__(self, key: ObjectKey) -> None:
+        self.key = key
+
+
+class Pets(list[CachedPet]):
+    async def wait_synced(self) -> None:
+        await asyncio.sleep(0)
+
+
+class Watch:
+    """An outlook that runs, and what it works with."""
+
+    def __init__(self) -> None:
+        self.store: Any = Store()
+        self.channel: Any = Channel()
+        self.outlook = Outlook(self.store, self.channel, rng=random.Random(1))
+
+
+@contextlib.asynccontextmanager
+async def running(work: Any) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_a_store_that_nobody_doubts_is_not_asked():
+    watch = Watch()
+    async with running(watch.outlook.run()):
+        await asyncio.sleep(3600)
+    assert watch.store.searches == []
+
+
+async def test_all_that_wait_are_asked_for_within_seconds_of_the_return():
+    watch = Watch()
+    watch.store.up = False
+    async with running(watch.outlook.run()):
+        watch.outlook.doubt()
+        watch.outlook.wait(THOR)
+        watch.outlook.wait(TRON)
+        await asyncio.sleep(1)
+        assert watch.outlook.down
+        with pytest.raises(Unreachable):
+            watch.outlook.require()
+        await asyncio.sleep(600)
+        # A second or two between two probes, and never in step.
+        probes = watch.store.searches
+        gaps = [after - before for before, after in itertools.pairwise(probes)]
+        assert 1 <= min(gaps) < max(gaps) < 2.1
+        watch.outlook.forget(TRON)
+        watch.store.up = True
+        await asyncio.sleep(2.1)
+        assert watch.channel.sent == [THOR]
+        assert not watch.outlook.down
+        watch.outlook.require()
+        assert not watch.outlook.is_waiting(THOR)
+        count = len(probes)
+        await asyncio.sleep(600)
+        assert len(probes) == count
+
+
+async def test_calls_that_fail_while_probes_do_not_leave_the_pets_to_their_back_off():
+    watch = Watch()
+    async with running(watch.outlook.run()):
+        watch.outlook.wait(THOR)
+        for _ in range(100):
+            watch.outlook.doubt()
+            await asyncio.sleep(0.1)
+    assert watch.channel.sent == []
+    assert not watch.outlook.down
+    assert len(watch.store.searches) <= 11
+
+
+async def test_a_check_that_gets_no_answer_has_every_pet_say_so_that_does_not_yet():
+    watch = Watch()
+    pets: Any = Pets([CachedPet(THOR), CachedPet(TRON)])
+    check = StoreCheck(watch.store, pets, watch.channel, watch.outlook, interval=300, rng=random.Random(1))
+    watch.store.up = False
+    watch.outlook.wait(TRON)
+    async with running(check.run()), running(watch.outlook.run()):
+        await asyncio.sleep(269)
+        assert watch.store.searches == []
+        await asyncio.sleep(62)
+        assert watch.channel.sent == [THOR]
+        assert watch.outlook.down
+
+
+async def test_checks_come_at_intervals_that_vary():
+    watch = Watch()
+    check = StoreCheck(watch.store, Pets(), watch.channel, watch.outlook, interval=300, rng=random.Random(1))  # type: ignore[arg-type]
+    async with running(check.run()):
+        await asyncio.sleep(36_000)
+    times = [0.0, *watch.store.searches]
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+    assert 270 <= min(gaps) < 280
+    assert 320 < max(gaps) <= 331

@@ -1,0 +1,370 @@
+"""What one reconcile does, step by step."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from apis.meta import find_condition
+from apis.petstore.v1alpha1.pet import Pet
+from controllers.petstore.pet import FINALIZER, OLD_FINALIZER
+from controllers.petstore.record import ADDED_AS
+from manager.kube.errors import ConnectionLost
+from petstore.client import Pet as Record
+from petstore.client import PetType
+from tests.support.petstores import local_store
+from tests.unit.controllers.petstore.world import ApiServer, Died, Fate, Process
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from apis.meta import ObjectKey
+    from tests.support.petstores import LocalStore
+
+THOR = {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"}
+
+
+class Stage:
+    """One API server and one store, and processes between them that share a fate."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self.store = store
+        self.server = ApiServer()
+        self.fate = Fate()
+        self.process = Process(self.server, store.client, self.fate)
+
+    def create(self, pet: str = "thor", **more: Any) -> ObjectKey:
+        spec = {field: more.pop(field, value) for field, value in THOR.items()}
+        return self.server.create(pet, spec, **more)
+
+    def pet(self, key: ObjectKey) -> Pet:
+        return self.server.record(key).decode(Pet)
+
+    def says(self, key: ObjectKey, kind: str) -> tuple[str, str]:
+        found = find_condition(self.pet(key).status.conditions, kind)
+        assert found is not None
+        return found.status, found.reason
+
+    async def names(self) -> list[str]:
+        return sorted(pet.name for pet in await self.store.pets())
+
+    def restart(self) -> None:
+        self.process = Process(self.server, self.store.client, self.fate)
+
+    async def meet(self, key: ObjectKey, script: dict[str, str]) -> None:
+        """Reconcile once; the first call of each name meets its blow."""
+
+        class Named(Fate):
+            async def pass_through(self, what: str, *rest: Any) -> Any:
+                self.script = {len(self.passed): script.pop(what, "")}
+                return await super().pass_through(what, *rest)
+
+        self.process = Process(self.server, self.store.client, Named())
+        with contextlib.suppress(Died):
+            await self.process.reconcile(key)
+        self.restart()
+
+
+@pytest.fixture
+def stage(store: LocalStore) -> Stage:
+    return Stage(store)
+
+
+@pytest.fixture
+async def keyless() -> AsyncIterator[Stage]:
+    async with local_store(ignore_idempotency_keys=True) as store:
+        yield Stage(store)
+
+
+@pytest.fixture
+async def keyed() -> AsyncIterator[Stage]:
+    async with local_store() as store:
+        yield Stage(store)
+
+
+async def test_a_new_pet_takes_two_writes_one_search_and_one_add(stage: Stage):
+    key = stage.create()
+    assert await stage.process.reconcile(key) is None
+    assert stage.fate.passed == ["patch metadata", "search", "add", "patch status"]
+    pet = stage.pet(key)
+    assert pet.metadata.finalizers == [FINALIZER]
+    assert pet.metadata.annotations[ADDED_AS] == '{"name":"Thor","type":"dog","birthday":"2021-04-01"}'
+    (record,) = await stage.store.pets()
+    assert (pet.status.id, pet.status.observed_generation) == (record.id, 1)
+    assert stage.says(key, "Ready") == ("True", "InStore")
+    assert stage.says(key, "StoreReachable") == ("True", "Answered")
+    assert stage.process.told.events == [("thor", "Added")]
+
+
+async def test_nothing_is_written_where_nothing_changed(stage: Stage):
+    key = stage.create()
+    await stage.process.settle(key)
+    stage.restart()
+    await stage.process.settle(key)
+    stage.fate.passed.clear()
+    await stage.process.settle(key)
+    assert set(stage.fate.passed) == {"search"}
+    assert stage.process.told.events == []
+
+
+async def test_a_change_updates_the_same_record(stage: Stage):
+    key = stage.create()
+    await stage.process.settle(key)
+    before = stage.pet(key).status.id
+    stage.server.change(key, name="Thorbert", type="bird", birthday="2020-01-01T00:30:00+01:00")
+    stage.restart()
+    await stage.process.settle(key)
+    (record,) = await stage.store.pets()
+    assert (record.id, record.name, record.type) == (before, "Thorbert", PetType.BIRD)
+    assert record.birthday == datetime.date(2019, 12, 31)
+    assert stage.process.told.events == [("thor", "Updated")]
+
+
+async def test_what_was_changed_or_lost_in_the_store_is_put_back(stage: Stage):
+    key = stage.create()
+    await stage.process.settle(key)
+    (record,) = await stage.store.pets()
+    await stage.store.client.update(
+        [Record(id=record.id, name="Loki", type=PetType.REPTILE, birthday=datetime.date(1, 1, 1))]
+    )
+    await stage.process.settle(key)
+    assert [(pet.id, pet.name) for pet in await stage.store.pets()] == [(record.id, "Thor")]
+    await stage.store.client.delete([record.id])
+    await stage.process.settle(key)
+    assert await stage.names() == ["Thor"]
+    assert [reason for _, reason in stage.process.told.events] == ["Added", "Restored", "Restored"]
+
+
+async def test_a_record_is_found_again_by_what_it_was_added_as(keyless: Stage):
+    """Even when the Pet was renamed before the first add, and again after the one whose answer was lost."""
+    key = keyless.create()
+    await keyless.meet(key, {"add": "lost before"})
+    keyless.server.change(key, name="Thorbert")
+    await keyless.meet(key, {"add": "died after"})
+    keyless.server.change(key, name="Thorvald")
+    await keyless.process.settle(key)
+    assert await keyless.names() == ["Thorvald"]
+
+
+async def test_no_pet_takes_the_record_that_its_twin_is_just_adding(keyless: Stage):
+    first, second = keyless.create("first"), keyless.create("second")
+    hold = keyless.fate.hold("add")
+    working = asyncio.ensure_future(keyless.process.settle(first))
+    await hold.reached.wait()
+    waiting = asyncio.ensure_future(keyless.process.settle(second))
+    await asyncio.wait([waiting], timeout=0.2)
+    hold.released.set()
+    await asyncio.gather(working, waiting)
+    assert await keyless.names() == ["Thor", "Thor"]
+    assert keyless.pet(first).status.id != keyless.pet(second).status.id
+
+
+async def test_no_pet_takes_the_record_whose_id_is_not_yet_in_its_twins_status(keyless: Stage):
+    first, second = keyless.create("first"), keyless.create("second")
+    keyless.fate.script = {3: "lost before"}
+    with pytest.raises(ConnectionLost):
+        await keyless.process.reconcile(first)
+    assert keyless.fate.passed[-1] == "patch status"
+    (added,) = await keyless.store.pets()
+    await keyless.process.settle(second)
+    await keyless.process.settle(first)
+    assert await keyless.names() == ["Thor", "Thor"]
+    assert keyless.pet(first).status.id == added.id != keyless.pet(second).status.id
+
+
+async def test_a_record_of_nobody_that_says_the_same_is_taken_over(keyed: Stage):
+    (before,) = await keyed.store.client.add(
+        [Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
+    )
+    key = keyed.create()
+    await keyed.process.settle(key)
+    assert keyed.pet(key).status.id == before
+    (record,) = await keyed.store.pets()
+    assert record.idempotency_key == keyed.pet(key).metadata.uid
+    assert keyed.process.told.events == [("thor", "Adopted")]
+
+
+async def test_a_record_with_anothers_key_is_never_touched(keyed: Stage):
+    theirs = Record(
+        name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1), idempotency_key="theirs"
+    )
+    (before,) = await keyed.store.client.add([theirs])
+    key = keyed.create()
+    await keyed.process.settle(key)
+    assert keyed.pet(key).status.id != before
+    # Somebody writes its id into the status, and then deletes the Pet.
+    keyed.server.pets[key]["status"]["id"] = before
+    keyed.server.change(key, name="Thorbert")
+    await keyed.process.settle(key)
+    assert keyed.pet(key).status.id != before
+    keyed.server.pets[key]["status"]["id"] = before
+    keyed.server.delete(key)
+    await keyed.process.settle(key)
+    assert [pet.id for pet in await keyed.store.pets()] == [before]
+
+
+async def test_of_two_pets_with_one_id_the_older_one_has_the_record(keyless: Stage):
+    older, younger = keyless.create("older"), keyless.create("younger", name="Loki")
+    await keyless.process.settle(older)
+    await keyless.process.settle(younger)
+    identity = keyless.pet(older).status.id
+    keyless.server.pets[younger]["status"]["id"] = identity
+    await keyless.process.settle(younger)
+    assert await keyless.names() == ["Loki", "Thor"]
+    assert keyless.pet(younger).status.id != identity
+    keyless.server.pets[younger]["status"]["id"] = identity
+    keyless.server.delete(younger)
+    await keyless.process.settle(younger)
+    assert identity in {pet.id for pet in await keyless.store.pets()}
+
+
+async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: Stage):
+    key = keyed.create()
+    await keyed.process.settle(key)
+    (record,) = await keyed.store.pets()
+    # As it would be had the store been one that knew none.
+    await keyed.store.client.delete([record.id])
+    (identity,) = await keyed.store.client.add(
+        [Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
+    )
+    keyed.server.pets[key]["status"]["id"] = identity
+    keyed.restart()
+    await keyed.process.settle(key)
+    (record,) = await keyed.store.pets()
+    assert (record.id, record.idempotency_key) == (identity, keyed.pet(key).metadata.uid)
+    assert keyed.process.told.events == []
+
+
+async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(stage: Stage):
+    key = stage.create(finalizers=["example.com/theirs", OLD_FINALIZER])
+    await stage.process.settle(key)
+    assert stage.pet(key).metadata.finalizers == ["example.com/theirs", FINALIZER]
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert await stage.store.pets() == []
+    assert stage.pet(key).metadata.finalizers == ["example.com/theirs"]
+    assert stage.process.told.events[-1] == ("thor", "Removed")
+    calls = len(stage.fate.passed)
+    await stage.process.settle(key)
+    assert len(stage.fate.passed) == calls
+
+
+async def test_a_pet_that_the_older_operator_left_goes_too(stage: Stage):
+    (identity,) = await stage.store.client.add(
+        [Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
+    )
+    key = stage.create(finalizers=[OLD_FINALIZER])
+    stage.server.pets[key]["status"] = {"id": identity}
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert stage.server.pets == {}
+    assert await stage.store.pets() == []
+
+
+async def test_a_pet_deleted_before_anything_was_done_needs_nothing(stage: Stage):
+    key = stage.create(finalizers=["example.com/theirs"])
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert stage.fate.passed == []
+
+
+async def test_what_arrives_late_goes_too(keyed: Stage):
+    """An add that was under way when the process died lands after the records were looked for."""
+    key = keyed.create()
+    await keyed.meet(key, {"add": "died before"})
+    keyed.server.delete(key)
+    uid = keyed.pet(key).metadata.uid
+    hold = keyed.fate.hold("search")
+    working = asyncio.ensure_future(keyed.process.settle(key))
+    await hold.reached.wait()
+    late = Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1), idempotency_key=uid)
+    await keyed.store.client.add([late])
+    hold.released.set()
+    await working
+    assert await keyed.store.pets() == []
+
+
+async def test_an_impossible_birthday_is_said_and_mended_by_a_change(stage: Stage):
+    key = stage.create(birthday="0000-06-01T00:00:00Z")
+    assert await stage.process.reconcile(key) is None
+    assert stage.says(key, "Ready") == ("False", "InvalidBirthday")
+    found = find_condition(stage.pet(key).status.conditions, "Ready")
+    assert found is not None
+    assert "spec.birthday" in found.message
+    writes = stage.server.writes
+    assert await stage.process.reconcile(key) is None
+    assert stage.server.writes == writes
+    assert stage.process.told.events == [("thor", "InvalidBirthday")]
+    stage.server.change(key, birthday="2021-04-01T00:00:00Z")
+    await stage.process.settle(key)
+    assert stage.says(key, "Ready") == ("True", "InStore")
+    # Made impossible again, it keeps its record until it goes.
+    stage.server.change(key, birthday="0000-06-01T00:00:00Z")
+    await stage.process.settle(key)
+    assert await stage.names() == ["Thor"]
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert (await stage.store.pets(), stage.server.pets) == ([], {})
+
+
+async def test_what_the_store_refuses_is_said_with_the_name_of_the_field(stage: Stage):
+    key = stage.create(name="\N{EM SPACE}")  # a server with an older definition lets it pass
+    assert await stage.process.reconcile(key) is None
+    found = find_condition(stage.pet(key).status.conditions, "Ready")
+    assert found is not None
+    assert (found.status, found.reason, found.message) == (
+        "False",
+        "InvalidPet",
+        "spec.name: must not be blank",
+    )
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert stage.server.pets == {}
+
+
+async def test_no_answer_is_said_once_and_tried_again_more_and_more_rarely(stage: Stage):
+    key = stage.create()
+    await stage.process.settle(key)
+    stage.process.told.events.clear()
+    delays = []
+    writes = stage.server.writes
+    for _ in range(9):
+        stage.fate.script = {len(stage.fate.passed): "lost before"}
+        result = await stage.process.reconcile(key)
+        assert result is not None
+        assert result.requeue_after is not None
+        delays.append(result.requeue_after)
+    assert delays[:6] == sorted(delays[:6])
+    assert 0.4 < delays[0] < 0.7
+    assert 25 < delays[-1] <= 30
+    assert stage.server.writes == writes + 1
+    assert stage.says(key, "StoreReachable") == ("False", "NoAnswer")
+    assert stage.says(key, "Ready") == ("Unknown", "StoreUnreachable")
+    assert stage.process.told.events == [("thor", "StoreUnreachable")]
+
+    # What was never done is not merely unknown.
+    stage.server.change(key, name="Thorbert")
+    stage.fate.script = {len(stage.fate.passed): "lost before"}
+    await stage.process.reconcile(key)
+    assert stage.says(key, "Ready") == ("False", "StoreUnreachable")
+
+    stage.fate.script = {}
+    await stage.process.settle(key)
+    assert stage.says(key, "StoreReachable") == ("True", "Answered")
+    reasons = [reason for _, reason in stage.process.told.events]
+    assert reasons.count("StoreUnreachable") == 1
+    assert reasons.count("StoreReachable") == 1
+
+
+async def test_a_store_that_is_down_is_not_asked(stage: Stage):
+    key = stage.create()
+    stage.process.outlook.down = True
+    result = await stage.process.reconcile(key)
+    assert result is not None
+    assert stage.says(key, "StoreReachable") == ("False", "NoAnswer")
+    assert stage.process.outlook.is_waiting(key)
+    assert stage.fate.passed == ["patch status"]

@@ -1,0 +1,306 @@
+"""A world for the Pet reconciler: an API server's Pets, a store, and a process between them that may die.
+
+Every call that leaves the process passes a point at which `Fate` may lose it on its way there or back, or end
+the process. The store is a real one; a process that begins anew remembers nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import datetime
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+from apis.meta import ObjectKey
+from apis.petstore.v1alpha1.pet import Pet
+from controllers.petstore.cached import CachedPet
+from controllers.petstore.claims import Claims
+from controllers.petstore.keeper import Keeper
+from controllers.petstore.outlook import Outlook
+from controllers.petstore.pet import PetReconciler
+from controllers.petstore.report import Reporter
+from controllers.petstore.retries import Retries
+from manager.cache import Record
+from manager.controller import ChannelSource
+from manager.kube.errors import Conflict, ConnectionLost, NotFound
+from petstore.client import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+
+    from manager.controller import Result
+    from petstore.client import PetStoreClient
+
+NAMESPACE = "default"
+CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+class Died(BaseException):
+    """The process ended here."""
+
+
+class Hold:
+    """Somebody waits for an answer, although what was asked for is done."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.released = asyncio.Event()
+
+    async def wait(self) -> None:
+        self.reached.set()
+        await self.released.wait()
+
+
+class Fate:
+    """What happens at each point, counted from 0; "" is nothing."""
+
+    def __init__(self, script: dict[int, str] | None = None) -> None:
+        self.script = script or {}
+        self.passed: list[str] = []
+        self._holds: dict[str, Hold] = {}
+
+    def hold(self, what: str) -> Hold:
+        """Hold up the next answer to a call of that name."""
+        self._holds[what] = Hold()
+        return self._holds[what]
+
+    async def pass_through(self, what: str, call: Callable[[], Awaitable[Any]], lost: Exception) -> Any:
+        """Do `call`, or not, and tell of it, or not."""
+        blow = self.script.get(len(self.passed), "")
+        self.passed.append(what)
+        if blow == "lost before":
+            raise lost
+        if blow == "died before":
+            raise Died
+        answer = await call()
+        if what in self._holds:
+            await self._holds.pop(what).wait()
+        if blow == "lost after":
+            raise lost
+        if blow == "died after":
+            raise Died
+        return answer
+
+
+class FatefulStore:
+    """The store's client, as the reconciler knows it."""
+
+    def __init__(self, client: PetStoreClient, fate: Fate) -> None:
+        self._client = client
+        self._fate = fate
+        self.address = "the store"
+        self.timeout = client.timeout
+
+    @property
+    def knows_keys(self) -> bool | None:
+        return self._client.knows_keys
+
+    async def _call(self, name: str, *arguments: Any) -> Any:
+        call = getattr(self._client, name)
+        return await self._fate.pass_through(name, lambda: call(*arguments), Unreachable("by fate"))
+
+    async def add(self, pets: list[Any]) -> list[str]:
+        return list(await self._call("add", pets))
+
+    async def update(self, pets: list[Any]) -> None:
+        await self._call("update", pets)
+
+    async def delete(self, ids: list[str]) -> None:
+        await self._call("delete", ids)
+
+    async def search(self, **filters: Any) -> AsyncGenerator[Any, None]:
+        async def read() -> list[Any]:
+            return [pet async for pet in self._client.search(**filters)]
+
+        for pet in await self._fate.pass_through("search", read, Unreachable("by fate")):
+            yield pet
+
+
+class ApiServer:
+    """Pets by key, each as JSON; deletes them when the last finalizer goes."""
+
+    def __init__(self) -> None:
+        self.pets: dict[ObjectKey, dict[str, Any]] = {}
+        self.writes = 0
+        self._version = 0
+
+    def create(self, name: str, spec: dict[str, str], **metadata: Any) -> ObjectKey:
+        key = ObjectKey(NAMESPACE, name)
+        assert key not in self.pets
+        created = CREATED + datetime.timedelta(seconds=self._version)
+        self.pets[key] = {
+            "apiVersion": "petstore.example.com/v1alpha1",
+            "kind": "Pet",
+            "metadata": {
+                "name": name,
+                "namespace": NAMESPACE,
+                "uid": f"uid-{name}-{self._version}",
+                "generation": 1,
+                "creationTimestamp": created.isoformat().replace("+00:00", "Z"),
+                **metadata,
+            },
+            "spec": dict(spec),
+        }
+        self._touch(self.pets[key])
+        return key
+
+    def change(self, key: ObjectKey, **spec: str) -> None:
+        self.pets[key]["spec"].update(spec)
+        self.pets[key]["metadata"]["generation"] += 1
+        self._touch(self.pets[key])
+
+    def delete(self, key: ObjectKey) -> None:
+        if key in self.pets:
+            self.pets[key]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+            self._touch(self.pets[key])
+            self._collect(key)
+
+    def patch(self, pet: Pet, part: str) -> Pet:
+        stored = self.pets.get(pet.key)
+        if stored is None or stored["metadata"]["uid"] != pet.metadata.uid:
+            raise NotFound(404, "NotFound", "gone")
+        wire = pet.to_wire()
+        if part == "status":
+            after = {**stored, "status": wire["status"]}
+        else:
+            if stored["metadata"]["resourceVersion"] != pet.metadata.resource_version:
+                raise Conflict(409, "Conflict", "changed")
+            metadata = {**stored["metadata"]}
+            for field in ("finalizers", "annotations"):
+                metadata[field] = wire["metadata"].get(field) or type(getattr(pet.metadata, field))()
+            after = {**stored, "metadata": metadata}
+        if after != stored:
+            self.writes += 1
+            self.pets[pet.key] = copy.deepcopy(after)
+            self._touch(self.pets[pet.key])
+        answer = self.record(pet.key).decode(Pet)
+        self._collect(pet.key)
+        return answer
+
+    def record(self, key: ObjectKey) -> Record:
+        stored = self.pets[key]
+        metadata = stored["metadata"]
+        return Record(
+            key=key,
+            raw=json.dumps(stored).encode(),
+            uid=metadata["uid"],
+            version=int(metadata["resourceVersion"]),
+            generation=metadata["generation"],
+            deleting="deletionTimestamp" in metadata,
+        )
+
+    def _touch(self, stored: dict[str, Any]) -> None:
+        self._version += 1
+        stored["metadata"]["resourceVersion"] = str(self._version)
+
+    def _collect(self, key: ObjectKey) -> None:
+        metadata = self.pets[key]["metadata"]
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
+            del self.pets[key]
+
+
+class Pets:
+    """What `CachedPets` shows."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    def __iter__(self) -> Iterator[CachedPet]:
+        return iter([CachedPet(self._server.record(key)) for key in self._server.pets])
+
+    def of_id(self, identity: str) -> list[CachedPet]:
+        return [pet for pet in self if pet.id == identity]
+
+    def of_uid(self, uid: str) -> CachedPet | None:
+        return next((pet for pet in self if pet.uid == uid), None)
+
+    async def wait_synced(self) -> None:
+        await asyncio.sleep(0)
+
+
+class FatefulClient:
+    """The API's client, as the reconciler knows it."""
+
+    def __init__(self, server: ApiServer, fate: Fate, part: str = "metadata") -> None:
+        self._server = server
+        self._fate = fate
+        self._part = part
+        if part == "metadata":
+            self.status = FatefulClient(server, fate, "status")
+
+    async def find(self, kind: type[Pet], key: ObjectKey) -> Pet | None:
+        return self._server.record(key).decode(Pet) if key in self._server.pets else None
+
+    async def patch(self, pet: Pet) -> Pet:
+        assert pet.origin is not None
+        if pet.to_wire() == Pet.decode(pet.origin).to_wire():
+            return pet
+
+        async def write() -> Pet:
+            return self._server.patch(pet, self._part)
+
+        return await self._fate.pass_through(f"patch {self._part}", write, ConnectionLost("by fate"))
+
+
+class Told:
+    """Events, as (name, reason)."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+
+    def event(self, obj: Pet, kind: str, reason: str, message: str) -> None:
+        self.events.append((obj.metadata.name, reason))
+
+
+class Process:
+    """One life of the manager."""
+
+    def __init__(
+        self, server: ApiServer, client: PetStoreClient, fate: Fate, told: Told | None = None
+    ) -> None:
+        self.told = told or Told()
+        self.channel = ChannelSource()
+        self.store: Any = FatefulStore(client, fate)
+        self.pets: Any = Pets(server)
+        api: Any = FatefulClient(server, fate)
+        events: Any = self.told
+        rng = random.Random(1)
+        self.claims = Claims(self.pets)
+        self.outlook = Outlook(self.store, self.channel, rng=rng)
+        self.reconciler = PetReconciler(
+            api,
+            Keeper(self.store, self.claims),
+            self.claims,
+            self.outlook,
+            Retries(rng=rng),
+            Reporter(api, events, address="the store"),
+        )
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        return await self.reconciler.reconcile(key)
+
+    async def settle(self, key: ObjectKey, rounds: int = 20) -> None:
+        """Reconcile until there is no reason to come back."""
+        for _ in range(rounds):
+            try:
+                if await self.reconcile(key) is None:
+                    return
+            except (Conflict, ConnectionLost, NotFound):
+                continue
+        raise AssertionError(f"{key} does not settle")
+
+    async def settle_all(self, keys: list[ObjectKey]) -> None:
+        """All of them side by side; raises Died when the process does, and what was under way is lost."""
+        if not keys:
+            return
+        tasks = [asyncio.ensure_future(self.settle(key)) for key in keys]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
