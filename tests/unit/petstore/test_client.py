@@ -12,6 +12,7 @@ import pytest
 from petstore.client import DeadlinePassed, PetStoreClient, UnexpectedAnswer, Unreachable
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreServicer, add_PetStoreServicer_to_server
+from petstore.wire import pet_message
 from tests.support.petstores import Faults, LocalStore, local_store, pet
 from tests.support.ports import PortBlock
 
@@ -104,3 +105,34 @@ async def test_leaving_a_search_early_ends_it(store: LocalStore) -> None:
             assert found.name == "0"
             break
     assert len(await store.pets()) == 2000
+
+
+async def test_whether_the_store_knows_keys_shows_in_what_it_sends(store: LocalStore) -> None:
+    client = store.client
+    await client.add([pet(idempotency_key="mine"), pet()])
+    assert client.knows_keys is None
+    assert [each async for each in client.search(names=["nobody"])] == []
+    assert client.knows_keys is None
+    assert len(await store.pets()) == 2
+    assert client.knows_keys is True
+    assert [each async for each in client.search(keys=["other"])] == []
+    assert client.knows_keys is True
+
+
+class EndlessStore(OtherStore):
+    """Knows no keys, and has more pets than anybody can read."""
+
+    async def SearchPets(self, request: pb.SearchPetsReq, context: Any) -> AsyncIterator[pb.Pet]:
+        while True:
+            yield pet_message(pet())
+
+
+async def test_a_store_that_ignores_the_filter_for_keys_is_not_read_to_its_end() -> None:
+    server = grpc.aio.server()
+    add_PetStoreServicer_to_server(EndlessStore(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with PetStoreClient(f"127.0.0.1:{port}", timeout=60) as client:
+        assert [each async for each in client.search(keys=["mine"])] == []
+        assert client.knows_keys is False
+    await server.stop(0)
