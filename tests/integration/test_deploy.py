@@ -168,6 +168,7 @@ def leftovers(plane: ControlPlane) -> list[str]:
     return [name for name in there if name in ours or name.startswith("operator-manager")]
 
 
+@pytest.mark.timeout(600)
 def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
     plane: ControlPlane, run_manager: RunManager, petstore: PetStoreProcess, tmp_path: Path
 ) -> None:

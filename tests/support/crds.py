@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -20,16 +22,18 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-def print_crds(plane: ControlPlane) -> str:
-    """The YAML stream that the program prints."""
-    done = run_once("crds", folder=plane.folder)
+@functools.cache
+def printed_crds() -> str:
+    """The YAML stream that the program prints; it is asked once, since a program's start is what costs."""
+    with tempfile.TemporaryDirectory() as home:
+        done = run_once("crds", folder=Path(home))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def install_crds(plane: ControlPlane) -> None:
     """Apply the CRDs and wait until the API server serves them."""
-    plane.api.apply(yaml.safe_load_all(print_crds(plane)))
+    plane.api.apply(yaml.safe_load_all(printed_crds()))
     wait_served(plane)
 
 

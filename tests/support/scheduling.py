@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import pytest
 
 LONGEST = tuple(
-    f"tests/integration/test_{name}.py" for name in ("faults", "costs", "recovery", "replicas", "stopping")
+    f"tests/integration/test_{name}.py"
+    for name in ("faults", "costs", "deploy", "recovery", "replicas", "stopping")
 )
 """Files that wait for long, the one that takes longest first: begun late, they would be waited for."""
 KIND_PARAMETER = "control_plane_kind"
