@@ -34,8 +34,7 @@ T = TypeVar("T")
 
 # These belong to one hop; aiohttp writes its own towards the client.
 HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "host", "date", "server"}
-COMMAND_TIMEOUT = 10.0
-GOODBYE = 0.2
+COMMAND_TIMEOUT = 60.0
 GONE = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -168,6 +167,11 @@ class FaultProxy:
         self._faults.clear()
         self._call(self._set_flow(flowing=True))
 
+    def open_transports(self) -> list[Any]:
+        """Every connection of the proxy's loop, on whichever side and in whatever state."""
+        known = getattr(self._loop, "_transports", {})
+        return [each for each in list(known.values()) if each._sock is not None]
+
     # What follows runs in the proxy's own thread.
 
     def _run(self) -> None:
@@ -200,8 +204,11 @@ class FaultProxy:
                 await self._cut()
             finally:
                 await self._runner.cleanup()
-        # Requests cancelled before their answer began have left TLS connections that still say goodbye.
-        await asyncio.sleep(GOODBYE)
+        # Connections whose TLS is still to begin, or still says goodbye, are nobody's but the loop's.
+        while transports := self.open_transports():
+            for transport in transports:
+                transport.abort()
+            await asyncio.sleep(0)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if self._refusing:

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import gc
+import socket
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.certificates import Authority
+from tests.support.eventually import eventually
+from tests.support.fault_proxy import FaultProxy
+from tests.support.kubeconfig import Credentials
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.filterwarnings("error")
+def test_at_its_end_it_hangs_up_on_who_has_not_even_said_hello(tmp_path: Path) -> None:
+    nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")
+    with FaultProxy(nobody, folder=tmp_path) as proxy:
+        address = urlsplit(Credentials.read(proxy.kubeconfig).server)
+        silent = socket.create_connection((str(address.hostname), address.port))
+        eventually(lambda: bool(proxy.open_transports()), every=0.01)
+    with silent:
+        assert proxy.open_transports() == []
+        # What is left open is warned of when it is collected.
+        gc.collect()
