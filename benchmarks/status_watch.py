@@ -1,4 +1,4 @@
-"""Sees, from outside, when each Memcached has a status for its latest spec."""
+"""Sees, from outside, when each object has a status for its latest spec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.support.daemon import Daemon
 
 CHUNK = 1 << 16
-PATH = "/apis/cache.example.com/v1/memcacheds"
+MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
 
 
 class StatusWatch:
@@ -24,11 +24,13 @@ class StatusWatch:
     that of its status.
     """
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, path: str = MEMCACHEDS) -> None:
+        """`path` is that of all objects of the kind."""
         self.seen: dict[str, float] = {}
         self.converged: dict[str, float] = {}
         self._changed = threading.Condition()
-        self._version = plane.api.get(PATH, limit="1")["metadata"]["resourceVersion"]
+        self._path = path
+        self._version = plane.api.get(path, limit="1")["metadata"]["resourceVersion"]
         credentials = plane.credentials
         context = credentials.ssl_context(plane.folder / "scratch")
         self._connection = http.client.HTTPSConnection(urlsplit(credentials.server).netloc, context=context)
@@ -38,7 +40,7 @@ class StatusWatch:
 
     def __enter__(self) -> Self:
         query = f"watch=true&resourceVersion={self._version}&timeoutSeconds=3600"
-        self._connection.request("GET", f"{PATH}?{query}", headers=self._headers)
+        self._connection.request("GET", f"{self._path}?{query}", headers=self._headers)
         self._thread.start()
         return self
 
@@ -77,10 +79,10 @@ class StatusWatch:
             if not self._stopping:
                 raise
 
-    def _see(self, memcached: dict[str, Any]) -> None:
-        metadata = memcached["metadata"]
+    def _see(self, obj: dict[str, Any]) -> None:
+        metadata = obj["metadata"]
         self.seen.setdefault(metadata["name"], time.monotonic())
-        if memcached.get("status", {}).get("observedGeneration") != metadata["generation"]:
+        if obj.get("status", {}).get("observedGeneration") != metadata["generation"]:
             return
         with self._changed:
             self.converged.setdefault(metadata["name"], time.monotonic())
