@@ -124,7 +124,7 @@ def manager(concurrency: int, store: str) -> Program:
 
 
 def measure(objects: int, concurrency: int, *, as_bare: bool) -> tuple[float, float, float]:
-    """Pets a second from the first status to the last; CPU of the program and of the store for each, in ms."""
+    """Pets a second from first to last status; CPU of the program and of the store for each, in ms."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         plane = stack.enter_context(EnvtestControlPlane(folder / "plane", parts=BARE))
