@@ -21,6 +21,8 @@ KUBECTL ?= kubectl
 PLATFORMS ?= linux/amd64,linux/arm64
 # A folder of config/ that `make deploy` applies.
 OVERLAY ?= default
+# a,b: watch these namespaces only, with Roles in them instead of a ClusterRole
+NAMESPACES ?=
 # true: it is no failure when there is nothing to delete
 ignore-not-found ?= false
 # Flags of the manager, for `make run`.
@@ -28,6 +30,7 @@ ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
 IMAGES = --image $(IMG) --petstore-image $(PETSTORE_IMG)
+LIMITED = $(if $(NAMESPACES),--namespaces=$(NAMESPACES))
 # Manifests for what follows; not a plain pipe, whose reader would run, and complain, when the writer fails.
 with = manifests=$$($(RELEASE) manifests $(1)) && printf '%s\n' "$$manifests" |
 # One line instead of a shell's error: $(call need,PROGRAM,what it is for)
@@ -104,14 +107,14 @@ run: venv ## the manager on this machine, against the current kubeconfig, with y
 	@exec $(BIN)/operator-manager run $(ARGS)
 
 .PHONY: deploy
-deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY)
+deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)
 	$(call need,$(KUBECTL),apply manifests)
-	@$(call with,$(IMAGES) $(OVERLAY)) $(KUBECTL) apply -f -
+	@$(call with,$(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply -f -
 
 # The definitions go first: while the manager runs, it can still do what objects with finalizers wait for.
 .PHONY: undeploy
 undeploy: uninstall ## what deploy and install brought, and every object of our kinds
-	@$(call with,--for-deletion $(OVERLAY)) $(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -f -
+	@$(call with,--for-deletion $(LIMITED) $(OVERLAY)) $(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -f -
 
 ##@ Images and what is handed out
 
@@ -137,7 +140,7 @@ docker-buildx: ## both images for PLATFORMS, built and pushed; needs docker's bu
 .PHONY: build-installer
 build-installer: venv ## dist/install.yaml: everything that make deploy applies, in one file
 	$(call need,$(KUBECTL),build manifests)
-	@$(RELEASE) installer $(IMAGES) dist/install.yaml
+	@$(RELEASE) installer $(IMAGES) $(LIMITED) dist/install.yaml
 
 .PHONY: chart
 chart: venv ## dist/chart: a Helm chart of the same manifests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,10 +16,12 @@ from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
 from release.dashboard import dashboard_text
 from release.image import Image, InvalidImage
 from release.kustomize import ROOT, BuildFailed, ToolMissing, build
+from release.namespaces import limited_to
 from release.tree import NotOurs, write_tree
 
 __all__ = ["main"]
 
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 _DASHBOARD = ROOT / "config" / "grafana" / "operator-manager.json"
 
 
@@ -64,17 +67,31 @@ def _parser() -> argparse.ArgumentParser:
     )
     bundle.add_argument("folder", type=Path)
     bundle.add_argument("--image", type=_image, help="the manager's image")
-    bundle.set_defaults(run=_bundle, petstore_image=None)
+    bundle.set_defaults(run=_bundle, petstore_image=None, namespaces=())
     return parser
 
 
 def _image_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--namespaces",
+        type=_names,
+        default=(),
+        metavar="NAME,...",
+        help="watch these, with rights in them alone",
+    )
     parser.add_argument(
         "--image", type=_image, help="the manager's image instead of the one in config/manager"
     )
     parser.add_argument(
         "--petstore-image", type=_image, help="the store's, instead of the one in config/petstore"
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if not all(_NAMESPACE.match(name) for name in names):
+        raise argparse.ArgumentTypeError(f"{text!r}: names of namespaces, separated by commas, are expected")
+    return names
 
 
 def _image(text: str) -> Image:
@@ -144,4 +161,7 @@ def _build(options: argparse.Namespace, overlay: str) -> str:
     if not (folder / "kustomization.yaml").is_file():
         raise BuildFailed(f"config/{overlay} is no folder with a kustomization.yaml")
     given = {"operator-manager": options.image, "petstore": options.petstore_image}
-    return build(folder, {name: image for name, image in given.items() if image is not None})
+    text = build(folder, {name: image for name, image in given.items() if image is not None})
+    if options.namespaces:
+        text = yaml_stream(limited_to(options.namespaces, list(yaml.safe_load_all(text))))
+    return text

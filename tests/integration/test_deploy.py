@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import ssl
 import subprocess
 import urllib.error
@@ -40,16 +41,20 @@ ADDRESSES = ("--metrics-bind-address", "--health-probe-bind-address")
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    plane = module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
+    return module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
+
+
+@pytest.fixture
+def volume(plane: ControlPlane) -> None:
+    """A volume for the claim of the store, where nothing makes volumes; a used one is not used again."""
     if not plane.api.get("/apis/storage.k8s.io/v1/storageclasses")["items"]:
-        # Nothing makes volumes for claims here: one for the store's.
         spec = {
             "capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"],
             "hostPath": {"path": "/nowhere"},
         }
-        plane.api.create("/api/v1/persistentvolumes", {"metadata": {"name": "one"}, "spec": spec})
-    return plane
+        metadata = {"name": f"volume-{secrets.token_hex(4)}"}
+        plane.api.create("/api/v1/persistentvolumes", {"metadata": metadata, "spec": spec})
 
 
 def make(plane: ControlPlane, *arguments: str) -> str:
@@ -121,11 +126,11 @@ def samples() -> list[dict[str, Any]]:
     return manifests("samples")
 
 
-def are_taken_up(plane: ControlPlane) -> None:
+def are_taken_up(plane: ControlPlane, namespace: str = SAMPLES) -> None:
     """Every sample has a status."""
     for sample in samples():
         found = plane.kubectl(
-            f"--namespace={SAMPLES}",
+            f"--namespace={namespace}",
             "get",
             f"{sample['kind']}.{sample['apiVersion'].partition('/')[0]}",
             sample["metadata"]["name"],
@@ -169,6 +174,7 @@ def leftovers(plane: ControlPlane) -> list[str]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("volume")
 def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
     plane: ControlPlane, run_manager: RunManager, petstore: PetStoreProcess, tmp_path: Path
 ) -> None:
@@ -203,13 +209,48 @@ def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
     eventually(lambda: leftovers(plane) == [])
 
 
-def as_deployed(run_manager: RunManager, kubeconfig: Path, petstore: PetStoreProcess) -> ManagerProcess:
+def as_deployed(
+    run_manager: RunManager,
+    kubeconfig: Path,
+    petstore: PetStoreProcess,
+    deployment: dict[str, Any] | None = None,
+) -> ManagerProcess:
     """A manager with the Deployment's flags and environment, but addresses of this machine."""
-    deployment = the("Deployment", MANAGER)
+    deployment = deployment or the("Deployment", MANAGER)
     flags = [flag for flag in flags_of(deployment) if not flag.startswith(ADDRESSES)]
     environ = {each["name"]: each["value"] for each in container_of(deployment)["env"]}
     environ["PETSTORE_ADDRESS"] = petstore.address
     return run_manager(kubeconfig, *flags, environ=environ).wait_ready()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("volume")
+def test_a_manager_of_some_namespaces_has_rights_in_these_alone(
+    plane: ControlPlane, run_manager: RunManager, petstore: PetStoreProcess, tmp_path: Path
+) -> None:
+    for name in ("team-a", "team-b", "others"):
+        plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    make(plane, "deploy", "NAMESPACES=team-a,team-b")
+    deployment = plane.api.get(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{MANAGER}")
+    kubeconfig = account_kubeconfig(plane, tmp_path)
+    manager = as_deployed(run_manager, kubeconfig, petstore, deployment)
+    for name in ("team-a", "others"):
+        plane.kubectl(f"--namespace={name}", "apply", "--kustomize", ROOT / "config" / "samples")
+    eventually(lambda: are_taken_up(plane, "team-a"))
+
+    access = ApiAccess(Credentials.read(kubeconfig), scratch=tmp_path / "scratch")
+    try:
+        for path in ("/api/v1/pods", "/api/v1/namespaces/others/pods"):
+            with pytest.raises(ApiFailure) as refused:
+                access.get(path)
+            assert refused.value.status == 403
+    finally:
+        access.close()
+    assert not [line for line in manager.logs() if line.get("level") == "error"]
+    plane.kubectl("--namespace=others", "delete", "--kustomize", ROOT / "config" / "samples")
+    make(plane, "undeploy", "NAMESPACES=team-a,team-b")
+    manager.stop()
+    eventually(lambda: leftovers(plane) == [])
 
 
 def test_a_pod_that_could_do_more_is_refused_in_the_managers_namespace(plane: ControlPlane) -> None:

@@ -54,6 +54,40 @@ def test_for_deletion_definitions_are_left_out_and_the_namespace_is_last(capsys:
 
 
 @pytest.mark.usefixtures("kubectl")
+def test_rights_can_be_limited_to_namespaces(capsys: pytest.CaptureFixture[str]):
+    assert main(["manifests"]) == 0
+    whole = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert main(["manifests", "--namespaces=a,b"]) == 0
+    limited = list(yaml.safe_load_all(capsys.readouterr().out))
+
+    name = "operator-manager-manager-role"
+    (cluster_wide,) = [each for each in whole if each["metadata"]["name"] == name]
+    roles = [each for each in limited if each["metadata"]["name"] == name]
+    assert [(each["kind"], each["metadata"]["namespace"]) for each in roles] == [("Role", "a"), ("Role", "b")]
+    assert all(each["rules"] == cluster_wide["rules"] for each in roles)
+    bindings = [each for each in limited if each.get("roleRef", {}).get("name") == name]
+    assert [(each["kind"], each["metadata"]["namespace"]) for each in bindings] == [
+        ("RoleBinding", "a"),
+        ("RoleBinding", "b"),
+    ]
+    assert all(each["roleRef"]["kind"] == "Role" for each in bindings)
+    (manager,) = [
+        each
+        for each in limited
+        if each["metadata"]["name"] == "operator-manager-controller-manager" and each["kind"] == "Deployment"
+    ]
+    assert manager["spec"]["template"]["spec"]["containers"][0]["args"][-1] == "--namespaces=a,b"
+
+
+@pytest.mark.parametrize("names", ["a,", "A", "a b", ""])
+def test_what_is_no_namespace_is_a_wrong_use(names: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        main(["manifests", f"--namespaces={names}"])
+    assert stopped.value.code == 2
+    assert "names of namespaces" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("kubectl")
 def test_the_installer_is_one_file_with_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "dist" / "install.yaml"
     assert main(["installer", str(path)]) == 0

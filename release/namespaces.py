@@ -1,0 +1,51 @@
+"""The manager with rights in some namespaces only: Roles there in the place of its ClusterRole."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+__all__ = ["limited_to"]
+
+Manifest = dict[str, Any]
+
+_RBAC = "rbac.authorization.k8s.io"
+_ROLE = "manager-role"
+_MANAGER = "controller-manager"
+
+
+def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iterator[Manifest]:
+    """Yield the manifests with the manager watching `namespaces`, and its rights in these alone.
+
+    The namespaces are not made: they are somebody's. Other cluster roles stay, such as the one that lets it
+    ask the API server who is calling.
+    """
+    for manifest in manifests:
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        if kind == "ClusterRole" and name.endswith(_ROLE):
+            for namespace in namespaces:
+                yield {
+                    **manifest,
+                    "kind": "Role",
+                    "metadata": {**manifest["metadata"], "namespace": namespace},
+                }
+        elif kind == "ClusterRoleBinding" and manifest["roleRef"]["name"].endswith(_ROLE):
+            for namespace in namespaces:
+                yield {
+                    **manifest,
+                    "kind": "RoleBinding",
+                    "metadata": {**manifest["metadata"], "namespace": namespace},
+                    "roleRef": {**manifest["roleRef"], "apiGroup": _RBAC, "kind": "Role"},
+                }
+        elif kind == "Deployment" and name.endswith(_MANAGER):
+            yield _watching(namespaces, manifest)
+        else:
+            yield manifest
+
+
+def _watching(namespaces: Sequence[str], deployment: Manifest) -> Manifest:
+    changed: Manifest = copy.deepcopy(deployment)
+    (container,) = changed["spec"]["template"]["spec"]["containers"]
+    container["args"].append(f"--namespaces={','.join(namespaces)}")
+    return changed
