@@ -123,6 +123,10 @@ def test_what_was_changed_or_lost_in_the_store_is_put_back(walk: PetWalk) -> Non
     (stranger,) = (each for each in records(walk.store.address) if each["name"] == "Stranger")
     thor, tron = (walk.pet(name)["status"]["id"] for name in ("pet-sample1", "pet-sample2"))
 
+    # What holds the Pet until its record is gone comes back too.
+    walk.plane.api.patch(pet_path(walk.namespace, "pet-sample1"), {"metadata": {"finalizers": None}})
+    eventually(lambda: FINALIZER in walk.pet()["metadata"].get("finalizers", ()))
+
     rewrite(walk.store.address, tron, name="Tron's double")
     forget(walk.store.address, thor)
 
