@@ -1,0 +1,71 @@
+"""`scripts/restarting`, which starts a program again in a container of `tilt up`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.daemon import Daemon
+from tests.support.dockerfile import ROOT
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROGRAM = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (print("stopped", flush=True), sys.exit(7)))
+print("started", flush=True)
+if sys.argv[1:] == ["fail"]:
+    sys.exit(3)
+while True:
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    return tmp_path / "restart"
+
+
+@pytest.fixture
+def run(tmp_path: Path, marker: Path) -> Iterator[Daemon]:
+    command = [sys.executable, ROOT / "scripts" / "restarting", marker, sys.executable, "-c", PROGRAM]
+    daemon = Daemon("restarting", command, log=tmp_path / "log")
+    daemon.start()
+    yield daemon
+    daemon.kill()
+
+
+def wrote(daemon: Daemon, *lines: str) -> None:
+    eventually(lambda: daemon.output().split("\n")[:-1] == list(lines))
+
+
+def test_a_touch_stops_the_program_and_starts_it_again(run: Daemon, marker: Path) -> None:
+    wrote(run, "started")
+    marker.touch()
+    wrote(run, "started", "stopped", "started")
+
+
+def test_a_signal_reaches_the_program_and_its_exit_code_is_the_end(run: Daemon) -> None:
+    wrote(run, "started")
+    os.kill(run.pid, signal.SIGTERM)  # to it alone, as a container's first process gets it
+    assert run.wait(10) == 7
+
+
+def test_a_program_that_fails_is_tried_again_after_the_next_touch(tmp_path: Path, marker: Path) -> None:
+    command = [sys.executable, ROOT / "scripts" / "restarting", marker, sys.executable, "-c", PROGRAM, "fail"]
+    daemon = Daemon("restarting", command, log=tmp_path / "log")
+    daemon.start()
+    try:
+        waiting = "restarting: it ended with 3; waiting for a change"
+        wrote(daemon, "started", waiting)
+        marker.touch()
+        wrote(daemon, "started", waiting, "started", waiting)
+    finally:
+        daemon.kill()
