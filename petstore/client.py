@@ -20,11 +20,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from typing import Final, Self
 
 import grpc
 
+from petstore.metrics import code_name
 from petstore.pet import Pet, PetType
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreStub
@@ -101,6 +102,10 @@ _ERRORS: Final = {
 }
 
 
+Handled = Callable[[str, str, str], None]
+"""Gets the kind of a call (`unary`, `server_stream`), its method and its status, as metrics have them."""
+
+
 class PetStoreClient:
     """Talks to one store; to be entered in the event loop that uses it. Connects with the first call.
 
@@ -108,10 +113,11 @@ class PetStoreClient:
     fails. Cancelled, it is cancelled on the store too, where it may have taken effect all the same.
     """
 
-    def __init__(self, address: str, *, timeout: float = 5.0) -> None:
-        """`address` is `host:port`, or any other name that gRPC resolves."""
+    def __init__(self, address: str, *, timeout: float = 5.0, handled: Handled | None = None) -> None:
+        """`address` is `host:port`, or any other name that gRPC resolves; `handled` is told of each call."""
         self.address = address
         self.timeout = timeout
+        self._handled = handled
         self.knows_keys: bool | None = None
         """Whether the store knows idempotency keys, as far as its answers to searches have shown."""
 
@@ -133,7 +139,7 @@ class PetStoreClient:
             InvalidPet: one of them has an id, or a value that is not allowed.
         """
         request = pb.AddPetsReq(pets=[pet_message(pet) for pet in pets])
-        with self._told():
+        with self._told("AddPets"):
             answer = await self._stub.AddPets(request, timeout=self._seconds(timeout))
         if len(answer.ids) != len(request.pets):
             raise UnexpectedAnswer(f"{len(answer.ids)} ids came for {len(request.pets)} pets")
@@ -150,12 +156,12 @@ class PetStoreClient:
             KeyRefused: a pet has another key, or the key belongs to another pet.
         """
         request = pb.UpdatePetsReq(pets=[pet_message(pet) for pet in pets])
-        with self._told():
+        with self._told("UpdatePets"):
             await self._stub.UpdatePets(request, timeout=self._seconds(timeout))
 
     async def delete(self, ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Remove all of them, or none, but for those that are not there."""
-        with self._told():
+        with self._told("DeletePets"):
             await self._stub.DeletePets(pb.DeletePetsReq(ids=ids), timeout=self._seconds(timeout))
 
     async def search(
@@ -182,7 +188,7 @@ class PetStoreClient:
         if born_before is not None:
             request.birthdate_range.end.CopyFrom(date_message(born_before))
         wanted = set(keys)
-        with self._told():
+        with self._told("SearchPets", "server_stream"):
             call = self._stub.SearchPets(request, timeout=self._seconds(timeout))
             try:
                 async for message in call:
@@ -200,8 +206,9 @@ class PetStoreClient:
         return self.timeout if timeout is None else timeout
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn what gRPC and the store say into this module's errors."""
+    def _told(self, method: str, kind_of_call: str = "unary") -> Iterator[None]:
+        """Turn what gRPC and the store say into this module's errors, and tell of it."""
+        code = grpc.StatusCode.OK
         try:
             yield
         except grpc.aio.AioRpcError as error:
@@ -214,8 +221,12 @@ class PetStoreClient:
                 f"the store has a pet that this client does not understand: {error}"
             ) from error
         except asyncio.CancelledError:
+            code = grpc.StatusCode.CANCELLED
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             # gRPC says so when the channel is closed under a call.
             raise Unreachable("the client was closed") from None
+        finally:
+            if self._handled is not None:
+                self._handled(kind_of_call, method, code_name(code))

@@ -8,6 +8,7 @@ from controllers.petstore.cached import CachedPets
 from controllers.petstore.check import StoreCheck
 from controllers.petstore.claims import Claims
 from controllers.petstore.keeper import Keeper
+from controllers.petstore.metrics import StoreMetrics
 from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import ADDED_AS, Content, noted, wanted
 from controllers.petstore.report import Reporter
@@ -169,7 +170,11 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
     """Wire the controller up, and the watch over the store beside it."""
     client = manager.client.named("pet")
     # One connection for the whole process; it is made with the first call.
-    store = PetStoreClient(manager.settings[PETSTORE_ADDRESS], timeout=manager.settings[PETSTORE_TIMEOUT])
+    store = PetStoreClient(
+        manager.settings[PETSTORE_ADDRESS],
+        timeout=manager.settings[PETSTORE_TIMEOUT],
+        handled=StoreMetrics(manager.metrics.registry).handled,
+    )
     manager.keep(lambda: store)
     pets = CachedPets(manager.cache)
     channel = ChannelSource()

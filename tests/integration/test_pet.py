@@ -226,6 +226,10 @@ def test_a_store_that_is_down_is_said_once_and_holds_nobody_else_up(
     assert manager.metrics().value("controller_runtime_reconcile_errors_total", controller="pet") == 0
     assert not [line for line in manager.logs() if "traceback" in str(line).lower()]
 
+    calls = {"grpc_service": "petstore.PetStore", "grpc_method": "AddPets"}
+    assert manager.metrics().value("grpc_client_handled_total", grpc_code="OK", **calls) == 2
+    assert manager.metrics().value("grpc_client_handled_total", grpc_code="Unavailable") >= 1
+
     store.start()
     # gRPC tries to connect again every five seconds at the latest, and a probe follows within two.
     eventually(lambda: assert_in_step(crds, namespace, store.address), within=12)

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
+from controllers.petstore.metrics import StoreMetrics
 from manager.metrics import Metrics
 
 PAGE = Path("docs/metrics.md")
@@ -21,6 +22,7 @@ Family = tuple[str, tuple[str, ...]]
 @pytest.fixture(scope="module")
 def registered() -> dict[str, Family]:
     metrics = Metrics()
+    StoreMetrics(metrics.registry)
     return {**_families(metrics.registry), **_families(metrics.process_registry)}
 
 

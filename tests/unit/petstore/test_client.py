@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from petstore.client import DeadlinePassed, PetStoreClient, UnexpectedAnswer, Unreachable
+from petstore.client import DeadlinePassed, PetStoreClient, UnexpectedAnswer, UnknownPet, Unreachable
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreServicer, add_PetStoreServicer_to_server
 from petstore.wire import pet_message
@@ -136,3 +136,22 @@ async def test_a_store_that_ignores_the_filter_for_keys_is_not_read_to_its_end()
         assert [each async for each in client.search(keys=["mine"])] == []
         assert client.knows_keys is False
     await server.stop(0)
+
+
+async def test_the_end_of_each_call_is_told() -> None:
+    told: list[tuple[str, str, str]] = []
+    async with (
+        local_store() as store,
+        PetStoreClient(str(store.server.address), handled=lambda *call: told.append(call)) as client,
+    ):
+        await client.add([pet()])
+        assert len([each async for each in client.search()]) == 1
+        with pytest.raises(UnknownPet):
+            await client.update([pet(id="nobody")])
+        await client.delete([])
+    assert told == [
+        ("unary", "AddPets", "OK"),
+        ("server_stream", "SearchPets", "OK"),
+        ("unary", "UpdatePets", "NotFound"),
+        ("unary", "DeletePets", "OK"),
+    ]
