@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from apis.meta import Condition, ConditionStatus, Resource
+from collections.abc import Iterable
 
-__all__ = ["condition"]
+from apis.meta import Condition, ConditionStatus, Resource, find_condition
+
+__all__ = ["condition", "is_news"]
 
 
 def condition(obj: Resource, kind: str, status: ConditionStatus, reason: str, message: str = "") -> Condition:
     """A condition of type `kind` that tells of the spec `obj` has now."""
     generation = obj.metadata.generation
     return Condition(type=kind, status=status, reason=reason, message=message, observed_generation=generation)
+
+
+def is_news(conditions: Iterable[Condition], kind: str, message: str) -> bool:
+    """Whether the condition of type `kind` does not say so yet, so that an Event about it is due."""
+    said = find_condition(conditions, kind)
+    return said is None or message not in said.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from controllers.cache.settings import MEMCACHED_IMAGE
+from controllers.example.settings import MYSQL_IMAGE, WORDPRESS_IMAGE
 from controllers.petstore.settings import PETSTORE_ADDRESS, PETSTORE_CHECK_INTERVAL, PETSTORE_TIMEOUT
 from manager.cli import Operator
 from manager.cli import main as run_command
@@ -19,6 +20,7 @@ OPERATORS = (
         "controllers.petstore.pet",
         settings=(PETSTORE_ADDRESS, PETSTORE_TIMEOUT, PETSTORE_CHECK_INTERVAL),
     ),
+    Operator("wordpress", "controllers.example.wordpress", settings=(MYSQL_IMAGE, WORDPRESS_IMAGE)),
     Operator("mysrv", "controllers.myapp.mysrv"),
 )
 """Every operator; each is imported only where it runs or its definitions are printed."""

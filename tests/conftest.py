@@ -20,6 +20,7 @@ from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.namespaces import create_namespace
 from tests.support.scheduling import KIND_PARAMETER, ByFileAndControlPlane, arrange
+from tests.support.storage import storage_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -122,6 +123,13 @@ def crds(control_plane: ControlPlane) -> ControlPlane:
     """The shared control plane, with all our CRDs installed."""
     install_crds(control_plane)
     return control_plane
+
+
+@pytest.fixture(scope="module")
+def storage(control_plane: ControlPlane) -> Iterator[None]:
+    """Storage classes on the shared control plane, a default one among them, for the tests of a module."""
+    with storage_classes(control_plane):
+        yield
 
 
 @pytest.fixture

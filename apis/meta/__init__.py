@@ -13,7 +13,16 @@ from apis.meta.owner import controller_of, controller_reference, is_controlled_b
 from apis.meta.owner_reference import OwnerReference
 from apis.meta.partial import PartialObjectMetadata
 from apis.meta.resource import Resource
-from apis.meta.schema import atomic_list, atomic_map, cel, list_map, list_set, preserve_unknown, required
+from apis.meta.schema import (
+    atomic_list,
+    atomic_map,
+    cel,
+    list_map,
+    list_set,
+    preserve_unknown,
+    required,
+    together,
+)
 
 __all__ = [
     "ApiModel",
@@ -46,4 +55,5 @@ __all__ = [
     "preserve_unknown",
     "required",
     "set_condition",
+    "together",
 ]

@@ -25,6 +25,7 @@ __all__ = [
     "preserve_unknown",
     "required",
     "schema_format",
+    "together",
 ]
 
 JsonSchema = dict[str, Any]
@@ -85,6 +86,16 @@ def preserve_unknown() -> SchemaMark:
 def required() -> SchemaMark:
     """Clients must send the field, although code may leave it out because the runtime fills it in."""
     return SchemaMark(lambda schema: schema.update({REQUIRED: True}))
+
+
+def together(*marks: SchemaMark) -> SchemaMark:
+    """Several marks of a whole model, whose `json_schema_extra` takes one."""
+
+    def change(schema: JsonSchema) -> None:
+        for mark in marks:
+            mark.change(schema)
+
+    return SchemaMark(change)
 
 
 def schema_format(name: str) -> SchemaMark:

@@ -9,13 +9,17 @@ from typing import Any
 from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached
 from apis.core.v1.pod import Pod
-from apis.meta import Condition, ObjectMeta, find_condition, set_condition
+from apis.meta import Condition, ObjectMeta, set_condition
+from controllers.announcing import announce
+from controllers.applying import apply_child
 from controllers.cache.settings import MEMCACHED_IMAGE
-from controllers.conditions import condition
+from controllers.conditions import condition, is_news
 from controllers.proxy import proxy_environment
+from controllers.rollouts import failure_of, is_available, is_rolled_out
+from controllers.taken_names import NAME_TAKEN
 from manager import clock
 from manager.cache import Meta
-from manager.client import Applied, Client, Outcome, OwnedByOther
+from manager.client import Applied, Client, OwnedByOther
 from manager.controller import (
     ControllerBuilder,
     ControllerOptions,
@@ -59,7 +63,7 @@ class MemcachedReconciler:
         if memcached is None or memcached.metadata.deletion_timestamp is not None:
             return None  # its Deployment is garbage-collected by owner reference
         try:
-            applied = await self.client.apply(self.deployment(memcached), owner=memcached)
+            applied = await apply_child(self.client, self.deployment(memcached), owner=memcached)
         except OwnedByOther as error:
             await self.report_taken(memcached, error)
             return None
@@ -118,17 +122,16 @@ class MemcachedReconciler:
     async def report_taken(self, memcached: Memcached, error: OwnedByOther) -> None:
         """Say that the Deployment's name belongs to somebody else."""
         message = f"{error}; it is left alone, and no memcached runs"
-        degraded = find_condition(memcached.status.conditions, "Degraded")
-        if degraded is None or degraded.message != message:
-            self.events.event(memcached, "Warning", "NameTaken", message)
+        if is_news(memcached.status.conditions, "Degraded", message):
+            self.events.event(memcached, "Warning", NAME_TAKEN, message)
         status = memcached.status
         status.nodes, status.replicas, status.ready_replicas = [], 0, 0
         await self.write(
             memcached,
             [
-                condition(memcached, "Available", "False", "NameTaken", message),
-                condition(memcached, "Progressing", "False", "NameTaken", message),
-                condition(memcached, "Degraded", "True", "NameTaken", message),
+                condition(memcached, "Available", "False", NAME_TAKEN, message),
+                condition(memcached, "Progressing", "False", NAME_TAKEN, message),
+                condition(memcached, "Degraded", "True", NAME_TAKEN, message),
             ],
         )
 
@@ -143,24 +146,17 @@ class MemcachedReconciler:
 
     def announce(self, memcached: Memcached, applied: Applied[Deployment]) -> None:
         """Tell a person what was done, once."""
-        name = applied.object.metadata.name
-        if applied.outcome is Outcome.CREATED:
-            size = memcached.spec.size
-            self.events.event(
-                memcached, "Normal", "Created", f"Created Deployment {name} with {size} replicas"
-            )
-        elif applied.outcome is Outcome.UPDATED and applied.previous is not None:
-            before, after = applied.previous.spec.get("replicas"), memcached.spec.size
-            if memcached.metadata.generation == memcached.status.observed_generation:
-                # Nobody asked for anything new: somebody changed what is ours.
-                self.events.event(
-                    memcached, "Normal", "Restored", f"Put Deployment {name} back as it should be"
-                )
-            elif before != after:
-                message = f"Scaled Deployment {name} from {before} to {after} replicas"
-                self.events.event(memcached, "Normal", "Scaled", message)
-            else:
-                self.events.event(memcached, "Normal", "Updated", f"Updated Deployment {name}")
+        name, size = applied.object.metadata.name, memcached.spec.size
+        before = size if applied.previous is None else applied.previous.spec.get("replicas")
+        scaled = ("Scaled", f"Scaled Deployment {name} from {before} to {size} replicas")
+        announce(
+            self.events,
+            memcached,
+            applied,
+            observed_generation=memcached.status.observed_generation,
+            created=f" with {size} replicas",
+            changed=scaled if before != size else None,
+        )
 
 
 def labels_of(memcached: Memcached) -> dict[str, str]:
@@ -169,12 +165,10 @@ def labels_of(memcached: Memcached) -> dict[str, str]:
 
 def observed_conditions(memcached: Memcached, deployment: Deployment) -> Iterator[Condition]:
     """The conditions that follow from the Deployment as the cluster reports it."""
-    theirs = {each.type: each for each in deployment.status.conditions}
     size, ready = memcached.spec.size, deployment.status.ready_replicas
     progress = f"{ready} of {size} replicas are ready"
 
-    available = theirs.get("Available")
-    if available is not None and available.status == "True":
+    if is_available(deployment):
         yield condition(memcached, "Available", "True", "EnoughReady", progress)
     else:
         yield condition(memcached, "Available", "False", "NotEnoughReady", progress)
@@ -184,20 +178,11 @@ def observed_conditions(memcached: Memcached, deployment: Deployment) -> Iterato
     else:
         yield condition(memcached, "Progressing", "True", "RollingOut", progress)
 
-    stuck, failure = theirs.get("Progressing"), theirs.get("ReplicaFailure")
-    if failure is not None and failure.status == "True":
-        yield condition(memcached, "Degraded", "True", failure.reason or "ReplicaFailure", failure.message)
-    elif stuck is not None and stuck.status == "False":
-        yield condition(memcached, "Degraded", "True", stuck.reason or "NotProgressing", stuck.message)
+    failure = failure_of(deployment)
+    if failure is not None:
+        yield condition(memcached, "Degraded", "True", failure.reason, failure.message)
     else:
         yield condition(memcached, "Degraded", "False", "AsExpected", "")
-
-
-def is_rolled_out(deployment: Deployment, size: int) -> bool:
-    """True when all replicas are of the latest spec, ready, and as many as wanted."""
-    status = deployment.status
-    seen = status.observed_generation >= (deployment.metadata.generation or 0)
-    return seen and status.replicas == status.updated_replicas == status.ready_replicas == size
 
 
 def of_label(pod: Meta) -> Iterator[Request]:

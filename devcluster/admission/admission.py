@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from devcluster.admission.claims import default_storage_class
+from devcluster.admission.claims import check_growth, default_storage_class
 from devcluster.admission.client import WebhookClient
 from devcluster.admission.configuration import Configuration
 from devcluster.admission.namespaces import NamespaceLifecycle
@@ -64,6 +64,7 @@ class ClusterAdmission:
             self._namespaces.objects_to(info)
             or _is_creation_of(info, "pods")
             or _is_creation_of(info, "persistentvolumeclaims")
+            or _is_update_of(info, "persistentvolumeclaims")
             or (self._owners is not None and self._owners.concerns(info))
             or self._configuration.concerns(info)
         )
@@ -84,6 +85,8 @@ class ClusterAdmission:
         """Raises StatusError to refuse."""
         if self._owners is not None:
             self._owners.check(info)
+        if _is_update_of(info, "persistentvolumeclaims"):
+            check_growth(self._store, info)
         if self._configuration.concerns(info):
             await self._webhooks.validate(info)
 
@@ -98,3 +101,7 @@ class ClusterAdmission:
 
 def _is_creation_of(info: AdmissionInfo, resource: str) -> bool:
     return info.operation == "CREATE" and not info.subresource and info.resource.name == resource
+
+
+def _is_update_of(info: AdmissionInfo, resource: str) -> bool:
+    return info.operation == "UPDATE" and not info.subresource and info.resource.name == resource

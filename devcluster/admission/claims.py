@@ -1,13 +1,19 @@
-"""The StorageClass of claims that name none."""
+"""Claims: the StorageClass of those that name none, and which may grow."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from devcluster.builtin.quantity import value_of
+from devcluster.errors import forbidden
+from devcluster.storage import Key
+
 if TYPE_CHECKING:
+    from devcluster.api.ports import AdmissionInfo
     from devcluster.storage.store import Store
 
-__all__ = ["default_storage_class"]
+__all__ = ["check_growth", "default_storage_class"]
 
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -26,3 +32,26 @@ def default_storage_class(store: Store, claim: dict[str, Any]) -> None:
     if classes:
         newest = max(created for created, _ in classes)
         spec["storageClassName"] = min(name for created, name in classes if created == newest)
+
+
+def check_growth(store: Store, info: AdmissionInfo) -> None:
+    """Let a claim grow only where its class allows it; raises StatusError."""
+    before, after = _spec(info.old), _spec(info.obj)
+    if _storage(after) <= _storage(before):
+        return
+    name = after.get("storageClassName")
+    stored = store.get(Key("storage.k8s.io", "storageclasses", "", name)) if name else None
+    if stored is None or not stored.decode().get("allowVolumeExpansion"):
+        why = (
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc"
+            " must support resize"
+        )
+        raise forbidden(info.resource.group, info.resource.plural, info.name, why)
+
+
+def _spec(claim: dict[str, Any] | None) -> dict[str, Any]:
+    return (claim or {}).get("spec") or {}
+
+
+def _storage(spec: dict[str, Any]) -> Fraction:
+    return value_of(((spec.get("resources") or {}).get("requests") or {}).get("storage", 0))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from devcluster.errors import StatusError
 from tests.unit.devcluster.controllers.conftest import Cluster
 
 pytestmark = pytest.mark.looptime
@@ -114,3 +115,15 @@ async def test_claim_that_asks_for_more_gets_it(cluster: Cluster):
     )
     await cluster.settle()
     assert cluster.get("persistentvolumeclaims", "data")["status"]["capacity"] == {"storage": "2Gi"}
+
+
+async def test_claim_of_a_class_that_does_not_allow_it_cannot_grow(cluster: Cluster):
+    fixed = {"metadata": {"name": "fixed"}, "provisioner": "p", "volumeBindingMode": "Immediate"}
+    await cluster.client.create("storageclasses.storage.k8s.io", "", fixed)
+    await cluster.apply("persistentvolumeclaims", claim(storage_class="fixed"))
+    await cluster.settle()
+    grown = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    with pytest.raises(StatusError, match="only dynamically provisioned pvc can be resized"):
+        await cluster.client.patch("persistentvolumeclaims", "x", "data", grown)
+    unmoved = {"metadata": {"labels": {"a": "b"}}, "spec": {"resources": {"requests": {"storage": "1024Mi"}}}}
+    await cluster.client.patch("persistentvolumeclaims", "x", "data", unmoved)

@@ -1,0 +1,1 @@
+"""Kinds of the group example.com."""

@@ -1,0 +1,1 @@
+"""Kinds of example.com/v1."""

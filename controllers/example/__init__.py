@@ -1,0 +1,1 @@
+"""Operators for the kinds of example.com."""

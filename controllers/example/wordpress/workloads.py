@@ -1,0 +1,166 @@
+"""The Deployments and Services that a site wants: only the fields that are ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from apis.apps.v1.deployment import Deployment
+from apis.core.v1.service import Service
+from apis.example.v1.wordpress import Wordpress
+from controllers.example.wordpress.names import (
+    DATABASE,
+    FRONTEND,
+    Part,
+    child_metadata,
+    labels_of,
+    secret_key,
+    selector_of,
+)
+from controllers.proxy import proxy_environment
+
+__all__ = ["ROOT_PASSWORD", "USER_PASSWORD", "Workloads"]
+
+ROOT_PASSWORD = "root-password"  # noqa: S105 - a key of the Secret
+USER_PASSWORD = "password"  # noqa: S105 - a key of the Secret
+
+# The database, and its user, that WordPress keeps its content in.
+SCHEMA = "wordpress"
+USER = "wordpress"
+
+# The users that the images' own programs run as: mysql in the one, www-data in the other.
+MYSQL_ID = 999
+WWW_DATA_ID = 33
+
+
+class Workloads:
+    """Builds them, for the manager's environment and with its default images."""
+
+    def __init__(self, *, mysql_image: str, wordpress_image: str, environ: Mapping[str, str]) -> None:
+        """The images are for sites that name none; the environment's proxy settings are handed on."""
+        self.mysql_image = mysql_image
+        self.wordpress_image = wordpress_image
+        self.proxy = proxy_environment(environ)
+
+    def database(self, site: Wordpress) -> Deployment:
+        """MySQL. The old pod has to go before a new one comes: two servers on one volume destroy it."""
+        container = {
+            "name": "mysql",
+            "image": site.spec.mysql_image or self.mysql_image,
+            "env": [
+                _from_secret("MYSQL_ROOT_PASSWORD", site, ROOT_PASSWORD),
+                {"name": "MYSQL_DATABASE", "value": SCHEMA},
+                {"name": "MYSQL_USER", "value": USER},
+                _from_secret("MYSQL_PASSWORD", site, USER_PASSWORD),
+                *self.proxy,
+            ],
+            "ports": [{"name": "mysql", "containerPort": 3306, "protocol": "TCP"}],
+            # By TCP, which the server does not offer while it is being initialized; it answers a ping
+            # whoever asks, so no password is needed.
+            "readinessProbe": {
+                "exec": {"command": ["mysqladmin", "ping", "--host=127.0.0.1"]},
+                "periodSeconds": 5,
+                "timeoutSeconds": 5,
+            },
+            "volumeMounts": [_mount("/var/lib/mysql", "mysql")],
+        }
+        return _deployment(site, DATABASE, container, user=MYSQL_ID)
+
+    def frontend(self, site: Wordpress) -> Deployment:
+        """WordPress, as the user that its image's Apache would switch to, which may then use port 80."""
+        container = {
+            "name": "wordpress",
+            "image": site.spec.image or self.wordpress_image,
+            "env": [
+                {"name": "WORDPRESS_DB_HOST", "value": DATABASE.workload(site)},
+                {"name": "WORDPRESS_DB_NAME", "value": SCHEMA},
+                {"name": "WORDPRESS_DB_USER", "value": USER},
+                _from_secret("WORDPRESS_DB_PASSWORD", site, USER_PASSWORD),
+                *self.proxy,
+            ],
+            "ports": [{"name": "http", "containerPort": 80, "protocol": "TCP"}],
+            # A page that needs the database. Said to come by TLS already, it is not redirected to where
+            # nothing listens, on sites that insist on TLS.
+            "readinessProbe": {
+                "httpGet": {
+                    "path": "/wp-login.php",
+                    "port": "http",
+                    "httpHeaders": [{"name": "X-Forwarded-Proto", "value": "https"}],
+                },
+                "periodSeconds": 10,
+                "timeoutSeconds": 5,
+            },
+            "volumeMounts": [_mount("/var/www/html", "html")],
+        }
+        privileged_ports = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
+        return _deployment(site, FRONTEND, container, user=WWW_DATA_ID, sysctls=[privileged_ports])
+
+    def database_service(self, site: Wordpress) -> Service:
+        """The name by which WordPress finds MySQL: headless, because there is one pod to go to."""
+        spec = {"type": "ClusterIP", "clusterIP": "None", "ports": [_port("mysql", 3306)]}
+        return _service(site, DATABASE, spec)
+
+    def frontend_service(self, site: Wordpress) -> Service:
+        """Where the site is reached."""
+        return _service(site, FRONTEND, {"type": site.spec.service_type, "ports": [_port("http", 80)]})
+
+
+def _deployment(
+    site: Wordpress,
+    part: Part,
+    container: dict[str, Any],
+    *,
+    user: int,
+    sysctls: list[dict[str, str]] | None = None,
+) -> Deployment:
+    container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    security: dict[str, Any] = {
+        "runAsNonRoot": True,
+        "runAsUser": user,
+        "runAsGroup": user,
+        "fsGroup": user,
+        # To look through a large volume at each start would take minutes.
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    if sysctls:
+        security["sysctls"] = sysctls
+    pod = {
+        "automountServiceAccountToken": False,
+        # Else Services of certain names would set variables that the images take for settings.
+        "enableServiceLinks": False,
+        "securityContext": security,
+        "containers": [container],
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": part.claim(site)}}],
+    }
+    return Deployment(
+        metadata=child_metadata(site, part, part.workload(site)),
+        spec={
+            "replicas": 1,
+            # The volume is for one node at a time.
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": selector_of(site, part)},
+            "template": {"metadata": {"labels": labels_of(site, part)}, "spec": pod},
+        },
+    )
+
+
+def _service(site: Wordpress, part: Part, spec: dict[str, Any]) -> Service:
+    return Service(
+        metadata=child_metadata(site, part, part.workload(site)),
+        spec={**spec, "selector": selector_of(site, part)},
+    )
+
+
+def _port(name: str, number: int) -> dict[str, Any]:
+    return {"name": name, "port": number, "targetPort": name, "protocol": "TCP"}
+
+
+def _mount(path: str, folder: str) -> dict[str, str]:
+    # A folder of the volume, because its root may have a lost+found, which MySQL takes for its own.
+    return {"name": "data", "mountPath": path, "subPath": folder}
+
+
+def _from_secret(variable: str, site: Wordpress, key: str) -> dict[str, Any]:
+    reference = {"name": secret_key(site).name, "key": key}
+    return {"name": variable, "valueFrom": {"secretKeyRef": reference}}

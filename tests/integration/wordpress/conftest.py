@@ -1,0 +1,26 @@
+"""What the tests of the Wordpress operator start from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.wordpresses import WordpressWalk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+
+
+@pytest.fixture
+def walk(
+    crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager
+) -> Iterator[WordpressWalk]:
+    """A namespace with a manager that runs the operator, and has logged no error in the end."""
+    flags = (f"--namespaces={namespace}", "--controllers=wordpress", "--log-level=debug")
+    walk = WordpressWalk(crds, namespace, run_manager(crds.kubeconfig, *flags).wait_ready())
+    yield walk
+    assert not walk.errors()

@@ -1,0 +1,181 @@
+"""The Wordpress operator, walked through as a person with kubectl would."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+from tests.support.api_objects import object_path
+from tests.support.control_plane import Feature
+from tests.support.eventually import consistently, eventually
+from tests.support.wordpresses import (
+    CHILDREN,
+    COLLECTED,
+    WordpressWalk,
+    owners,
+    wordpress,
+    wordpress_path,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+    from tests.support.fault_proxy import FaultProxy
+
+SAMPLES = (
+    "--filename=config/samples/example_v1_wordpress.yaml",
+    "--filename=config/samples/example_v1_wordpress_secret.yaml",
+)
+INLINE, BY_REFERENCE = "wordpress-sample", "wordpress-blog"
+
+
+def test_the_worked_example(walk: WordpressWalk) -> None:
+    walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
+    walk.kubectl("apply", *SAMPLES)
+    for name in (INLINE, BY_REFERENCE):
+        eventually(lambda name=name: walk.is_available(name))
+        assert walk.missing(name) == []
+        assert walk.condition(name, "DatabaseReady")["status"] == "True"
+        assert walk.condition(name, "Degraded")["status"] == "False"
+        assert walk.site(name)["status"]["url"] == f"http://{name}.{walk.namespace}.svc"
+    assert walk.passwords(INLINE)["root-password"] == "plaintextpassword"
+    assert walk.passwords(BY_REFERENCE)["root-password"] == "change-me-before-use"
+    generated = {walk.passwords(name)["password"] for name in (INLINE, BY_REFERENCE)}
+    assert len(generated) == 2
+    assert min(map(len, generated)) >= 32
+
+    # Each on its own volume, with labels of its own, found by its own Service.
+    for name in (INLINE, BY_REFERENCE):
+        for tier, workload, claim in (
+            ("mysql", f"{name}-mysql", f"{name}-mysql-pv-claim"),
+            ("frontend", name, f"{name}-wp-pv-claim"),
+        ):
+            selector = {"app": name, "tier": tier}
+            deployment, service = walk.deployment(workload), walk.service(workload)
+            pod = deployment["spec"]["template"]
+            assert deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"] == selector
+            assert selector.items() <= pod["metadata"]["labels"].items()
+            assert deployment["spec"]["strategy"]["type"] == "Recreate"
+            assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim
+            assert owners(deployment)[0]["blockOwnerDeletion"] is True
+        assert walk.service(f"{name}-mysql")["spec"]["clusterIP"] == "None"
+
+    header, blog, sample = walk.kubectl("get", "wordpress").splitlines()
+    assert header.split() == ["NAME", "READY", "URL", "AGE"]
+    assert blog.split()[:3] == [BY_REFERENCE, "True", f"http://{BY_REFERENCE}.{walk.namespace}.svc"]
+    assert sample.split()[:2] == [INLINE, "True"]
+    port = walk.service(INLINE)["spec"]["ports"][0]["nodePort"]
+    assert walk.site(INLINE)["status"]["nodePort"] == port
+    assert str(port) in walk.kubectl("get", "wordpress", INLINE, "--output=wide")
+    assert "nodePort" not in walk.site(BY_REFERENCE)["status"]
+    eventually(lambda: walk.events(INLINE)["Available"] == walk.events(INLINE)["DatabaseReady"] == 1)
+    assert walk.events(INLINE) == {"Created": len(CHILDREN), "DatabaseReady": 1, "Available": 1}
+    assert "sqlrootpassword" in walk.kubectl("explain", "wordpress.spec")
+
+    # How it is reached can change at any time.
+    walk.change(INLINE, serviceType="LoadBalancer")
+    eventually(lambda: walk.service(INLINE)["spec"]["type"] == "LoadBalancer")
+    eventually(lambda: "url" not in walk.site(INLINE)["status"])
+    ingress = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}}
+    walk.plane.api.patch(object_path("v1", walk.namespace, "services", INLINE) + "/status", ingress)
+    eventually(lambda: walk.site(INLINE)["status"]["url"] == "http://192.0.2.7")
+    walk.change(INLINE, serviceType="ClusterIP")
+    eventually(lambda: walk.service(INLINE)["spec"]["type"] == "ClusterIP")
+    eventually(lambda: walk.site(INLINE)["status"]["url"] == f"http://{INLINE}.{walk.namespace}.svc")
+
+    walk.kubectl("delete", "wordpress", INLINE, "--wait=true")
+    eventually(lambda: walk.missing(INLINE, COLLECTED) == walk.missing(INLINE))
+    assert walk.is_available(BY_REFERENCE)
+
+
+def test_sites_whose_names_meet_do_not_touch_each_other(walk: WordpressWalk) -> None:
+    walk.plane.require(Feature.READY_PODS)
+    # The one's database would be called like the other's frontend.
+    walk.create("a")
+    eventually(lambda: walk.is_available("a"))
+    walk.create("a-mysql")
+    eventually(lambda: walk.is_degraded("a-mysql", "NameTaken"))
+    assert owners(walk.deployment("a-mysql"))[0]["name"] == "a"
+    assert walk.condition("a-mysql", "Available")["status"] == "False"
+    assert walk.is_available("a")
+    walk.delete("a")
+    eventually(lambda: walk.is_available("a-mysql"))
+    assert owners(walk.deployment("a-mysql"))[0]["name"] == "a-mysql"
+    assert walk.events("a-mysql")["NameTaken"] == 1
+
+
+def test_the_longest_name_will_do(walk: WordpressWalk) -> None:
+    walk.plane.require(Feature.READY_PODS)
+    name = "n" * 50
+    walk.create(name)
+    eventually(lambda: walk.is_available(name))
+
+
+def test_wordpress_waits_for_a_database_that_is_not_ready(walk: WordpressWalk) -> None:
+    walk.plane.require(Feature.READY_PODS)
+    # Its pod stays pending, as there is no volume for it.
+    walk.create("patient", storageClassName=f"later-{walk.namespace}")
+    eventually(lambda: walk.condition("patient", "Progressing")["reason"] == "WaitingForDatabase")
+    assert walk.condition("patient", "DatabaseReady")["status"] == "False"
+    settled = walk.site("patient")["metadata"]["resourceVersion"]
+    before = walk.reconciles("wordpress")
+    time.sleep(6.0)
+    # It looks again from time to time, but neither often, nor with anything to say.
+    assert 1 <= walk.reconciles("wordpress") - before <= 3
+    assert walk.site("patient")["metadata"]["resourceVersion"] == settled
+    assert len(walk.missing("patient")) == 2
+
+    # The database of a site that is up does not take the site with it.
+    walk.create("shaken")
+    eventually(lambda: walk.is_available("shaken"))
+    frontend = walk.deployment("shaken")["metadata"]["uid"]
+    walk.kubectl("delete", "deployment", "shaken-mysql")
+    eventually(lambda: walk.events("shaken")["DatabaseReady"] == 2)
+    eventually(lambda: walk.is_available("shaken"))
+    assert walk.deployment("shaken")["metadata"]["uid"] == frontend
+
+
+def test_at_rest_nothing_is_asked_for(
+    crds: ControlPlane,
+    storage: None,
+    namespace: str,
+    run_manager: RunManager,
+    fault_proxy: Callable[[Path], FaultProxy],
+) -> None:
+    crds.require(Feature.READY_PODS)
+    flags = (f"--namespaces={namespace}", "--controllers=wordpress")
+    proxy = fault_proxy(crds.kubeconfig)
+    walk = WordpressWalk(crds, namespace, run_manager(proxy.kubeconfig, *flags).wait_ready())
+    names = ("quiet", "silent")
+    for name in names:
+        crds.api.create(wordpress_path(namespace), wordpress(name, storageSize="1024Mi"))
+    for name in names:
+        eventually(lambda name=name: walk.is_available(name))
+        eventually(lambda name=name: walk.events(name).get("Available") == 1)
+
+    def requests_of_a_reconcile() -> list[str]:
+        """What is asked for because a child of each site has changed in a way that matters to nobody."""
+        since, before = len(proxy.exchanges()), walk.reconciles("wordpress")
+        for name in names:
+            walk.kubectl("annotate", "--overwrite", "service", name, f"at={time.monotonic()}")
+        eventually(lambda: walk.reconciles("wordpress") >= before + len(names))
+        consistently(lambda: True, during=1)
+        return [str(each) for each in proxy.exchanges()[since:] if not each.watch]
+
+    assert requests_of_a_reconcile() == []
+    walk.manager.stop()
+    since = len(proxy.exchanges())
+    walk.manager.start_again()
+    walk.manager.wait_ready()
+    eventually(lambda: walk.reconciles("wordpress") >= len(names))
+    assert requests_of_a_reconcile() == []
+    # A new process has to look into each site's Secret once, and does nothing else.
+    restarted = [each for each in proxy.exchanges()[since:] if re.search("/secrets/", each.path)]
+    assert not [each for each in proxy.exchanges()[since:] if each.method != "GET"]
+    assert sorted((each.method, each.path) for each in restarted) == [
+        ("GET", object_path("v1", namespace, "secrets", f"{name}-mysql")) for name in names
+    ]

@@ -1,0 +1,125 @@
+"""Wordpresses as the integration tests make and look at them."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from tests.support.api_objects import condition, event_counts, object_path
+from tests.support.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+API = "example.com/v1"
+PASSWORD = "Tr0ub4dor&3-inline"
+CHILDREN = (
+    ("v1", "persistentvolumeclaims", "{}-mysql-pv-claim"),
+    ("v1", "persistentvolumeclaims", "{}-wp-pv-claim"),
+    ("v1", "secrets", "{}-mysql"),
+    ("apps/v1", "deployments", "{}-mysql"),
+    ("v1", "services", "{}-mysql"),
+    ("apps/v1", "deployments", "{}"),
+    ("v1", "services", "{}"),
+)
+"""API, plural, and name by that of the site, in the order in which they are made."""
+RETAINED = CHILDREN[:3]
+COLLECTED = CHILDREN[3:]
+
+
+def wordpress(name: str, **spec: Any) -> dict[str, Any]:
+    """A Wordpress, as a user would write it; the password is given inline unless a Secret is named."""
+    if "sqlRootPasswordSecretRef" not in spec:
+        spec.setdefault("sqlrootpassword", PASSWORD)
+    return {"apiVersion": API, "kind": "Wordpress", "metadata": {"name": name}, "spec": spec}
+
+
+def wordpress_path(namespace: str, name: str = "") -> str:
+    """The path of one Wordpress, or of all in the namespace."""
+    return object_path(API, namespace, "wordpresses", name)
+
+
+def secret(name: str, **values: str) -> dict[str, Any]:
+    """A Secret, as a user would write it."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": values}
+
+
+class WordpressWalk(Walk):
+    """What is seen of Wordpresses."""
+
+    def create(self, name: str, **spec: Any) -> dict[str, Any]:
+        """Create a site; returns it as stored."""
+        created: dict[str, Any] = self.plane.api.create(
+            wordpress_path(self.namespace), wordpress(name, **spec)
+        )
+        return created
+
+    def change(self, name: str, **spec: Any) -> None:
+        """Change a site's spec."""
+        self.plane.api.patch(wordpress_path(self.namespace, name), {"spec": spec})
+
+    def delete(self, name: str) -> None:
+        """Delete a site, and return when it is gone."""
+        self.kubectl("delete", "wordpress", name, "--wait=true")
+
+    def site(self, name: str) -> dict[str, Any]:
+        """The site itself."""
+        return self.get(API, "wordpresses", name)
+
+    def condition(self, name: str, kind: str) -> dict[str, Any]:
+        """One of its conditions."""
+        return condition(self.site(name), kind)
+
+    def is_available(self, name: str) -> bool:
+        """Whether it is up, and nothing is under way."""
+        available, progressing = self.condition(name, "Available"), self.condition(name, "Progressing")
+        return available["status"] == "True" and progressing["status"] == "False"
+
+    def is_degraded(self, name: str, reason: str) -> bool:
+        """Whether it says that, and only if so, something of that kind is the matter."""
+        found = self.condition(name, "Degraded")
+        return (found["status"], found["reason"]) == ("True", reason)
+
+    def events(self, name: str) -> dict[str, int]:
+        """How often each reason was told about it."""
+        return event_counts(self.plane, self.site(name))
+
+    def children(self, name: str) -> Iterator[dict[str, Any]]:
+        """All seven; fails when one is not there."""
+        for api, plural, pattern in CHILDREN:
+            yield self.get(api, plural, pattern.format(name))
+
+    def missing(self, name: str, children: Any = CHILDREN) -> list[str]:
+        """Which of its children are not there."""
+        paths = [
+            object_path(api, self.namespace, plural, pattern.format(name))
+            for api, plural, pattern in children
+        ]
+        return [path for path in paths if self.plane.api.find(path) is None]
+
+    def passwords(self, name: str) -> dict[str, str]:
+        """What the site's Secret holds."""
+        data = self.get("v1", "secrets", f"{name}-mysql")["data"]
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    def claim(self, name: str) -> dict[str, Any]:
+        """A PersistentVolumeClaim, by its own name."""
+        return self.get("v1", "persistentvolumeclaims", name)
+
+    def deployment(self, name: str) -> dict[str, Any]:
+        """A Deployment, by its own name."""
+        return self.get("apps/v1", "deployments", name)
+
+    def service(self, name: str) -> dict[str, Any]:
+        """A Service, by its own name."""
+        return self.get("v1", "services", name)
+
+
+def owners(obj: dict[str, Any]) -> list[dict[str, Any]]:
+    """The owner references of an object."""
+    return list(obj["metadata"].get("ownerReferences", ()))
+
+
+def requested(claim: dict[str, Any]) -> str:
+    """How much storage a claim asks for."""
+    return str(claim["spec"]["resources"]["requests"]["storage"])

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apis.apps.v1.deployment import Deployment
+from apis.meta import ObjectMeta
+from controllers.rollouts import failure_of, is_available, is_rolled_out
+
+
+def deployment(*conditions: tuple[str, str], reason: str = "Why", **status: Any) -> Deployment:
+    known = [{"type": kind, "status": value, "reason": reason, "message": "so"} for kind, value in conditions]
+    counts = {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, **status}
+    return Deployment.model_validate(
+        {"metadata": {"name": "d", "generation": 2}, "status": {**counts, "conditions": known}}
+    )
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [{"observedGeneration": 1}, {"replicas": 4}, {"updatedReplicas": 2}, {"readyReplicas": 2}],
+    ids=lambda status: next(iter(status)),
+)
+def test_it_is_rolled_out_when_every_replica_is_new_and_ready(behind: dict[str, int]):
+    assert is_rolled_out(deployment(), 3)
+    assert not is_rolled_out(deployment(), 2)
+    assert not is_rolled_out(deployment(**behind), 3)
+
+
+def test_one_that_nobody_has_looked_at_is_neither_available_nor_failing():
+    new = Deployment(metadata=ObjectMeta(name="d", generation=1))
+    assert not is_available(new)
+    assert not is_rolled_out(new, 0)
+    assert failure_of(new) is None
+
+
+def test_it_fails_when_its_pods_are_refused_or_take_too_long():
+    assert failure_of(deployment(("Available", "False"), ("Progressing", "True"))) is None
+    assert failure_of(deployment(("ReplicaFailure", "False"))) is None
+    assert failure_of(deployment(("Progressing", "False"))) == ("Why", "so")
+    assert failure_of(deployment(("Progressing", "False"), reason="")) == ("NotProgressing", "so")
+    assert failure_of(deployment(("ReplicaFailure", "True"), reason="")) == ("ReplicaFailure", "so")

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apis.meta import ObjectMeta, OwnerReference
+from controllers.example.wordpress.names import DATABASE, identity
+from controllers.example.wordpress.obstacles import Obstacle
+from controllers.example.wordpress.ownership import check_ours, claim_for, is_claimed_for
+from tests.unit.controllers.wordpress.sites import NOW, site
+
+OURS = identity(site())
+
+
+def owner(**changes: Any) -> OwnerReference:
+    known = {"api_version": "example.com/v1", "kind": "Wordpress", "name": "blog", "uid": "u-1"}
+    return OwnerReference(**{**known, "controller": True, **changes})
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        ObjectMeta(name="c", labels=OURS),
+        ObjectMeta(name="c", labels={**OURS, "more": "x"}),
+        ObjectMeta(name="c", owner_references=[owner()]),
+        ObjectMeta(name="c", labels=OURS, owner_references=[owner(uid="x", kind="Job", controller=None)]),
+    ],
+    ids=["by labels", "by labels among others", "by controller", "with another owner"],
+)
+def test_what_has_our_labels_or_our_reference_is_ours(metadata: ObjectMeta):
+    check_ours("PersistentVolumeClaim", metadata, site())
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        (ObjectMeta(name="c"), "NameTaken"),
+        (ObjectMeta(name="c", labels={**OURS, "app.kubernetes.io/managed-by": "Helm"}), "NameTaken"),
+        (ObjectMeta(name="c", labels={**OURS, "app.kubernetes.io/instance": "other"}), "NameTaken"),
+        (ObjectMeta(name="c", labels=OURS, owner_references=[owner(uid="x", kind="Job")]), "NameTaken"),
+        (ObjectMeta(name="c", labels=OURS, owner_references=[owner(uid="x", name="other")]), "NameTaken"),
+        (ObjectMeta(name="c", labels=OURS, owner_references=[owner(uid="u-0")]), "LeftOver"),
+        (ObjectMeta(name="c", owner_references=[owner(uid="u-0", api_version="example.com/v2")]), "LeftOver"),
+        (ObjectMeta(name="c", labels=OURS, deletion_timestamp=NOW), "BeingDeleted"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_somebody_elses_or_about_to_go_is_not_to_be_used(metadata: ObjectMeta, reason: str):
+    with pytest.raises(Obstacle) as obstacle:
+        check_ours("PersistentVolumeClaim", metadata, site())
+    assert obstacle.value.trouble.reason == reason
+    assert "PersistentVolumeClaim c" in obstacle.value.trouble.message
+    assert obstacle.value.passing is (reason == "LeftOver")
+
+
+def test_the_policy_decides_whether_the_site_is_the_owner():
+    stranger = owner(uid="x", kind="Job", name="j", controller=None)
+    metadata = ObjectMeta(name="c", labels={"mine": "kept", "tier": "wrong"}, owner_references=[stranger])
+    for policy, uids in (("Delete", ["x", "u-1"]), ("Retain", ["x"])):
+        wanted = site(reclaimPolicy=policy)
+        assert not is_claimed_for(metadata, wanted, DATABASE)
+        claim_for(metadata, wanted, DATABASE)
+        assert is_claimed_for(metadata, wanted, DATABASE)
+        assert [each.uid for each in metadata.owner_references] == uids
+        assert metadata.labels["mine"] == "kept"
+        assert metadata.labels["tier"] == "mysql"

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+
+from apis.core.v1.service import Service
+from apis.meta import ObjectMeta
+from controllers.example.wordpress.obstacles import Obstacle, Trouble
+from controllers.example.wordpress.reconciler import next_look
+from controllers.example.wordpress.status import Sight, conditions_of, node_port_of, url_of
+from manager.controller import Result
+from tests.unit.controllers.wordpress.sites import deployment, site
+
+
+def service(*, ingress: list[dict[str, str]] | None = None, port: int = 30080) -> Service:
+    found = Service.model_validate(
+        {
+            "spec": {"ports": [{"port": 80, "nodePort": port}]},
+            "status": {"loadBalancer": {"ingress": ingress} if ingress else {}},
+        }
+    )
+    found.metadata = ObjectMeta(name="blog", namespace="default")
+    return found
+
+
+def seen(sight: Sight) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in conditions_of(site(), sight)}
+
+
+def up() -> Sight:
+    return Sight(
+        database=deployment("blog-mysql", ready=True),
+        frontend=deployment("blog", ready=True),
+        service=service(),
+    )
+
+
+def test_a_site_that_is_up_says_so():
+    assert seen(up()) == {
+        "DatabaseReady": ("True", "Ready"),
+        "Available": ("True", "Ready"),
+        "Progressing": ("False", "RolledOut"),
+        "Degraded": ("False", "AsExpected"),
+    }
+
+
+def test_without_its_database_it_is_not_available():
+    sight = up()
+    sight.database = deployment("blog-mysql", ready=False)
+    assert seen(sight)["DatabaseReady"] == ("False", "NotReady")
+    assert seen(sight)["Available"] == ("False", "DatabaseNotReady")
+    assert seen(sight)["Progressing"] == ("True", "RollingOut")
+    sight.database = None
+    assert seen(sight)["DatabaseReady"] == ("False", "NotCreated")
+
+
+def test_it_waits_for_the_database_before_wordpress_is_there():
+    sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
+    assert seen(sight)["Available"] == ("False", "NotCreated")
+    assert seen(sight)["Progressing"] == ("True", "WaitingForDatabase")
+    assert next_look(sight) == Result(requeue_after=5)
+
+
+@pytest.mark.parametrize(
+    ("passing", "awaited", "progressing", "degraded"),
+    [(False, False, "False", "True"), (False, True, "True", "True"), (True, False, "True", "False")],
+    ids=["in the way", "awaited", "passing"],
+)
+def test_an_obstacle_is_told_by_what_is_to_come_of_it(
+    *, passing: bool, awaited: bool, progressing: str, degraded: str
+):
+    sight = up()
+    sight.obstacle = Obstacle(Trouble("Reason", "because"), passing=passing, awaited=awaited)
+    assert seen(sight)["Progressing"] == (progressing, "Reason")
+    assert seen(sight)["Degraded"][0] == degraded
+    # What is up stays up.
+    assert seen(sight)["Available"] == ("True", "Ready")
+    assert next_look(sight) is None
+
+
+def test_several_troubles_are_all_told_and_the_first_gives_the_reason():
+    sight = up()
+    sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
+    [degraded] = [each for each in conditions_of(site(), sight) if each.type == "Degraded"]
+    assert (degraded.reason, degraded.message) == ("First", "one; two")
+    assert next_look(sight) == Result(requeue_after=60)
+
+
+@pytest.mark.parametrize(
+    ("ingress", "url"),
+    [
+        (None, None),
+        ([{"ip": "192.0.2.1"}], "http://192.0.2.1"),
+        ([{"hostname": "lb.example.com", "ip": "192.0.2.1"}], "http://lb.example.com"),
+        ([{}, {"ip": "2001:db8::1"}], "http://[2001:db8::1]"),
+    ],
+    ids=["pending", "address", "name", "IPv6"],
+)
+def test_a_load_balancers_address_is_the_sites(ingress: list[dict[str, str]] | None, url: str | None):
+    wanted = site(serviceType="LoadBalancer")
+    assert url_of(wanted, service(ingress=ingress)) == url
+    assert node_port_of(wanted, service(ingress=ingress)) is None
+
+
+def test_within_the_cluster_the_site_has_its_services_name():
+    for kind, port in (("NodePort", 30080), ("ClusterIP", None)):
+        wanted = site(serviceType=kind)
+        assert url_of(wanted, service()) == "http://blog.default.svc"
+        assert node_port_of(wanted, service()) == port
+        assert url_of(wanted, None) is node_port_of(wanted, None) is None
