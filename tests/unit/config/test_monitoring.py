@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,14 +17,14 @@ from manager.metrics import Metrics
 from petstore.metrics import ServerMetrics
 from release.dashboard import ROWS
 from release.kustomize import ROOT
+from tests.support.prometheus_operator import RULES, write_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from prometheus_client import CollectorRegistry
 
-RULES = ROOT / "config" / "prometheus" / "rules.yaml"
+CASES = Path(__file__).with_name("alerts.yaml")
 ALERTS: list[dict[str, Any]] = [
     rule for group in yaml.safe_load(RULES.read_text())["spec"]["groups"] for rule in group["rules"]
 ]
@@ -98,11 +99,35 @@ def test_every_alert_says_what_it_means_and_where_its_runbook_is(rule: dict[str,
     assert rule["alert"] in headings
 
 
-def test_prometheus_takes_the_rules(tmp_path: Path):
-    promtool = shutil.which("promtool")
-    if promtool is None:
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    """The rules as a file of Prometheus's own, in a folder that holds nothing else."""
+    if shutil.which("promtool") is None:
         pytest.skip("no promtool on the PATH (Debian: apt install prometheus)")
-    rules = tmp_path / "rules.yml"
-    rules.write_text(yaml.safe_dump(yaml.safe_load(RULES.read_text())["spec"]))
-    done = subprocess.run([promtool, "check", "rules", rules], capture_output=True, text=True, check=False)
+    write_rules(tmp_path / "rules.yml")
+    return tmp_path / "rules.yml"
+
+
+def promtool(*arguments: str | Path) -> None:
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_takes_the_rules(rules: Path):
+    promtool("check", "rules", rules)
+
+
+def test_alerts_fire_on_what_they_are_for_and_on_nothing_else(rules: Path):
+    shutil.copy(CASES, rules.parent)
+    promtool("test", "rules", rules.parent / CASES.name)
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_every_alert_has_a_case_in_which_it_fires_after_it_was_silent(rule: dict[str, Any]):
+    cases = yaml.safe_load(CASES.read_text())["tests"]
+    samples = [[each.get("exp_samples", []) for each in case["promql_expr_test"]] for case in cases]
+    fires = [
+        [any(f'alertname="{rule["alert"]}"' in sample["labels"] for sample in each) for each in case]
+        for case in samples
+    ]
+    assert any(not case[0] and True in case for case in fires)

@@ -1,0 +1,182 @@
+"""A real Prometheus with our ServiceMonitors, rules and dashboard: what it reads, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import urllib.parse
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from release.kustomize import ROOT
+from tests.support.api_objects import object_path
+from tests.support.eventually import eventually
+from tests.support.exchanges import Match
+from tests.support.manifests import MANAGER, flags_of, manifests, the
+from tests.support.metrics_clients import Prometheus, ServiceAccount
+from tests.support.petstore_process import PetStoreProcess
+from tests.support.prometheus_operator import scrape_configuration, write_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+    from tests.support.fault_proxy import FaultProxy
+    from tests.support.manager_process import ManagerProcess
+
+DASHBOARD = json.loads((ROOT / "config" / "grafana" / "operator-manager.json").read_text())
+# What Grafana fills in: all namespaces and controllers, and some pauses between two readings.
+VARIABLES = {"$namespace": ".*", "$controller": ".*", "$__rate_interval": "1m"}
+PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
+
+
+@pytest.fixture
+def petstore(tmp_path: Path) -> Iterator[PetStoreProcess]:
+    with PetStoreProcess(tmp_path / "petstore", "--memory") as store:
+        yield store
+
+
+@pytest.fixture
+def proxy(crds: ControlPlane, fault_proxy: Callable[[Path], FaultProxy]) -> FaultProxy:
+    return fault_proxy(crds.kubeconfig)
+
+
+@pytest.fixture
+def manager(
+    proxy: FaultProxy, namespace: str, petstore: PetStoreProcess, run_manager: RunManager
+) -> ManagerProcess:
+    """All operators, with the Deployment's flags but for addresses, and in this namespace only."""
+    deployed = [flag for flag in flags_of(the("Deployment", MANAGER)) if "-bind-address=" not in flag]
+    own = (f"--namespaces={namespace}", f"--leader-election-namespace={namespace}")
+    environ = {"PETSTORE_ADDRESS": petstore.address}
+    return run_manager(proxy.kubeconfig, *deployed, *own, environ=environ).wait_ready()
+
+
+@pytest.fixture
+def prometheus(
+    crds: ControlPlane, namespace: str, manager: ManagerProcess, petstore: PetStoreProcess, tmp_path: Path
+) -> Iterator[Prometheus]:
+    if shutil.which("prometheus") is None:
+        pytest.skip("no prometheus on the PATH (Debian: apt install prometheus)")
+    account = ServiceAccount(crds, namespace, "prometheus")
+    account.may_read_metrics()
+    token = tmp_path / "token"
+    token.write_text(account.token())
+    write_rules(tmp_path / "rules.yml")
+    addresses = {
+        "controller-manager-metrics-monitor": manager.metrics_address,
+        "petstore-metrics-monitor": petstore.metrics_address,
+    }
+    monitors = [each for each in manifests("prometheus") if each["kind"] == "ServiceMonitor"]
+    configuration = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(tmp_path / "rules.yml")],
+        "scrape_configs": [
+            scrape_configuration(
+                each,
+                address=addresses.pop(each["metadata"]["name"]),
+                pod=each["metadata"]["name"],
+                token_file=token,
+            )
+            for each in monitors
+        ],
+    }
+    assert not addresses
+    with Prometheus(tmp_path / "prometheus", configuration) as server:
+        yield server
+
+
+@pytest.mark.timeout(240)
+def test_targets_are_read_rules_are_evaluated_and_every_query_of_the_dashboard_has_an_answer(
+    crds: ControlPlane, namespace: str, proxy: FaultProxy, prometheus: Prometheus
+) -> None:
+    eventually(lambda: jobs_that_are_up(prometheus) == {"operator-manager", "petstore"})
+
+    # The monitors read everything, and nothing is wrong yet.
+    crds.kubectl(f"--namespace={namespace}", "apply", "--kustomize", ROOT / "config" / "samples")
+    eventually(lambda: all_quiet(prometheus))
+
+    # What panels are about has to happen first: work, watches that end, a request in vain.
+    waiting = dict(dashboard_queries())
+    proxy.answer(500, match=Match("POST", "/deployments$"), times=1)
+    things = busy(crds, namespace)
+
+    def answered() -> None:
+        next(things)
+        proxy.end_watches()
+        for query, legends in list(waiting.items()):
+            if shows_something(prometheus, query, legends):
+                del waiting[query]
+        assert not waiting
+
+    eventually(answered, every=0.5)
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            assert values_of(prometheus, variable["definition"])
+
+
+def jobs_that_are_up(prometheus: Prometheus) -> set[str]:
+    found = prometheus.get("/api/v1/targets")["data"]
+    assert not found["droppedTargets"]
+    for target in found["activeTargets"]:
+        assert (target["health"], target["lastError"]) == ("up", "")
+    return {target["labels"]["job"] for target in found["activeTargets"]}
+
+
+def all_quiet(prometheus: Prometheus) -> None:
+    """Every rule could be evaluated, and no alert is even pending."""
+    groups = prometheus.get("/api/v1/rules")["data"]["groups"]
+    assert {group["name"] for group in groups} == {"operator-manager", "petstore"}
+    for rule in (rule for group in groups for rule in group["rules"]):
+        assert (rule["name"], rule["health"], rule["state"]) == (rule["name"], "ok", "inactive")
+
+
+def dashboard_queries() -> Iterator[tuple[str, set[str]]]:
+    """Every query as Grafana asks it, and the labels that its legend shows."""
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", ()):
+            query = target["expr"]
+            for name, value in VARIABLES.items():
+                query = query.replace(name, value)
+            yield query, set(PLACEHOLDER.findall(target["legendFormat"]))
+
+
+def shows_something(prometheus: Prometheus, query: str, legends: set[str]) -> bool:
+    """Whether there is a point to draw; and then every line has its legend."""
+    found = prometheus.get(f"/api/v1/query?{urllib.parse.urlencode({'query': query})}")
+    series = found["data"]["result"]
+    for each in series:
+        assert legends <= each["metric"].keys(), query
+    return any(math.isfinite(float(each["value"][1])) for each in series)
+
+
+def values_of(prometheus: Prometheus, definition: str) -> list[str]:
+    """What a variable of the dashboard offers to choose from."""
+    parts = LABEL_VALUES.fullmatch(definition)
+    assert parts is not None
+    query = urllib.parse.urlencode({"match[]": parts[1]})
+    found: list[str] = prometheus.get(f"/api/v1/label/{parts[2]}/values?{query}")["data"]
+    return found
+
+
+def busy(plane: ControlPlane, namespace: str) -> Iterator[None]:
+    """Change samples, a step at a time and without end, so that there is work to measure."""
+    changes: list[tuple[tuple[str, str], str, list[dict[str, Any]]]] = [
+        (("cache.example.com/v1", "memcacheds"), "memcached-sample", [{"size": 1}, {"size": 2}]),
+        (
+            ("petstore.example.com/v1alpha1", "pets"),
+            "pet-sample1",
+            [{"birthday": "2021-04-01T00:00:00Z"}, {"birthday": "2022-04-01T00:00:00Z"}],
+        ),
+    ]
+    while True:
+        for step in range(2):
+            for (api, plural), name, specs in changes:
+                plane.api.patch(object_path(api, namespace, plural, name), {"spec": specs[step]})
+            yield
