@@ -15,6 +15,7 @@ from blockbuster import blockbuster_ctx
 
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 from tests.support.crds import install_crds
+from tests.support.envtest import BARE
 from tests.support.fault_proxy import FaultProxy
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
@@ -135,12 +136,26 @@ def storage(control_plane: ControlPlane) -> Iterator[None]:
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
     """A namespace of the shared control plane for this test alone."""
+    control_plane.check()
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(control_plane, name)
     yield name
     # A test may have left the server broken, and failed for it; that is not to be reported a second time.
     with contextlib.suppress(Exception):
         control_plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def bare_control_plane(
+    control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """An API server and its database, shared by the tests of one worker, where every write is a manager's.
+
+    Its parts may be killed, as long as they run again in the end, and each test has namespaces of its own.
+    Whether definitions are installed depends on who was here before.
+    """
+    with control_plane_kind.create(tmp_path_factory.mktemp("bare"), parts=BARE) as plane:
+        yield plane
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.control_plane import Feature
+from tests.support.daemon import DaemonDied
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
@@ -112,21 +113,26 @@ def test_the_api_server_shows_its_metrics(control_plane: ControlPlane) -> None:
     assert requests == 1
 
 
-def test_an_own_control_plane_has_the_chosen_parts_and_flags(own_control_plane: StartControlPlane) -> None:
-    plane = own_control_plane(parts=BARE, apiserver_flags=["--min-request-timeout=1"])
-    plane.require(Feature.SERVER_FLAGS)
-    assert not plane.supports(Feature.WORKLOADS)
+@pytest.fixture(scope="module")
+def own(module_control_plane: StartControlPlane) -> ControlPlane:
+    return module_control_plane(parts=BARE, apiserver_flags=["--min-request-timeout=1"])
+
+
+def test_an_own_control_plane_has_the_chosen_parts_and_flags(own: ControlPlane) -> None:
+    own.require(Feature.SERVER_FLAGS)
+    assert not own.supports(Feature.WORKLOADS)
     # With the default of half an hour this would not return, but run into the client's timeout.
-    plane.api.request("GET", "/api/v1/namespaces/default/configmaps", query={"watch": "true"})
+    own.api.request("GET", "/api/v1/namespaces/default/configmaps", query={"watch": "true"})
 
 
-def test_objects_survive_a_crash_of_the_api_server_and_of_its_database(
-    own_control_plane: StartControlPlane,
-) -> None:
-    plane = own_control_plane(parts=BARE).require(Feature.PROCESSES)
+def test_objects_survive_a_crash_of_the_api_server_and_of_its_database(own: ControlPlane) -> None:
+    plane = own.require(Feature.PROCESSES)
     path = "/api/v1/namespaces/default/configmaps"
     plane.api.create(path, {"metadata": {"name": "kept"}})
+    plane.check()
     plane.kill("apiserver")
+    with pytest.raises(DaemonDied, match=r"ended with -9; the end of its log"):
+        plane.check()
     with pytest.raises(OSError, match=r"refused|reset|closed|EOF"):
         plane.api.get(f"{path}/kept")
     plane.kill("etcd")

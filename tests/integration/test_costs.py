@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.fault_proxy import FaultProxy
 
 OBJECTS = 500
-QUIET = 30.0
+QUIET = 15.0
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import json
 import threading
@@ -14,6 +15,7 @@ from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.eventually import consistently, eventually
 from tests.support.exchanges import Match
 from tests.support.kubeconfig import Credentials
+from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -199,15 +201,15 @@ def test_a_request_is_over_when_it_is_answered_or_given_up(
 
 
 def test_a_server_that_is_away_shows_as_a_broken_connection(
-    own_control_plane: Any, fault_proxy: Callable[[Path], FaultProxy], tmp_path: Path
+    control_plane: ControlPlane, fault_proxy: Callable[[Path], FaultProxy], tmp_path: Path
 ) -> None:
-    plane = own_control_plane(parts=("etcd", "apiserver"))
-    proxy = fault_proxy(plane.kubeconfig)
-    access = ApiAccess(Credentials.read(proxy.kubeconfig), scratch=tmp_path)
-    plane.kill("apiserver")
-    with pytest.raises(OSError, match=BROKEN):
-        access.get("/version")
-    access.close()
+    with PortBlock(1) as ports:
+        nobody = dataclasses.replace(control_plane.credentials, server=f"https://127.0.0.1:{ports[0]}")
+        proxy = fault_proxy(nobody.write(tmp_path / "away" / "kubeconfig"))
+        access = ApiAccess(Credentials.read(proxy.kubeconfig), scratch=tmp_path)
+        with pytest.raises(OSError, match=BROKEN):
+            access.get("/version")
+        access.close()
 
 
 def test_watches_are_seen_while_open_and_cut_at_once(proxy: FaultProxy, path: str, tmp_path: Path) -> None:

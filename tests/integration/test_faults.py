@@ -55,10 +55,9 @@ ANSWERS: dict[str, tuple[int, str, bytes]] = {
 
 
 @pytest.fixture(scope="module")
-def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    plane = module_control_plane(parts=BARE)
-    install_crds(plane)
-    return plane
+def plane(bare_control_plane: ControlPlane) -> ControlPlane:
+    install_crds(bare_control_plane)
+    return bare_control_plane
 
 
 @pytest.fixture

@@ -177,11 +177,9 @@ def test_while_the_pods_cannot_be_listed_nobody_is_called_unhappy(
     ],
     ids=repr,
 )
-def test_what_is_no_name_is_refused_by_the_schema(
-    crds: ControlPlane, namespace: str, friend: Any, complaint: str
-) -> None:
+def test_what_is_no_name_is_refused_by_the_schema(crds: ControlPlane, friend: Any, complaint: str) -> None:
     with pytest.raises(ApiFailure) as refused:
-        crds.api.create(foo_path(namespace), foo("foo-01", friend))
+        crds.api.create(foo_path("default"), foo("foo-01", friend))
     assert refused.value.status == 422
     assert complaint in str(refused.value)
 

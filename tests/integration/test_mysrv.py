@@ -103,10 +103,10 @@ def test_the_worked_example(walk: MySrvWalk) -> None:
     ids=repr,
 )
 def test_what_is_out_of_bounds_is_refused_by_the_schema(
-    crds: ControlPlane, namespace: str, wrong: dict[str, Any], complaint: str
+    crds: ControlPlane, wrong: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(ApiFailure) as refused:
-        crds.api.create(object_path(API, namespace, "mysrvs"), mysrv("wrong", **wrong))
+        crds.api.create(object_path(API, "default", "mysrvs"), mysrv("wrong", **wrong))
     assert refused.value.status == 422
     assert complaint in str(refused.value)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.crds import DEFINITIONS, install_crds
-from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.exchanges import Match
 from tests.support.kubeconfig import Credentials
@@ -19,7 +18,6 @@ from tests.support.scene import Scene, on_stage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
 PODS = Match(path="/pods", watch=True)
@@ -28,8 +26,8 @@ STARTED_WITHIN = 30.0 + 60.0
 
 
 @pytest.fixture(scope="module")
-def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    return module_control_plane(parts=BARE)
+def plane(bare_control_plane: ControlPlane) -> ControlPlane:
+    return bare_control_plane
 
 
 def remove_crd(plane: ControlPlane) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.conftest import RunManager, StartControlPlane
+    from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
     from tests.support.exchanges import Exchange
     from tests.support.fault_proxy import FaultProxy
@@ -123,11 +123,9 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Without other controllers, so that every write is a replica's."""
-    plane = module_control_plane(parts=("etcd", "apiserver"))
-    install_crds(plane)
-    return plane
+def plane(bare_control_plane: ControlPlane) -> ControlPlane:
+    install_crds(bare_control_plane)
+    return bare_control_plane
 
 
 @pytest.fixture

@@ -53,6 +53,10 @@ class ControlPlane(abc.ABC):
         """Return once the API server answers and accepts objects."""
 
     @abc.abstractmethod
+    def check(self) -> None:
+        """Raise DaemonDied unless every part runs, so that nobody waits for what one that ended would do."""
+
+    @abc.abstractmethod
     def stop(self) -> None:
         """End it, whatever state it is in."""
 

@@ -80,6 +80,10 @@ class DevclusterControlPlane(ControlPlane):
         self._daemon.start()
         self._wait_ready()
 
+    def check(self) -> None:
+        """With the end of its log."""
+        self.process.check()
+
     def stop(self) -> None:
         """At once; its data is thrown away."""
         if self._daemon is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import http
+import http.client
 import ipaddress
 import os
 import secrets
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from cryptography import x509
 
+from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority, signing_key
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.daemon import Daemon, wait_until
-from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
 from tests.support.simulated_nodes import STAGES, node
@@ -99,7 +99,17 @@ class EnvtestControlPlane(ControlPlane):
                 self.api.create("/api/v1/nodes", node(f"node-{index}"))
         # A namespace takes no pod before its service account is there, and that is somebody else's work.
         if "controllers" in self._parts:
-            eventually(lambda: self.api.get("/api/v1/namespaces/default/serviceaccounts/default"), every=0.05)
+            wait_until(
+                self._daemons["controllers"],
+                self._has_default_account,
+                timeout=START_TIMEOUT,
+                what="the default service account",
+            )
+
+    def check(self) -> None:
+        """With the end of the log of the part that has ended."""
+        for daemon in self._daemons.values():
+            daemon.check()
 
     def stop(self) -> None:
         """Stop every part, the clients of the API server first, and free the space."""
@@ -245,6 +255,9 @@ class EnvtestControlPlane(ControlPlane):
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
             f"--cert-dir={self._folder / certificates}",
+            # Nobody calls them, and they would end when the API server is too busy to tell them, at once or
+            # within ten seconds, whom to believe.
+            "--authentication-skip-lookup",
             # The defaults are for a cluster that must be protected; a test waits for what they hold back.
             "--kube-api-qps=1000",
             "--kube-api-burst=2000",
@@ -263,6 +276,11 @@ class EnvtestControlPlane(ControlPlane):
 
     def _wait_ready(self) -> None:
         wait_until(self._daemons["apiserver"], self._is_ready, timeout=START_TIMEOUT, what="readiness")
+
+    def _has_default_account(self) -> bool:
+        with contextlib.suppress(OSError, http.client.HTTPException, ApiFailure):
+            return self.api.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
+        return False
 
     def _is_ready(self) -> bool:
         request = urllib.request.Request(

@@ -20,4 +20,5 @@ def create_namespace(plane: ControlPlane, name: str) -> None:
     if plane.supports(Feature.WORKLOADS):
         for given in GIVEN:
             path = f"/api/v1/namespaces/{name}/{given}"
-            eventually(lambda path=path: plane.api.get(path), every=0.02)
+            # When whoever gives it has ended, that is what is wrong.
+            eventually(lambda path=path: (plane.check(), plane.api.get(path)), every=0.02)
