@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import ssl
-import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tests.support import makefile
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.control_plane import Feature
 from tests.support.crds import wait_served
@@ -59,14 +58,12 @@ def volume(plane: ControlPlane) -> None:
 
 def make(plane: ControlPlane, *arguments: str) -> str:
     """Run make on that control plane; fails with what it wrote."""
-    done = subprocess.run(
-        ["make", "--silent", *arguments, f"KUBECTL={plane.kubectl_program()}"],
-        cwd=ROOT,
-        env={**os.environ, "KUBECONFIG": str(plane.kubeconfig), "KUBECTL_KUBERC": "false"},
-        capture_output=True,
-        text=True,
+    done = makefile.make(
+        "--silent",
+        *arguments,
+        f"KUBECTL={plane.kubectl_program()}",
+        environ={"KUBECONFIG": str(plane.kubeconfig), "KUBECTL_KUBERC": "false"},
         timeout=240,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Warning" not in done.stdout + done.stderr

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.dockerfile import ROOT
+from tests.support.makefile import make
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,32 +39,19 @@ FIELD = (
 )
 
 
-def make(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, **({} if path is None else {"PATH": path})}
-    return subprocess.run(
-        ["/usr/bin/make" if path else "make", *arguments],
-        cwd=ROOT,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def test_help_lists_every_target_of_the_field():
     listed = {line.split()[1] for line in make("help").stdout.splitlines() if line.startswith("  make ")}
     assert set(FIELD) <= listed
 
 
 @pytest.fixture
-def bare_path(tmp_path: Path) -> str:
-    """A PATH with what every machine has, and none of the programs that targets need."""
+def bare(tmp_path: Path) -> dict[str, Any]:
+    """For `make`: a PATH with what every machine has, and none of the programs that targets need."""
     for name in ("sh", "awk", "sed", "echo", "touch", "mkdir", "printf", "rm"):
         found = shutil.which(name)
         if found is not None:
             (tmp_path / name).symlink_to(found)
-    return str(tmp_path)
+    return {"program": shutil.which("make"), "environ": {"PATH": str(tmp_path)}}
 
 
 @pytest.mark.parametrize(
@@ -83,17 +68,26 @@ def bare_path(tmp_path: Path) -> str:
         *(("bundle-push", "docker"), ("catalog-build", "opm")),
     ],
 )
-def test_a_missing_program_is_named_in_one_line(target: str, missing: str, bare_path: str):
+def test_a_missing_program_is_named_in_one_line(target: str, missing: str, bare: dict[str, Any]):
     # The environment is taken as it is: bringing it up to date is not what is tested.
-    done = make("--silent", "--assume-old=.venv/.current", target, path=bare_path)
+    done = make("--silent", "--assume-old=.venv/.current", target, **bare)
     assert done.returncode == 2
     first, *rest = done.stderr.splitlines()
     assert first.startswith(f"make {target}: {missing} is not on the PATH; it is needed to ")
     assert [line for line in rest if not line.startswith("make: ***")] == []
 
 
-def test_the_container_tool_can_be_another(bare_path: str):
-    done = make("--silent", "docker-build", "CONTAINER_TOOL=podman", path=bare_path)
+def test_a_make_around_it_is_not_felt(bare: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MAKELEVEL", "1")
+    monkeypatch.setenv("MAKEFLAGS", "n -- CONTAINER_TOOL=podman")
+    done = make("--silent", "docker-build", **bare)
+    first, second = done.stderr.splitlines()
+    assert first.startswith("make docker-build: docker is not on the PATH")
+    assert second.startswith("make: *** ")
+
+
+def test_the_container_tool_can_be_another(bare: dict[str, Any]):
+    done = make("--silent", "docker-build", "CONTAINER_TOOL=podman", **bare)
     assert done.stderr.startswith("make docker-build: podman is not on the PATH")
     assert "podman build" in make("--dry-run", "docker-build", "CONTAINER_TOOL=podman").stdout
 
