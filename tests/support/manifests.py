@@ -17,6 +17,10 @@ SYSTEM = "operator-manager-system"
 MANAGER = "operator-manager-controller-manager"
 PETSTORE = "operator-manager-petstore"
 
+_CONFIG = ROOT / "config"
+OVERLAYS = sorted(str(path.parent.relative_to(_CONFIG)) for path in _CONFIG.rglob("kustomization.yaml"))
+"""Every folder that kustomize builds, as a path under config/."""
+
 
 @functools.cache
 def _text(overlay: str) -> str:

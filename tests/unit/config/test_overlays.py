@@ -11,10 +11,18 @@ from manager.http.address import parse_address
 from manager.settings import load_settings
 from manager.version import VERSION
 from petstore.cli.flags import parser as petstore_parser
-from release.kustomize import ROOT
-from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
-
-OVERLAYS = sorted(path.parent.name for path in (ROOT / "config").glob("*/kustomization.yaml"))
+from release.namespaces import limited_to
+from tests.support.manifests import (
+    MANAGER,
+    OVERLAYS,
+    PETSTORE,
+    SYSTEM,
+    container_of,
+    flags_of,
+    manifests,
+    pod_of,
+    the,
+)
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -147,6 +155,18 @@ def test_two_managers_have_a_disruption_budget():
     labels = the("Deployment", MANAGER)["spec"]["template"]["metadata"]["labels"]
     assert selected(budget["spec"]["selector"]["matchLabels"], labels)
     assert budget["metadata"]["namespace"] == SYSTEM
+
+
+def test_the_overlay_for_some_namespaces_makes_what_make_deploy_makes_for_them():
+    made = manifests("namespaced")
+    wanted = list(limited_to(("team-a", "team-b"), manifests()))
+    assert sorted(made, key=identity) == sorted(wanted, key=identity)
+    assert {each["metadata"]["namespace"] for each in made if each["kind"] == "Role"} > {"team-a", "team-b"}
+
+
+def identity(manifest: dict[str, Any]) -> tuple[str, str, str]:
+    metadata = manifest["metadata"]
+    return manifest["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
 def test_replicas_of_the_manager_spread_over_nodes():

@@ -1,0 +1,60 @@
+"""What the folders of config/ make is what the API server knows, field by field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import yaml
+
+from tests.support.manifests import OVERLAYS, SYSTEM, manifests, the
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.control_plane import ControlPlane
+    from tests.support.manifests import Manifest
+
+# Defined by the Prometheus operator and by OLM; the scorecard's file never reaches a server.
+ELSEWHERE = {"monitoring.coreos.com", "operators.coreos.com", "scorecard.operatorframework.io"}
+
+
+def test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warning(
+    crds: ControlPlane, namespace: str
+) -> None:
+    # Pods that could do more than the manager's namespace allows are warned of.
+    labels = the("Namespace", SYSTEM)["metadata"]["labels"]
+    crds.api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+    objects = list(every_object(namespace))
+    assert {"CustomResourceDefinition", "Deployment", "NetworkPolicy", "Pet", "Role"} <= {
+        each["kind"] for each in objects
+    }
+    done = crds.kubectl(
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--dry-run=server",
+        f"--namespace={namespace}",
+        "--validate=strict",
+        "--warnings-as-errors",
+        "--filename=-",
+        stdin=yaml.safe_dump_all(objects),
+    )
+    assert len(done.stdout.splitlines()) == len(objects)
+
+
+def every_object(namespace: str) -> Iterator[Manifest]:
+    """Each once, in a namespace that is there."""
+    seen: list[Manifest] = []
+    for overlay in OVERLAYS:
+        for manifest in manifests(overlay):
+            placed = moved(manifest, namespace)
+            if manifest["apiVersion"].partition("/")[0] not in ELSEWHERE and placed not in seen:
+                seen.append(placed)
+                yield placed
+
+
+def moved(manifest: Manifest, namespace: str) -> Manifest:
+    """Into another namespace, if it has one: kubectl refuses one where a kind has none."""
+    if "namespace" not in manifest["metadata"]:
+        return manifest
+    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
