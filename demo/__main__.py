@@ -1,20 +1,26 @@
 """The command line of the demo; `make demo` starts it."""
+# ruff: noqa: PLC0415 - imports take a moment, in which Ctrl-C must not show where in them it came
 
 from __future__ import annotations
 
-import argparse
-import asyncio
+import signal
 import sys
 from pathlib import Path
-
-from demo.run import Demo
-from demo.screen import choose_screen
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
     """Run the demo and return its exit code: 0 after a clean end, 1 when it failed."""
+    # Until the demo handles it, Ctrl-C just ends the process, without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    import argparse
+    import asyncio
+
+    from demo.run import Demo
+    from demo.screen import choose_screen
+
     parser = argparse.ArgumentParser(prog="make demo", description="everything at work, without a cluster")
     parser.add_argument(
         "--once", action="store_true", help="end by itself when all is ready (make demo ONCE=1)"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
+
+from demo.columns import Columns
 
 __all__ = ["Board", "Entry", "Note"]
 
@@ -23,10 +26,17 @@ class Entry:
     namespace: str
     name: str
     state: str
-    """In a word or two: `3/3 ready`, `Running`, `Bound`."""
+    """In a word or two: `3/3 ready`, `Running`, `Bound`, `happy`."""
     ready: bool
     conditions: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
     """Type, status and message of each."""
+    columns: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    """What `kubectl get` shows of a custom resource."""
+
+    @property
+    def because(self) -> str:
+        """Why it is not ready, or what its conditions have to say."""
+        return next((message for _, _, message in sorted(self.conditions, key=_telling) if message), "")
 
     @property
     def title(self) -> str:
@@ -39,18 +49,22 @@ class Note:
     """One Event, as a person would tell it."""
 
     time: str
+    """Of the clock on this machine's wall."""
     warning: bool
     about: str
     reason: str
     message: str
+    custom: bool = False
+    """Whether it is about a custom resource."""
 
 
 class Board:
     """The state of the demo, from the objects as they change."""
 
-    def __init__(self, samples: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, samples: Iterable[tuple[str, str]], columns: Columns) -> None:
         """`samples` are the (kind, name) of what was applied, which is what has to become ready."""
         self.expected = list(samples)
+        self._columns = columns
         self.samples: dict[tuple[str, str], Entry] = {}
         self.workloads: dict[tuple[str, str, str], Entry] = {}
         self.notes: deque[Note] = deque(maxlen=EVENTS_KEPT)
@@ -83,8 +97,9 @@ class Board:
         if plural in WORKLOADS:
             key = (plural, metadata["namespace"], metadata["name"])
             return self._place(self.workloads, key, None if gone else _workload(plural, obj))
-        if (kind, metadata["name"]) in self.expected or (kind, metadata["name"]) in self.samples:
-            return self._place(self.samples, (kind, metadata["name"]), None if gone else _sample(plural, obj))
+        if plural in self._columns:
+            entry = None if gone else _sample(plural, obj, self._columns.read(plural, obj))
+            return self._place(self.samples, (kind, metadata["name"]), entry)
         return None
 
     def _place(self, board: dict[Any, Entry], key: Any, entry: Entry | None) -> Entry | None:
@@ -108,17 +123,39 @@ class Board:
         about = event.get("involvedObject") or event.get("regarding") or {}
         when = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
         note = Note(
-            time=when[11:19],
+            time=datetime.fromisoformat(when).astimezone().strftime("%H:%M:%S"),
             warning=event.get("type") == "Warning",
             about=f"{about.get('kind', '').lower()}/{about.get('name', '')}",
             reason=event.get("reason", ""),
             message=(event.get("message") or event.get("note") or "").strip(),
+            custom=self._columns.defines(about.get("kind", "")),
         )
         self.notes.append(note)
         return note
 
 
-def _sample(plural: str, obj: dict[str, Any]) -> Entry:
+def _telling(condition: tuple[str, str, str]) -> int:
+    """What is in trouble first, then what goes on, then what is not good yet, then what is good."""
+    name, status, _ = condition
+    match name, status == "True":
+        case "Degraded", True:
+            return 0
+        case "Progressing", True:
+            return 1
+        case _, on if name in GOOD:
+            return 3 if on else 2
+    return 4
+
+
+def _state(ready: bool, conditions: list[tuple[str, str, str]]) -> str:
+    """In the words of the conditions: a kind whose only one is Happy is happy or not, never ready."""
+    match conditions:
+        case [(name, status, _)] if name not in GOOD and ready:
+            return name.lower() if status == "True" else f"not {name.lower()}"
+    return "ready" if ready else "not ready"
+
+
+def _sample(plural: str, obj: dict[str, Any], columns: list[tuple[str, str]]) -> Entry:
     status = obj.get("status") or {}
     conditions = [
         (each["type"], each["status"], each.get("message", "")) for each in status.get("conditions") or ()
@@ -128,14 +165,18 @@ def _sample(plural: str, obj: dict[str, Any]) -> Entry:
     )
     good = [value == "True" for name, value, _ in conditions if name in GOOD]
     ready = current and (all(good) if good else bool(status))
+    state = _state(ready, conditions)
+    if obj["metadata"].get("deletionTimestamp"):
+        state, ready = "terminating", False
     return Entry(
         plural,
         obj["kind"],
         obj["metadata"].get("namespace", ""),
         obj["metadata"]["name"],
-        "ready" if ready else "not ready",
+        state,
         ready,
         conditions,
+        columns,
     )
 
 

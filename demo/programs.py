@@ -51,7 +51,7 @@ class Program:
         return "\n".join([f"{self.name} ended with {code}; the end of {self.log}:", *lines])
 
     async def stop(self) -> None:
-        """End it as a person would; a second signal after a while."""
+        """End it as a person would, and kill it when that takes too long."""
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -60,9 +60,14 @@ class Program:
         try:
             await asyncio.wait_for(process.wait(), STOP_WITHIN)
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            self.kill()
             await process.wait()
+
+    def kill(self) -> None:
+        """End it at once, if it runs; `stop` does not wait any longer then."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
 
 
 class ManagerProgram(Program):

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from demo.board import Board
+from demo.columns import Columns
 from demo.programs import ManagerProgram, PetStoreProgram, Program
 from demo.samples import load_crds, load_samples
 from demo.screen import Screen
@@ -22,6 +23,8 @@ __all__ = ["Demo"]
 
 READY_WITHIN = 60.0
 REFRESH = 0.2
+# A terminal that is closed hangs up.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DemoFailed(Exception):
@@ -39,17 +42,19 @@ class Demo:
         self._screen = screen
         ours = {each["spec"]["names"]["kind"] for each in self._crds}
         self._board = Board(
-            (each["kind"], each["metadata"]["name"]) for each in self._samples if each["kind"] in ours
+            ((each["kind"], each["metadata"]["name"]) for each in self._samples if each["kind"] in ours),
+            Columns(self._crds),
         )
         self._footer = ""
+        self._programs: list[Program] = []
 
     async def run(self) -> int:
         """Return the exit code: 0 after a clean end, 1 on failure."""
         self._folder.mkdir(parents=True, exist_ok=True)
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._end, stop)
         try:
             async with DevCluster(kubeconfig=self._folder / "kubeconfig", pod_ready_delay=1.0) as cluster:
                 await self._run_on(cluster, stop)
@@ -59,16 +64,26 @@ class Demo:
         self._screen.say("\nmake demo: everything became ready." if self._once else "\nmake demo: stopped.")
         return 0
 
+    def _end(self, stop: asyncio.Event) -> None:
+        """A signal came: end in order, or, if that was asked for before, without waiting for the programs."""
+        if stop.is_set():
+            for program in self._programs:
+                program.kill()
+        stop.set()
+
     async def _run_on(self, cluster: DevCluster, stop: asyncio.Event) -> None:
         self._screen.say(f"devcluster: a Kubernetes API at {cluster.server_url}")
         assert cluster.kubeconfig_path is not None
         petstore = PetStoreProgram(self._folder)
         manager = ManagerProgram(cluster.kubeconfig_path, self._folder, petstore=petstore.address)
-        unsubscribe = cluster.store.subscribe(self._see)
-        try:
+        self._programs = [manager, petstore]
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(cluster.store.subscribe(self._see))
             await self._apply(cluster, self._crds)
+            stack.push_async_callback(petstore.stop)
             await petstore.start()
             self._screen.say(f"petstore: started at {petstore.address}, its log is {petstore.log}")
+            stack.push_async_callback(manager.stop)
             await manager.start()
             self._screen.say(f"operator-manager: started, its log is {manager.log}")
             await self._apply(cluster, self._samples)
@@ -78,13 +93,9 @@ class Demo:
             self._screen.say(f"applied from config/samples/: {applied}\n")
             self._footer = look_further(cluster, manager, petstore)
             with self._screen:
-                await self._show([manager, petstore], stop)
+                await self._show(self._programs, stop)
             if not self._once:
                 self._screen.say("\nstopping the manager, then what it works with ...")
-        finally:
-            await manager.stop()
-            await petstore.stop()
-            unsubscribe()
 
     async def _show(self, programs: list[Program], stop: asyncio.Event) -> None:
         """Keep the view up to date until it is time to end."""
@@ -99,7 +110,7 @@ class Demo:
                         raise DemoFailed(each.result())
                 if self._board.ready and not told:
                     told = True
-                    self._screen.say(f"everything is ready.\n\n{self._footer}")
+                    self._screen.settle(self._footer)
                     if self._once:
                         return
                 if self._once and asyncio.get_running_loop().time() > deadline:
@@ -155,7 +166,7 @@ def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStor
             "kubectl get memcacheds,foos,pets,wordpresses,mysrvs",
             "kubectl scale memcached/memcached-sample --replicas=5",
             "kubectl run jack --image=nginx               # makes foo-01 happy",
-            "kubectl describe pet pet-sample1",
+            """kubectl patch pet pet-sample1 --type=merge -p '{"spec":{"name":"Thorbert"}}'""",
             f"{petstore.command} search --address={petstore.address}",
             f"metrics http://{manager.metrics}/metrics   health http://{manager.health}/readyz?verbose",
             "Ctrl-C stops everything.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+
+from demo.programs import STOP_WITHIN
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHIN = 180.0
@@ -66,6 +69,49 @@ def test_a_person_plays_with_it_until_ctrl_c(tmp_path: Path) -> None:
         assert rest.rstrip().endswith("make demo: stopped.")
     finally:
         process.kill()
+
+
+def test_ctrl_c_while_it_loads_shows_no_traceback(tmp_path: Path) -> None:
+    loading = [sys.executable, "-X", "importtime", *command(tmp_path)[1:]]
+    process = subprocess.Popen(loading, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        read_until(process.stderr, "argparse")
+        process.send_signal(signal.SIGINT)
+        told, rest = process.communicate(timeout=WITHIN)
+        assert process.returncode == -signal.SIGINT
+        assert told == ""
+        assert "Traceback" not in rest
+    finally:
+        process.kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the programs in /proc")
+def test_a_closed_terminal_ends_it_and_a_second_signal_at_once(tmp_path: Path) -> None:
+    process = subprocess.Popen(command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    programs: list[int] = []
+    try:
+        assert process.stdout is not None
+        read_until(process.stdout, "operator-manager: started")
+        programs = [
+            int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        ]
+        assert len(programs) == 2
+        for pid in programs:  # so that they would keep it waiting
+            os.kill(pid, signal.SIGSTOP)
+        process.send_signal(signal.SIGHUP)
+        read_until(process.stdout, "stopping the manager")
+        process.send_signal(signal.SIGINT)
+        # One of them alone would have kept it for longer.
+        rest, _ = process.communicate(timeout=STOP_WITHIN)
+        assert process.returncode == 0
+        assert rest.rstrip().endswith("make demo: stopped.")
+        assert not [pid for pid in programs if Path(f"/proc/{pid}").exists()]
+    finally:
+        process.kill()
+        for pid in programs:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import io
+import time
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from demo.board import Board, Entry, Note
-from demo.screen import render
+from demo.columns import Columns
 
 
 def sample(*, status: Any = None, generation: int = 1, kind: str = "Memcached") -> dict[str, Any]:
@@ -24,8 +23,23 @@ def status(**conditions: str) -> dict[str, Any]:
     }
 
 
+def definition(kind: str, plural: str, **columns: str) -> dict[str, Any]:
+    printed = [
+        {"name": name, "type": kind_of, "jsonPath": f".status.{name.lower()}"}
+        for name, kind_of in columns.items()
+    ]
+    names = {"kind": kind, "plural": plural}
+    return {
+        "spec": {"names": names, "versions": [{"storage": True, "additionalPrinterColumns": printed}]},
+    }
+
+
 def board() -> Board:
-    return Board([("Memcached", "a")])
+    definitions = [
+        definition("Memcached", "memcacheds", Size="integer"),
+        definition("Foo", "foos", Happy="boolean", Colour="string", Ready="string", Age="date"),
+    ]
+    return Board([("Memcached", "a")], Columns(definitions))
 
 
 @pytest.mark.parametrize(
@@ -92,6 +106,58 @@ def test_workloads_are_shown_in_a_word(plural: str, obj: dict[str, Any], state: 
     assert (entry.state, entry.ready) == (state, ready)
 
 
+def test_a_kind_that_is_never_ready_is_what_its_condition_says() -> None:
+    shown = board()
+    entry = shown.see("foos", sample(kind="Foo", status=status(Happy="False")))
+    assert isinstance(entry, Entry)
+    assert (entry.state, entry.ready) == ("not happy", True)
+    entry = shown.see("foos", sample(kind="Foo", status=status(Happy="True")))
+    assert isinstance(entry, Entry)
+    assert (entry.state, entry.ready) == ("happy", True)
+
+
+def test_a_custom_resource_has_the_columns_of_its_definition_but_those_that_repeat_a_condition() -> None:
+    printed = {"happy": False, "colour": "red", "ready": "True", "age": "2026-01-01T10:20:30Z"}
+    entry = board().see("foos", sample(kind="Foo", status=printed))
+    assert isinstance(entry, Entry)
+    assert entry.columns == [("Happy", "false"), ("Colour", "red")]
+
+
+def test_a_custom_resource_that_is_no_sample_is_shown_but_not_waited_for() -> None:
+    shown = board()
+    shown.see("memcacheds", sample(status=status(Available="True")))
+    other = sample(status=status(Available="False"))
+    other["metadata"]["name"] = "b"
+    assert isinstance(shown.see("memcacheds", other), Entry)
+    assert shown.ready
+
+
+def test_a_sample_that_waits_for_its_finalizer_is_terminating() -> None:
+    obj = sample(status=status(Ready="True"))
+    obj["metadata"]["deletionTimestamp"] = "2026-01-01T10:20:30Z"
+    entry = board().see("memcacheds", obj)
+    assert isinstance(entry, Entry)
+    assert (entry.state, entry.ready) == ("terminating", False)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "because"),
+    [
+        ([("Available", "True"), ("Progressing", "False"), ("Degraded", "False")], "Available"),
+        ([("DatabaseReady", "False"), ("Available", "False"), ("Progressing", "True")], "Progressing"),
+        ([("Available", "False"), ("Progressing", "True"), ("Degraded", "True")], "Degraded"),
+        ([("StoreReachable", "True"), ("Ready", "False")], "Ready"),
+        ([("DatabaseReady", "True"), ("Available", "True")], "Available"),
+        ([("Happy", "False")], "Happy"),
+    ],
+)
+def test_because_is_what_its_most_telling_condition_says(
+    conditions: list[tuple[str, str]], because: str
+) -> None:
+    entry = Entry("p", "K", "n", "a", "s", True, [(name, value, name) for name, value in conditions])
+    assert entry.because == because
+
+
 def event(count: int = 1) -> dict[str, Any]:
     return {
         "kind": "Event",
@@ -106,21 +172,31 @@ def event(count: int = 1) -> dict[str, Any]:
 
 def test_an_event_is_told_each_time_it_happened() -> None:
     shown = board()
-    assert shown.see("events", event()) == Note("10:20:30", True, "pod/p", "Failed", "it broke")
+    note = shown.see("events", event())
+    assert isinstance(note, Note)
+    assert (note.warning, note.about, note.reason, note.message) == (True, "pod/p", "Failed", "it broke")
     assert shown.see("events", event()) is None
     assert isinstance(shown.see("events", event(2)), Note)
     assert len(shown.notes) == 2
 
 
-def test_the_view_shows_samples_workloads_and_events() -> None:
+def test_an_event_has_the_time_of_the_clock_on_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        monkeypatch.setenv("TZ", "Asia/Kathmandu")
+        time.tzset()
+        note = board().see("events", event())
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert isinstance(note, Note)
+    assert note.time == "16:05:30"
+
+
+def test_it_tells_events_of_custom_resources_from_others() -> None:
     shown = board()
-    shown.see("memcacheds", sample(status=status(Available="True")))
-    for number in range(20):
-        pod = sample(kind="Pod", status={"phase": "Running"})
-        pod["metadata"]["name"] = f"pod-{number:02d}"
-        shown.see("pods", pod)
-    shown.see("events", event())
-    text = io.StringIO()
-    Console(file=text, width=100, height=60).print(render(shown, "kubectl get pods"))
-    for wanted in ("memcached/a", "Available", "pod/pod-00", "and 6 more", "it broke", "kubectl get pods"):
-        assert wanted in text.getvalue()
+    ours = event()
+    ours["metadata"]["uid"] = "o"
+    ours["involvedObject"] = {"kind": "Foo", "name": "f"}
+    for each in (event(), ours):
+        shown.see("events", each)
+    assert [note.custom for note in shown.notes] == [False, True]

@@ -1,0 +1,47 @@
+"""What `kubectl get` shows of a custom resource: the columns that its definition asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from devcluster.crd.json_path import cell
+from devcluster.kinds.resource import Column
+
+__all__ = ["Columns"]
+
+TRUTHS = frozenset({"True", "False", "Unknown"})
+
+
+class Columns:
+    """The printer columns of every kind that was defined."""
+
+    def __init__(self, crds: Iterable[dict[str, Any]]) -> None:
+        self._of: dict[str, list[Column]] = {}
+        self._kinds: set[str] = set()
+        for crd in crds:
+            version = next(each for each in crd["spec"]["versions"] if each["storage"])
+            self._kinds.add(crd["spec"]["names"]["kind"])
+            self._of[crd["spec"]["names"]["plural"]] = [
+                Column(each["name"], each["type"], json_path=each["jsonPath"])
+                for each in version.get("additionalPrinterColumns") or ()
+                if each["type"] != "date"
+            ]
+
+    def __contains__(self, plural: str) -> bool:
+        """Whether it is a kind with a definition among these."""
+        return plural in self._of
+
+    def defines(self, kind: str) -> bool:
+        """Whether that kind has a definition among these."""
+        return kind in self._kinds
+
+    def read(self, plural: str, obj: dict[str, Any]) -> list[tuple[str, str]]:
+        """The columns that have something to show, as (name, text); what repeats a condition is left out."""
+        shown = []
+        for column in self._of.get(plural, ()):
+            value = cell(obj, column)
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            if value is not None and text and text not in TRUTHS:
+                shown.append((column.name, text))
+        return shown
