@@ -10,9 +10,10 @@ from typing import Any
 
 from demo.columns import Columns
 
-__all__ = ["Board", "Entry", "Note"]
+__all__ = ["DEFAULT", "Board", "Entry", "Note"]
 
 EVENTS_KEPT = 200
+DEFAULT = "default"
 GOOD = frozenset({"Ready", "Available"})
 WORKLOADS = ("deployments", "statefulsets", "jobs", "persistentvolumeclaims", "services", "pods")
 
@@ -40,8 +41,9 @@ class Entry:
 
     @property
     def title(self) -> str:
-        """`memcached/memcached-sample`."""
-        return f"{self.kind.lower()}/{self.name}"
+        """`memcached/memcached-sample`, and where that is, if it is not in the default namespace."""
+        where = f" in {self.namespace}" if self.namespace != DEFAULT else ""
+        return f"{self.kind.lower()}/{self.name}{where}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,11 +63,11 @@ class Note:
 class Board:
     """The state of the demo, from the objects as they change."""
 
-    def __init__(self, samples: Iterable[tuple[str, str]], columns: Columns) -> None:
-        """`samples` are the (kind, name) of what was applied, which is what has to become ready."""
+    def __init__(self, samples: Iterable[tuple[str, str, str]], columns: Columns) -> None:
+        """`samples` are the (kind, namespace, name) of what was applied, and has to become ready."""
         self.expected = list(samples)
         self._columns = columns
-        self.samples: dict[tuple[str, str], Entry] = {}
+        self.samples: dict[tuple[str, str, str], Entry] = {}
         self.workloads: dict[tuple[str, str, str], Entry] = {}
         self.notes: deque[Note] = deque(maxlen=EVENTS_KEPT)
         self._said: dict[str, int] = {}
@@ -78,8 +80,8 @@ class Board:
     def waiting_for(self) -> list[str]:
         """What is not ready yet, each with the reason it gives."""
         missing = []
-        for kind, name in self.expected:
-            entry = self.samples.get((kind, name))
+        for kind, namespace, name in self.expected:
+            entry = self.samples.get((kind, namespace, name))
             if entry is None:
                 missing.append(f"{kind.lower()}/{name} is not there")
             elif not entry.ready:
@@ -99,7 +101,7 @@ class Board:
             return self._place(self.workloads, key, None if gone else _workload(plural, obj))
         if plural in self._columns:
             entry = None if gone else _sample(plural, obj, self._columns.read(plural, obj))
-            return self._place(self.samples, (kind, metadata["name"]), entry)
+            return self._place(self.samples, (kind, metadata["namespace"], metadata["name"]), entry)
         return None
 
     def _place(self, board: dict[Any, Entry], key: Any, entry: Entry | None) -> Entry | None:

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
+
+from demo.ports import Ports
 
 __all__ = ["ManagerProgram", "PetStoreProgram", "Program"]
 
@@ -73,10 +74,10 @@ class Program:
 class ManagerProgram(Program):
     """`operator-manager run`."""
 
-    def __init__(self, kubeconfig: Path, folder: Path, *, petstore: str) -> None:
+    def __init__(self, kubeconfig: Path, folder: Path, ports: Ports, *, petstore: str) -> None:
         """`petstore` is where the pet store is."""
-        self.metrics = f"127.0.0.1:{_port(METRICS_PORT)}"
-        self.health = f"127.0.0.1:{_port(HEALTH_PORT)}"
+        self.metrics = f"127.0.0.1:{ports.claim(METRICS_PORT)}"
+        self.health = f"127.0.0.1:{ports.claim(HEALTH_PORT)}"
         super().__init__(
             "operator-manager",
             "run",
@@ -93,8 +94,8 @@ class ManagerProgram(Program):
 class PetStoreProgram(Program):
     """`petstore serve`, with nothing in it at first and nothing left of it afterwards."""
 
-    def __init__(self, folder: Path) -> None:
-        self.address = f"127.0.0.1:{_port(PETSTORE_PORT)}"
+    def __init__(self, folder: Path, ports: Ports) -> None:
+        self.address = f"127.0.0.1:{ports.claim(PETSTORE_PORT)}"
         super().__init__(
             "petstore",
             "serve",
@@ -104,17 +105,3 @@ class PetStoreProgram(Program):
             folder=folder,
             log="petstore.log",
         )
-
-
-def _port(preferred: int) -> int:
-    """The port that a person expects, or another when it is taken."""
-    for port in (preferred, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            bound: int = probe.getsockname()[1]
-            return bound
-    raise OSError("no free port on 127.0.0.1")

@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
-from demo.board import Board
+from demo.board import DEFAULT, Board
 from demo.columns import Columns
+from demo.ports import Ports
 from demo.programs import ManagerProgram, PetStoreProgram, Program
 from demo.samples import load_crds, load_samples
 from demo.screen import Screen
@@ -42,7 +43,11 @@ class Demo:
         self._screen = screen
         ours = {each["spec"]["names"]["kind"] for each in self._crds}
         self._board = Board(
-            ((each["kind"], each["metadata"]["name"]) for each in self._samples if each["kind"] in ours),
+            (
+                (each["kind"], each["metadata"].get("namespace", DEFAULT), each["metadata"]["name"])
+                for each in self._samples
+                if each["kind"] in ours
+            ),
             Columns(self._crds),
         )
         self._footer = ""
@@ -74,10 +79,11 @@ class Demo:
     async def _run_on(self, cluster: DevCluster, stop: asyncio.Event) -> None:
         self._screen.say(f"devcluster: a Kubernetes API at {cluster.server_url}")
         assert cluster.kubeconfig_path is not None
-        petstore = PetStoreProgram(self._folder)
-        manager = ManagerProgram(cluster.kubeconfig_path, self._folder, petstore=petstore.address)
-        self._programs = [manager, petstore]
         async with contextlib.AsyncExitStack() as stack:
+            ports = stack.enter_context(Ports())
+            petstore = PetStoreProgram(self._folder, ports)
+            manager = ManagerProgram(cluster.kubeconfig_path, self._folder, ports, petstore=petstore.address)
+            self._programs = [manager, petstore]
             stack.callback(cluster.store.subscribe(self._see))
             await self._apply(cluster, self._crds)
             stack.push_async_callback(petstore.stop)
@@ -132,7 +138,7 @@ class Demo:
             resource = cluster.registry.of_kind(group, version, obj["kind"])
             if resource is None:
                 raise DemoFailed(f"there is no kind {obj['kind']} in {obj['apiVersion']}")
-            namespace = obj["metadata"].get("namespace", "default")
+            namespace = obj["metadata"].get("namespace", DEFAULT)
             path = resource.paths[-1].format(namespace=namespace)
             answer = await cluster.handle(
                 ApiRequest(

@@ -28,7 +28,11 @@ def render(board: Board, footer: str, console: Console, *, height: int) -> Group
     left = height - lines - BORDERS
     samples = _samples(board, width, left)
     left -= samples.row_count + HEAD
-    workloads = [entry for entry in board.workloads.values() if entry.name != "kubernetes"]
+    workloads = [
+        entry
+        for entry in board.workloads.values()
+        if (entry.plural, entry.name) != ("services", "kubernetes")
+    ]
     summary = len(workloads) + HEAD > left - EVENTS_AT_LEAST - HEAD
     parts = [samples]
     if workloads and left > HEAD:
@@ -65,7 +69,7 @@ def _samples(board: Board, width: int, room: int) -> Table:
     for key in keys[: len(keys) - cut]:
         entry = board.samples.get(key)
         if entry is None:
-            table.add_row(f"{key[0].lower()}/{key[1]}", Text("not there", "dim"))
+            table.add_row(f"{key[0].lower()}/{key[2]}", Text("not there", "dim"))
             continue
         values = Text("  ").join(Text.assemble((f"{name} ", "dim"), text) for name, text in entry.columns)
         because = Text(entry.because, "dim")

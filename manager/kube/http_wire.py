@@ -224,4 +224,7 @@ def _reason(error: aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
     # The errno of a name that was not found is the resolver's own.
     if cause.errno and cause.errno > 0 and not isinstance(error, aiohttp.ClientConnectorDNSError):
         return os.strerror(cause.errno)
+    if isinstance(cause, ConnectionError) and not str(cause):
+        # What asyncio makes of a connection that ends in the middle of the handshake.
+        return "it hung up in the TLS handshake"
     return cause.strerror or str(cause) or type(cause).__name__

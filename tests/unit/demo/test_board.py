@@ -39,7 +39,7 @@ def board() -> Board:
         definition("Memcached", "memcacheds", Size="integer"),
         definition("Foo", "foos", Happy="boolean", Colour="string", Ready="string", Age="date"),
     ]
-    return Board([("Memcached", "a")], Columns(definitions))
+    return Board([("Memcached", "default", "a")], Columns(definitions))
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,17 @@ def test_a_custom_resource_that_is_no_sample_is_shown_but_not_waited_for() -> No
     assert shown.ready
 
 
+def test_objects_of_one_name_in_two_namespaces_are_two() -> None:
+    shown = board()
+    shown.see("memcacheds", sample(status=status(Available="True")))
+    other = sample(status=status(Available="False"))
+    other["metadata"]["namespace"] = "x"
+    entry = shown.see("memcacheds", other)
+    assert isinstance(entry, Entry)
+    assert entry.title == "memcached/a in x"
+    assert shown.ready
+
+
 def test_a_sample_that_waits_for_its_finalizer_is_terminating() -> None:
     obj = sample(status=status(Ready="True"))
     obj["metadata"]["deletionTimestamp"] = "2026-01-01T10:20:30Z"
@@ -154,7 +165,7 @@ def test_a_sample_that_waits_for_its_finalizer_is_terminating() -> None:
 def test_because_is_what_its_most_telling_condition_says(
     conditions: list[tuple[str, str]], because: str
 ) -> None:
-    entry = Entry("p", "K", "n", "a", "s", True, [(name, value, name) for name, value in conditions])
+    entry = Entry("p", "K", "default", "a", "s", True, [(name, value, name) for name, value in conditions])
     assert entry.because == because
 
 

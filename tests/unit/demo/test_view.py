@@ -13,8 +13,8 @@ FOOTER = "kubectl get pods\nCtrl-C stops everything."
 
 
 def board(*, pods: int = 20, ready: bool = True) -> Board:
-    shown = Board([("Foo", "f"), ("Memcached", "m")], Columns([]))
-    shown.samples["Foo", "f"] = Entry(
+    shown = Board([("Foo", "default", "f"), ("Memcached", "default", "m")], Columns([]))
+    shown.samples["Foo", "default", "f"] = Entry(
         "foos",
         "Foo",
         "default",

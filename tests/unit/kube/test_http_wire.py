@@ -329,3 +329,24 @@ async def test_a_server_that_never_finishes_the_handshake_can_be_given_up(author
             async with asyncio.timeout(0.05):
                 await fetch(wire)
         await wire.aclose()
+
+
+async def test_a_server_that_hangs_up_in_the_handshake_is_said_to_have_done_so(authority: trustme.CA):
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.transport.abort()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        config = ClusterConfig(
+            server=URL(f"https://127.0.0.1:{port}"),
+            source="test",
+            credentials=FixedCredentials(None),
+            tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
+        )
+        wire = HttpWire(config)
+        with pytest.raises(
+            Unreachable, match=rf"cannot connect to 127\.0\.0\.1:{port}: it hung up in the TLS handshake$"
+        ):
+            await fetch(wire)
+        await wire.aclose()

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from demo.ports import Ports
+
+
+@pytest.fixture
+def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """One that is free, with no other demo about."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        bound: int = probe.getsockname()[1]
+        return bound
+
+
+def test_a_free_port_is_taken(port: int) -> None:
+    with Ports() as ports:
+        assert ports.claim(port) == port
+
+
+def test_another_is_taken_where_a_program_listens(port: int) -> None:
+    with socket.socket() as program, Ports() as ports:
+        program.bind(("127.0.0.1", port))
+        program.listen()
+        assert ports.claim(port) not in {port, 0}
+
+
+def test_two_demos_at_once_get_two_ports_before_their_programs_listen(port: int) -> None:
+    with Ports() as one, Ports() as other:
+        assert one.claim(port) == port
+        assert other.claim(port) not in {port, 0}
+    with Ports() as later:
+        assert later.claim(port) == port
