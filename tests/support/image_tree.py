@@ -2,7 +2,8 @@
 
 Each stage is a folder. Its steps run in it by chroot, in a mount namespace of their own: the machine's
 system folders lie read-only beneath, and this interpreter's installation stands for the `/usr/local` of the
-base image, with what is changed in it kept in the stage.
+base image, with what is changed in it kept in the stage. Packages come as wheels from this environment, which
+has the versions that constraints.txt pins, and not from the network.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support import wheels
 from tests.support.dockerfile import ROOT, Dockerfile, Instruction, Stage, expanded
 
 if TYPE_CHECKING:
@@ -26,8 +29,9 @@ EMPTY = ("dev", "proc", "tmp", "opt", "usr", "etc")
 # The base image's own; what engines set for a user without a name; where an interpreter that was built for
 # another place finds its library.
 BASE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LD_LIBRARY_PATH": "/usr/local/lib"}
-# How this machine reaches packages; an engine gives a build such things too, and keeps them out of the image.
-NETWORK = ("PIP_", "SSL_CERT_", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+# Where steps find packages; an engine gives a build such things too, and keeps them out of the image.
+WHEELS = "/tmp/wheels"
+PACKAGES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": WHEELS}
 CHANGING = ("RUN", "COPY", "WORKDIR")
 STEP_TIMEOUT = 300.0
 
@@ -41,8 +45,8 @@ def why_not() -> str | None:
         return f"no {missing[0]} on the PATH"
     if not Path("/bin").is_symlink():
         return "the machine's /bin is not the one of /usr"
-    tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
-    return "no mount namespaces" if tried.returncode else None
+    tried = subprocess.run(["unshare", "--mount", "--net", "true"], capture_output=True, check=False)
+    return "no namespaces for mounts and network" if tried.returncode else None
 
 
 class ImageTree:
@@ -51,6 +55,10 @@ class ImageTree:
     def __init__(self, dockerfile: Dockerfile, folder: Path) -> None:
         self._dockerfile = dockerfile
         self._folder = folder
+        self._wheels = folder / "wheels"
+        self._wheels.mkdir()
+        for installed in (*wheels.dependencies().values(), distribution("setuptools")):
+            wheels.pack(installed, self._wheels)
         self._built: dict[str, tuple[Path, dict[str, str]]] = {}
 
     def build(self, name: str) -> Path:
@@ -143,11 +151,18 @@ class ImageTree:
             subprocess.run(["chown", "-R", owner, destination], check=True)
 
     def _run(self, command: str, root: Path, place: str, environ: dict[str, str]) -> None:
-        network = {name: value for name, value in os.environ.items() if name.upper().startswith(NETWORK)}
         shell = ["sh", "-c", f"cd {place} && {command}"]
-        script = "\n".join([*self._mounts(root), _in_chroot(root, {**network, **environ}, shell)])
+        script = "\n".join(
+            [
+                *self._mounts(root),
+                f"mount -t tmpfs tmpfs {root}/tmp -o mode=1777",
+                f"mkdir {root}{WHEELS}",
+                f"mount --bind -o ro {self._wheels} {root}{WHEELS}",
+                _in_chroot(root, {**PACKAGES, **environ}, shell),
+            ]
+        )
         done = subprocess.run(
-            ["unshare", "--mount", "--", "sh", "-ec", script],
+            ["unshare", "--mount", "--net", "--", "sh", "-ec", script],
             capture_output=True,
             text=True,
             timeout=STEP_TIMEOUT,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import fnmatch
+import platform
 import re
 import subprocess
 import tomllib
 
 import pytest
+from packaging.tags import compatible_tags, cpython_tags
 
 from tests.support.dockerfile import ROOT, Dockerfile, Stage
+from tests.support.wheels import dependencies, tags
 
 DOCKERFILE = Dockerfile.read()
 TARGETS = ("manager", "petstore", "dev")
 NOBODY = "65532:65532"
+# Its project does not say which Pythons it has wheels for; an index does (for 3.13, in November 2026).
+LOOKED_UP = {"httptools"}
 
 
 def sources(stage: Stage) -> list[str]:
@@ -68,6 +73,25 @@ def test_only_wheels_are_installed_so_that_no_compiler_is_needed():
     ]
     assert installs
     assert all("--only-binary :all:" in line and "--constraint constraints.txt" in line for line in installs)
+
+
+def test_what_is_installed_has_wheels_for_the_interpreter_of_the_base_image():
+    base = DOCKERFILE.stages["build"].base
+    found = re.match(r"python:(\d+)\.(\d+)-", base)
+    assert found is not None
+    version = int(found[1]), int(found[2])
+    # Debian 12 has the C library 2.36, and takes wheels that were built for older ones.
+    machine = platform.machine()
+    libraries = [f"manylinux_2_{minor}_{machine}" for minor in range(36, 16, -1)]
+    fitting = {*cpython_tags(version, platforms=libraries), *compatible_tags(version, platforms=libraries)}
+    says = "Programming Language :: Python :: {}.{}".format(*version)
+    # A wheel for one interpreter alone may have brothers for others: its project says which it is made for.
+    doubtful = {
+        name
+        for name, installed in dependencies().items()
+        if not tags(installed) & fitting and says not in installed.metadata.get_all("Classifier", ())
+    }
+    assert doubtful <= LOOKED_UP
 
 
 def test_nothing_is_fetched_by_add():

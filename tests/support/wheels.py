@@ -1,0 +1,79 @@
+"""What the project depends on as wheels, packed again from this environment: no network is needed."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+import zipfile
+from importlib.metadata import Distribution, distribution
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement  # comes with pytest
+from packaging.tags import Tag, parse_tag
+from packaging.utils import canonicalize_name
+
+from tests.support.dockerfile import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
+# What installers write beside what is in a wheel.
+_WRITTEN = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
+
+
+@functools.cache
+def dependencies() -> dict[str, Distribution]:
+    """All that the program needs to run, and what that needs in turn, as it is installed here."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found: dict[tuple[str, str], Distribution] = {}
+    waiting = list(_needed(project["dependencies"], extra=""))
+    while waiting:
+        name, extra = wanted = waiting.pop()
+        if wanted not in found:
+            found[wanted] = distribution(name)
+            waiting += _needed(found[wanted].requires or (), extra)
+    return {name: installed for (name, _), installed in sorted(found.items())}
+
+
+def tags(installed: Distribution) -> frozenset[Tag]:
+    """The interpreters and machines that its wheel is for."""
+    lines = (installed.read_text("WHEEL") or "").splitlines()
+    found = [line.partition(":")[2].strip() for line in lines if line.startswith("Tag:")]
+    return frozenset(tag for each in found for tag in parse_tag(each))
+
+
+def pack(installed: Distribution, folder: Path) -> None:
+    """Write its wheel into `folder`; scripts are not in there, but for those that an installer makes."""
+    files = list(_files(installed))
+    # Others may lie deeper, of what a package carries along.
+    (info,) = {path.removesuffix("/METADATA") for path in files if METADATA.fullmatch(path)}
+    name = canonicalize_name(installed.name).replace("-", "_")
+    with zipfile.ZipFile(folder / f"{name}-{installed.version}-{_joined(tags(installed))}.whl", "w") as wheel:
+        for path in files:
+            wheel.write(str(installed.locate_file(path)), path)
+        record = f"{info}/RECORD"
+        wheel.writestr(record, "".join(f"{path},,\n" for path in [*files, record]))
+
+
+def _needed(requirements: Iterable[str], extra: str) -> Iterator[tuple[str, str]]:
+    """Names, each with "" and with its extras."""
+    for text in requirements:
+        requirement = Requirement(text)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            for each in ("", *requirement.extras):
+                yield canonicalize_name(requirement.name), each
+
+
+def _files(installed: Distribution) -> Iterator[str]:
+    for path in installed.files or ():
+        inside = path.parts[0] != ".." and "__pycache__" not in path.parts
+        if inside and not (path.parts[0].endswith(".dist-info") and path.name in _WRITTEN):
+            yield path.as_posix()
+
+
+def _joined(found: frozenset[Tag]) -> str:
+    parts = [{getattr(tag, part) for tag in found} for part in ("interpreter", "abi", "platform")]
+    return "-".join(".".join(sorted(values)) for values in parts)
