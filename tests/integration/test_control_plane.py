@@ -105,10 +105,11 @@ def test_many_objects_are_created_at_once(control_plane: ControlPlane, namespace
 
 def test_the_api_server_shows_its_metrics(control_plane: ControlPlane) -> None:
     control_plane.require(Feature.SERVER_METRICS)
-    before = control_plane.server_metrics()
+    name = "apiserver_request_total"
+    before = control_plane.server_metrics(name)
     control_plane.api.find("/api/v1/namespaces/default/configmaps/none")
-    requests = control_plane.server_metrics().increase_since(
-        before, "apiserver_request_total", resource="configmaps", verb="GET", code="404"
+    requests = control_plane.server_metrics(name).increase_since(
+        before, name, resource="configmaps", verb="GET", code="404"
     )
     assert requests == 1
 

@@ -175,7 +175,7 @@ def test_while_the_pods_cannot_be_listed_nobody_is_called_unhappy(
         (["jack"], 'spec.name in body must be of type string: \\"array\\"'),
         ({"name": "jack"}, 'spec.name in body must be of type string: \\"object\\"'),
     ],
-    ids=repr,
+    ids=lambda value: repr(value)[:40],
 )
 def test_what_is_no_name_is_refused_by_the_schema(crds: ControlPlane, friend: Any, complaint: str) -> None:
     with pytest.raises(ApiFailure) as refused:

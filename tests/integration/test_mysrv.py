@@ -100,7 +100,7 @@ def test_the_worked_example(walk: MySrvWalk) -> None:
         ({"name": 80}, 'spec.name in body must be of type string: \\"integer\\"'),
         ({"name": None}, "spec.name: Required value"),
     ],
-    ids=repr,
+    ids=lambda value: repr(value)[:40],
 )
 def test_what_is_out_of_bounds_is_refused_by_the_schema(
     crds: ControlPlane, wrong: dict[str, Any], complaint: str

@@ -212,7 +212,7 @@ def test_a_store_that_is_down_is_said_once_and_holds_nobody_else_up(
         eventually(lambda name=name: says_so(name))  # type: ignore[misc]
 
     crds.api.create(memcached_path(namespace), memcached("other", 0))
-    eventually(lambda: crds.api.get(deployment_path(namespace, "other")), within=5)
+    eventually(lambda: crds.api.get(deployment_path(namespace, "other")))
     eventually(lambda: crds.api.get(memcached_path(namespace, "other"))["status"]["observedGeneration"] == 1)
     settled = [each["metadata"]["resourceVersion"] for each in crds.api.get(pet_path(namespace))["items"]]
 
@@ -222,7 +222,7 @@ def test_a_store_that_is_down_is_said_once_and_holds_nobody_else_up(
 
     consistently(nothing_is_written, during=4)
     for each in crds.api.get(pet_path(namespace))["items"]:
-        assert event_counts(crds, each)["StoreUnreachable"] == 1
+        eventually(lambda each=each: event_counts(crds, each)["StoreUnreachable"] == 1)
     assert manager.metrics().value("controller_runtime_reconcile_errors_total", controller="pet") == 0
     assert not [line for line in manager.logs() if "traceback" in str(line).lower()]
 
@@ -231,8 +231,9 @@ def test_a_store_that_is_down_is_said_once_and_holds_nobody_else_up(
     assert manager.metrics().value("grpc_client_handled_total", grpc_code="Unavailable") >= 1
 
     store.start()
-    # gRPC tries to connect again every five seconds at the latest, and a probe follows within two.
-    eventually(lambda: assert_in_step(crds, namespace, store.address), within=12)
+    # gRPC tries to connect again every five seconds at the latest, and a probe follows within two; the rest
+    # is for a busy machine.
+    eventually(lambda: assert_in_step(crds, namespace, store.address), within=60)
     crds.kubectl(f"--namespace={namespace}", "delete", "pets", "--all")
     assert manager.stop() == 0
 

@@ -34,7 +34,7 @@ def remove_crd(plane: ControlPlane) -> None:
     """Delete the CRD, and with it every Memcached, and wait until the server has forgotten both."""
     path = f"{DEFINITIONS}/{CRD}"
     plane.api.delete(path)
-    eventually(lambda: plane.api.find(path) is None, within=60)
+    eventually(lambda: plane.api.find(path) is None)
     eventually(lambda: plane.api.find("/apis/cache.example.com/v1") is None)
 
 

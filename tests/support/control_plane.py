@@ -122,9 +122,10 @@ class ControlPlane(abc.ABC):
         """Requests as the administrator, without the cost of a kubectl each."""
         return ApiAccess(self.credentials, scratch=self.folder / "scratch")
 
-    def server_metrics(self) -> Samples:
-        """The API server's own metrics, as they are now."""
-        return Samples.parse(self.api.request("GET", "/metrics"))
+    def server_metrics(self, *names: str) -> Samples:
+        """The API server's own metrics, as they are now; those whose names begin so, if any are given."""
+        lines = self.api.request("GET", "/metrics").splitlines(keepends=True)
+        return Samples.parse("".join(line for line in lines if not names or line.startswith(names)))
 
     def kubectl(
         self,

@@ -11,9 +11,16 @@ from tests.support.control_plane_kinds import KINDS
 if TYPE_CHECKING:
     import pytest
 
-LONGEST = tuple(
-    f"tests/integration/test_{name}.py"
-    for name in ("faults", "costs", "deploy", "recovery", "replicas", "stopping")
+LONGEST = (
+    "tests/integration/test_faults.py",
+    "tests/integration/test_costs.py",
+    "tests/integration/test_stopping.py",
+    "tests/conformance/kubectl/test_kubectl.py",
+    "tests/integration/test_deploy.py",
+    "tests/integration/test_recovery.py",
+    "tests/integration/test_replicas.py",
+    "tests/integration/test_image.py",
+    "tests/demo/test_demo.py",
 )
 """Files that wait for long, the one that takes longest first: begun late, they would be waited for."""
 KIND_PARAMETER = "control_plane_kind"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMAND = (sys.executable, "-m", "examples.workloads")
-SAYS_WITHIN = 30.0
-ENDS_WITHIN = 60.0
+SAYS_WITHIN = 90.0
+ENDS_WITHIN = 90.0
 
 
 class WorkloadsProgram:

@@ -62,10 +62,8 @@ def without_password(body: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=lambda value: None if isinstance(value, dict) else value[:40],
 )
-def test_what_cannot_be_is_refused(
-    crds: ControlPlane, namespace: str, body: dict[str, Any], said: str
-) -> None:
-    error = refusal(crds, namespace, body)
+def test_what_cannot_be_is_refused(crds: ControlPlane, body: dict[str, Any], said: str) -> None:
+    error = refusal(crds, "default", body)
     assert said in error
     assert PASSWORD not in error
 

@@ -73,11 +73,11 @@ def test_what_is_to_be_deleted_goes_with_the_site(walk: WordpressWalk) -> None:
     # Made again at once, the new site waits for what the old one leaves, and starts afresh.
     walk.kubectl("delete", "wordpress", "site", "--wait=true")
     walk.create("site", reclaimPolicy="Delete")
-    eventually(lambda: walk.missing("site") == [] and not set(retained_uids(walk)) & set(first), within=60)
+    eventually(lambda: walk.missing("site") == [] and not set(retained_uids(walk)) & set(first))
     eventually(lambda: walk.is_available("site"))
     assert "NameTaken" not in walk.events("site")
     walk.delete("site")
-    eventually(lambda: len(walk.missing("site")) == len(CHILDREN), within=60)
+    eventually(lambda: len(walk.missing("site")) == len(CHILDREN))
 
 
 def test_the_policy_can_change_at_any_time(walk: WordpressWalk) -> None:
@@ -96,7 +96,7 @@ def test_the_policy_can_change_at_any_time(walk: WordpressWalk) -> None:
     walk.change("site", reclaimPolicy="Delete")
     eventually(lambda: owned() == [True] * len(RETAINED))
     walk.delete("site")
-    eventually(lambda: len(walk.missing("site")) == len(CHILDREN), within=60)
+    eventually(lambda: len(walk.missing("site")) == len(CHILDREN))
 
 
 def test_volumes_grow_where_they_can(walk: WordpressWalk) -> None:
