@@ -10,9 +10,11 @@ from pathlib import Path
 
 import yaml
 
+from controllers.main import OPERATORS
 from manager.codegen import yaml_stream
 from release.bundle import bundle_files
 from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
+from release.configuration import NoTables, with_tables
 from release.dashboard import dashboard_text
 from release.image import Image, InvalidImage
 from release.kustomize import ROOT, BuildFailed, ToolMissing, build
@@ -23,6 +25,7 @@ __all__ = ["main"]
 
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 _DASHBOARD = ROOT / "config" / "grafana" / "operator-manager.json"
+_CONFIGURATION = ROOT / "docs" / "configuration.md"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = options.run
     try:
         return command(options)
-    except (ToolMissing, BuildFailed, NotOurs) as error:
+    except (ToolMissing, BuildFailed, NotOurs, NoTables) as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 1
 
@@ -102,15 +105,22 @@ def _image(text: str) -> Image:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    wanted = dashboard_text()
-    path = _DASHBOARD.relative_to(ROOT)
-    if _DASHBOARD.exists() and _DASHBOARD.read_text(encoding="utf-8") == wanted:
-        return 0
-    if options.check:
-        print(f"not current: {path}\nrun `make generate`", file=sys.stderr)
+    page = _CONFIGURATION.read_text(encoding="utf-8")
+    wanted = {_DASHBOARD: dashboard_text(), _CONFIGURATION: with_tables(page, OPERATORS)}
+    stale = {
+        path: text
+        for path, text in wanted.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+    for path, text in stale.items():
+        if options.check:
+            print(f"not current: {path.relative_to(ROOT)}", file=sys.stderr)
+            continue
+        path.write_text(text, encoding="utf-8")
+        print(f"generated {path.relative_to(ROOT)}")
+    if stale and options.check:
+        print("run `make generate`", file=sys.stderr)
         return 1
-    _DASHBOARD.write_text(wanted, encoding="utf-8")
-    print(f"generated {path}")
     return 0
 
 

@@ -7,8 +7,6 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-from pydantic.fields import FieldInfo
-
 from manager.cli.operator import Operator
 from manager.settings.model import Settings
 from manager.settings.origin import env_names, flag_name
@@ -33,10 +31,10 @@ def run_help(operators: Sequence[Operator]) -> str:
     width = min(max(shutil.get_terminal_size().columns, _WIDTHS[0]), _WIDTHS[1])
     lines = [_INTRODUCTION, "", f"The controllers are: {', '.join(operator.name for operator in operators)}."]
     fields = Settings.model_fields.items()
-    for group, members in itertools.groupby(fields, key=lambda item: _shown(item[1]).group):
+    for group, members in itertools.groupby(fields, key=lambda item: Shown.of(item[1]).group):
         lines += ["", f"{group}:"]
         for field, info in members:
-            metavar = _shown(info).metavar
+            metavar = Shown.of(info).metavar
             value = f"[={metavar}]" if info.annotation is bool else f" {metavar}"
             default = written(info.get_default(call_default_factory=True, validated_data={}))
             heading, description = f"{flag_name(field)}{value}", info.description or ""
@@ -64,7 +62,3 @@ def _flag(heading: str, description: str, default: str, variables: Sequence[str]
             break_long_words=False,
         ),
     ]
-
-
-def _shown(info: FieldInfo) -> Shown:
-    return next(item for item in info.metadata if isinstance(item, Shown))

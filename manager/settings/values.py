@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 from pydantic_settings import NoDecode
 
 from manager.duration import format_duration, parse_duration
 from manager.http.address import BindAddress, parse_address
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 LogLevel = Literal["debug", "info", "warn", "error"]
 LogFormat = Literal["auto", "json", "console"]
@@ -30,6 +33,11 @@ class Shown:
 
     metavar: str
     """What stands for its value."""
+
+    @classmethod
+    def of(cls, info: FieldInfo) -> Shown:
+        """How the setting of this field is shown."""
+        return next(item for item in info.metadata if isinstance(item, cls))
 
 
 def _duration(value: Any) -> float:

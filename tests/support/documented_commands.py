@@ -1,0 +1,1 @@
+WALKED = ("README.md", "docs/operators.md")

@@ -1,0 +1,85 @@
+"""What a page of documentation is made of: blocks of code, headings, links."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[^`]*)$")
+_HEADING = re.compile(r"#{1,6} +(?P<text>.*?) *#*$")
+_LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+)\)")
+_CODE = re.compile(r"`[^`]*`")
+_NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block."""
+
+    page: Path
+    line: int
+    """Of its first fence, from 1."""
+    language: str
+    """What stands behind the first fence; "" for nothing."""
+    text: str
+    """What is between the fences, with the line's end of each line."""
+
+    @property
+    def where(self) -> str:
+        """For a message: `README.md:12`."""
+        return f"{self.page}:{self.line}"
+
+
+class Page:
+    """One Markdown file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._text = path.read_text(encoding="utf-8")
+
+    def blocks(self) -> Iterator[Block]:
+        """Its fenced blocks, in their order."""
+        opened: re.Match[str] | None = None
+        began, inside = 0, list[str]()
+        for number, line in enumerate(self._text.splitlines(), start=1):
+            fence = _FENCE.match(line)
+            if opened is None:
+                if fence:
+                    opened, began, inside = fence, number, []
+            elif fence and fence["fence"].startswith(opened["fence"]) and not fence["language"]:
+                text = "".join(f"{each}\n" for each in inside)
+                yield Block(self.path, began, opened["language"].strip(), text)
+                opened = None
+            else:
+                inside.append(line.removeprefix(opened["indent"]))
+        assert opened is None, f"{self.path}:{began}: this block has no end"
+
+    def links(self) -> Iterator[str]:
+        """Where its links lead to, in their order."""
+        for _, line in self._prose():
+            yield from (match["target"] for match in _LINK.finditer(_CODE.sub("`", line)))
+
+    def anchors(self) -> set[str]:
+        """What can follow a # in a link to this page: its headings, as the usual viewers name them."""
+        seen = Counter[str]()
+        found = set()
+        for _, line in self._prose():
+            if heading := _HEADING.match(line):
+                text = _NOT_IN_ANCHORS.sub("", heading["text"].lower()).replace(" ", "-")
+                found.add(f"{text}-{seen[text]}" if seen[text] else text)
+                seen[text] += 1
+        return found
+
+    def _prose(self) -> Iterator[tuple[int, str]]:
+        """Lines outside of blocks."""
+        lines = self._text.splitlines()
+        inside = set[int]()
+        for block in self.blocks():
+            inside.update(range(block.line, block.line + block.text.count("\n") + 2))
+        return ((number, line) for number, line in enumerate(lines, start=1) if number not in inside)

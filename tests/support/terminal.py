@@ -1,0 +1,105 @@
+"""A shell in a folder of its own, in which the commands of the documentation mean what they say there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from tests.support.daemon import Daemon
+from tests.support.dockerfile import ROOT
+from tests.support.eventually import eventually
+from tests.support.ports import PortBlock
+from tests.support.transcript import difference
+
+if TYPE_CHECKING:
+    from tests.support.control_plane import ControlPlane
+    from tests.support.transcript import Command
+
+PROGRAMS = Path(sys.executable).parent
+TIMEOUT = 120.0
+WITHIN = 30.0
+LINKED = (".venv", "apis", "config", "examples", "manager")
+"""What commands name of the repository."""
+
+ONLY_LOOK = ("kubectl get ", "kubectl describe ", "kubectl wait ", "kubectl logs ", "petstore search", "cat ")
+"""Commands that may be repeated until they show what a page does; a person would wait a moment too."""
+
+# A port of the pages may be taken on this machine, so that the store listens at another one.
+_PETSTORE = """\
+#!/bin/sh
+[ "$1" != serve ] || set -- "$@" --bind-address="$PETSTORE_ADDRESS" --metrics-bind-address=0
+exec "{program}" "$@"
+"""
+
+
+class Terminal:
+    """Runs commands against a control plane, for the length of a `with` block; then what it started ends."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self._folder = folder
+        self._ports = PortBlock(1)
+        self._stack = contextlib.ExitStack()
+        self.petstore_address = f"127.0.0.1:{self._ports[0]}"
+        programs = folder / "programs"
+        programs.mkdir(parents=True)
+        (programs / "kubectl").symlink_to(plane.kubectl_program())
+        store = programs / "petstore"
+        store.write_text(_PETSTORE.format(program=PROGRAMS / "petstore"))
+        store.chmod(0o755)
+        for name in LINKED:
+            target = PROGRAMS.parent if name == ".venv" else ROOT / name
+            (folder / name).symlink_to(target)
+        self.environ = {
+            **os.environ,
+            "PATH": f"{programs}:{PROGRAMS}:{os.environ['PATH']}",
+            "HOME": str(folder),  # for what kubectl keeps
+            "KUBECONFIG": str(plane.kubeconfig),
+            "KUBECTL_KUBERC": "false",
+            "PETSTORE_ADDRESS": self.petstore_address,
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        self._ports.close()
+
+    def follow(self, command: Command) -> None:
+        """Run a command of a page; it has to succeed, and to print what the page shows."""
+        if command.in_background:
+            self._start(command)
+        elif command.text.startswith(ONLY_LOOK):
+            eventually(lambda: self._shows(command), within=WITHIN)
+        else:
+            self._shows(command)
+
+    def run(self, text: str) -> str:
+        """What a command prints. Raises AssertionError, with all of it, when it fails."""
+        done = subprocess.run(
+            ["/bin/bash", "-o", "pipefail", "-c", text],
+            cwd=self._folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        assert done.returncode == 0, f"{text}\nended with {done.returncode}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _shows(self, command: Command) -> None:
+        came = self.run(command.text)
+        wrong = difference(command.shown, came) if command.shown else None
+        assert wrong is None, f"{command.where}: {command.text}\n{wrong}"
+
+    def _start(self, command: Command) -> None:
+        text = command.text.removesuffix("&").strip()
+        log = self._folder / f"{text.split()[0]}.log"
+        daemon = Daemon(text, ["/bin/bash", "-c", f"exec {text}"], log=log, environ=self.environ)
+        self._stack.callback(daemon.stop)
+        daemon.start()
