@@ -8,35 +8,109 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.control_plane import Feature
-from tests.support.crds import install_crds
-from tests.support.documented_commands import WALKED
+from tests.support.crds import wait_served
+from tests.support.documented_commands import DEPLOYED, WALKED, WALKED_ALONE
+from tests.support.example_operator import PAGE, ExampleOperator
 from tests.support.markdown import Page
+from tests.support.storage import storage_classes
 from tests.support.terminal import Terminal
-from tests.support.transcript import commands
+from tests.support.transcript import Command, commands
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.conftest import RunManager, StartControlPlane
+    from tests.support.control_plane import ControlPlane
 
 OURS = "memcacheds,foos,pets,wordpresses,mysrvs"
+
+
+@pytest.fixture(scope="module")
+def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
+    """As a person has it who begins: nothing of ours is there. Each test removes what it made."""
+    plane = module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
+    with storage_classes(plane):
+        yield plane
+
+
+def follow(page: Path, terminal: Terminal) -> None:
+    """All that the page shows of a terminal, from its top to its end."""
+    for block in Page(page).blocks():
+        if block.language == "console":
+            for command in commands(block):
+                terminal.follow(command)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", WALKED)
 def test_what_a_page_shows_is_what_comes(
-    page: str, own_control_plane: StartControlPlane, run_manager: RunManager, tmp_path: Path
+    page: str, plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ) -> None:
-    plane = own_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
-    install_crds(plane)
-    with Terminal(plane, tmp_path / "terminal") as terminal:
-        manager = run_manager(
-            plane.kubeconfig,
-            f"--petstore-address={terminal.petstore_address}",
-            "--leader-elect=false",
-        ).wait_ready()
-        for block in Page(Path(page)).blocks():
-            if block.language == "console":
-                for command in commands(block):
-                    terminal.follow(command)
+    with Terminal(tmp_path / "terminal", plane) as terminal:
+        terminal.run(".venv/bin/operator-manager crds | kubectl apply -f -")
+        wait_served(plane)
+        manager = run_manager(plane.kubeconfig, f"--petstore-address={terminal.petstore_address}")
+        manager.wait_ready()
+        follow(Path(page), terminal)
         # Pets among them, which need the store that the page has started.
         terminal.run(f"kubectl delete {OURS} --all")
+        terminal.run(".venv/bin/operator-manager crds | kubectl delete -f -")
         manager.stop()
+
+
+@pytest.mark.parametrize("page", WALKED_ALONE)
+def test_what_a_page_shows_without_a_cluster_is_what_comes(page: str, tmp_path: Path) -> None:
+    with Terminal(tmp_path / "terminal") as terminal:
+        follow(Path(page), terminal)
+
+
+@pytest.mark.timeout(300)
+def test_the_operator_of_writing_an_operator_runs(
+    plane: ControlPlane, run_manager: RunManager, tmp_path: Path
+) -> None:
+    example = ExampleOperator(tmp_path / "example")
+    assert "config/crd/bases/hello.example.com_greetings.yaml" in example.run("controllers.generate")
+    assert "--greeting-server HOST:PORT" in example.run("controllers.main", "run", "--help")
+    definitions = example.run("controllers.main", "crds")
+    plane.kubectl("apply", "-f", "-", stdin=definitions)
+    wait_served(plane)
+    manager = run_manager(
+        plane.kubeconfig, "--controllers=greeting", environ=example.environ, program=example.program
+    )
+    manager.wait_ready()
+    with Terminal(tmp_path / "terminal", plane, config=example.folder / "config") as terminal:
+        follow(PAGE, terminal)
+    assert not [line for line in manager.logs() if line.get("level") == "error"]
+    manager.stop()
+    plane.kubectl("delete", "-f", "-", stdin=definitions)
+
+
+@pytest.mark.timeout(300)
+def test_what_pages_say_to_do_with_a_deployed_manager_can_be_done(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    make = f"make --silent --directory={Path.cwd()} KUBECTL={plane.kubectl_program()}"
+    with Terminal(tmp_path / "terminal", plane) as terminal:
+        terminal.run(f"{make} deploy")
+        wait_served(plane)
+        # Of whoever is to read the metrics.
+        terminal.run("kubectl create namespace monitoring")
+        terminal.run("kubectl --namespace=monitoring create serviceaccount prometheus-k8s")
+        for text in DEPLOYED:
+            terminal.run(text)
+        terminal.run("kubectl delete namespace monitoring --wait=false")
+        terminal.run("kubectl delete clusterrolebinding operator-manager-prometheus metrics-reader")
+        terminal.run(f"kubectl delete {OURS} --all --wait=false")
+        # No manager runs here that could do what the finalizers of Pets wait for.
+        terminal.run("""kubectl get pets -o name | xargs -r -I{} kubectl patch {} --type=merge \
+            -p '{"metadata":{"finalizers":null}}'""")
+        terminal.run(f"{make} undeploy")
+
+
+def test_a_copy_of_the_store_is_whole(tmp_path: Path) -> None:
+    with Terminal(tmp_path / "one") as terminal:
+        follow(Path("docs/operations.md"), terminal)
+        copy = (tmp_path / "one" / "backup.db").rename(tmp_path / "backup.db")
+    with Terminal(tmp_path / "two") as terminal:
+        terminal.follow(Command("", f"petstore serve --data {copy} &", ("...", "petstore: ready; ...")))
+        assert "Thor" in terminal.run("petstore search")

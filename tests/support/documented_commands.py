@@ -1,1 +1,139 @@
+"""How each command of the documentation is run, so that none is there that nobody has tried.
+
+What a block of `console` shows is run, and compared, as a whole; see WALKED and WALKED_ALONE. Any other
+command is listed below: with who runs it, or with why nobody can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+__all__ = ["DEPLOYED", "ELSEWHERE", "NOT_RUN", "RUN_BY", "WALKED", "WALKED_ALONE"]
+
 WALKED = ("README.md", "docs/operators.md")
+"""Pages whose consoles are followed with a control plane and a manager."""
+
+WALKED_ALONE = ("docs/petstore.md", "docs/devcluster.md")
+"""Pages whose consoles need neither."""
+
+ELSEWHERE: Mapping[str, str] = {
+    "docs/writing-an-operator.md": (
+        "tests/integration/test_documentation.py::test_the_operator_of_writing_an_operator_runs"
+    ),
+    "docs/operations.md": "tests/integration/test_documentation.py::test_a_copy_of_the_store_is_whole",
+    "examples/workloads/README.md": "tests/integration/test_workloads.py::test_the_whole_run",
+}
+"""Other pages with consoles, and the test that follows each of them."""
+
+_DOCUMENTATION = "tests/integration/test_documentation.py"
+_SYSTEM = "kubectl -n operator-manager-system"
+_IMAGES = "IMG=example.test/team/operator-manager:0.1.0 PETSTORE_IMG=example.test/team/petstore:0.1.0"
+
+DEPLOYED: Sequence[str] = (
+    f"{_SYSTEM} rollout status deployment/operator-manager-controller-manager",
+    "kubectl apply -k config/samples",
+    "kubectl get memcacheds,foos,pets,wordpresses,mysrvs",
+    f"{_SYSTEM} get pods,leases",
+    f"{_SYSTEM} get deployments,pods,leases",
+    f"{_SYSTEM} get events --sort-by=.lastTimestamp",
+    "kubectl get clusterrole operator-manager-manager-role -o yaml",
+    (
+        "kubectl auth can-i --list "
+        "--as=system:serviceaccount:operator-manager-system:operator-manager-controller-manager"
+    ),
+    (
+        "kubectl create clusterrolebinding operator-manager-prometheus "
+        "--clusterrole=operator-manager-metrics-reader --serviceaccount=monitoring:prometheus-k8s"
+    ),
+    (
+        "kubectl create clusterrolebinding metrics-reader "
+        "--clusterrole=operator-manager-metrics-reader --serviceaccount=monitoring:prometheus-k8s"
+    ),
+    "token=$(kubectl -n monitoring create token prometheus-k8s)",
+    "TOKEN=$(kubectl create token prometheus-k8s --namespace monitoring)",
+)
+"""What is done with a manager that is deployed, in this order."""
+
+RUN_BY: Mapping[str, Sequence[str]] = {
+    f"{_DOCUMENTATION}::test_what_pages_say_to_do_with_a_deployed_manager_can_be_done": DEPLOYED,
+    f"{_DOCUMENTATION}::test_what_a_page_shows_is_what_comes": (
+        ".venv/bin/operator-manager crds | kubectl apply -f -",
+        ".venv/bin/operator-manager run",
+    ),
+    f"{_DOCUMENTATION}::test_what_a_page_shows_without_a_cluster_is_what_comes": (".venv/bin/devcluster up",),
+    f"{_DOCUMENTATION}::test_the_operator_of_writing_an_operator_runs": (
+        ".venv/bin/operator-manager run --controllers=greeting",
+    ),
+    # `make lint` and `make test` make the environment first.
+    ".ci/run": ("make venv", "make test"),
+    "tests/demo/test_demo.py::test_it_ends_by_itself_when_everything_is_ready": ("make demo",),
+    "tests/unit/config/test_makefile.py::test_help_lists_every_target_of_the_field": ("make",),
+    "tests/unit/controllers/test_generate.py": ("make generate",),
+    "tests/unit/release/test_configuration.py::test_the_example_of_the_page_loads": (
+        ".venv/bin/operator-manager run --config manager.yaml --log-level=debug",
+    ),
+    "tests/integration/test_deploy.py::test_from_an_empty_cluster_to_a_deployed_manager_and_back": (
+        "make install",
+        "make deploy",
+        "make deploy IMG=... PETSTORE_IMG=...",
+        f"make deploy {_IMAGES}",
+        "make undeploy",
+    ),
+    "tests/integration/test_deploy.py::test_a_manager_of_some_namespaces_has_rights_in_these_alone": (
+        "make deploy NAMESPACES=team-a,team-b",
+    ),
+    "tests/integration/test_deploy.py::test_overlays_are_accepted_strictly": (
+        "make deploy OVERLAY=high-availability",
+    ),
+    "tests/unit/devcluster/faults/test_faults.py": (
+        (
+            """curl ... -X POST $SERVER/devcluster/faults """
+            """-d '{"do": "delay", "seconds": 2, "match": {"path": "leases"}}'"""
+        ),
+        "curl ... $SERVER/devcluster/faults",
+        "curl ... -X POST $SERVER/devcluster/history/expire",
+    ),
+    "tests/integration/test_secure_metrics.py::test_who_may_read_metrics_sees_them_and_nobody_else": (
+        'curl --insecure --header "Authorization: Bearer $token" https://localhost:8443/metrics',
+        'curl --insecure --header "Authorization: Bearer $TOKEN" https://localhost:8443/metrics',
+    ),
+}
+"""The commands of other blocks, by the test (or the step of CI) that does what they do."""
+
+_NO_ENGINE = (
+    "no container engine and no registry is at hand; tests/unit/config/test_makefile.py sees the steps of "
+    "make, tests/integration/test_image.py does what the Dockerfile says"
+)
+
+NOT_RUN: Mapping[str, Sequence[str]] = {
+    _NO_ENGINE: (
+        "make docker-build",
+        f"make docker-build docker-push {_IMAGES}",
+        f"make docker-build docker-push deploy {_IMAGES}",
+        "kind load docker-image operator-manager:0.1.0 petstore:0.1.0",
+    ),
+    "no engine, no opm, no registry; tests/unit/release/test_bundle.py reads what `make bundle` writes": (
+        "make bundle bundle-build bundle-push catalog-build IMG=... BUNDLE_IMG=... CATALOG_IMG=...",
+    ),
+    "an installation takes a real cluster; tests/unit/release/test_chart.py compares what helm renders": (
+        "helm install operator-manager dist/chart --namespace operator-manager-system --create-namespace",
+    ),
+    "tilt cannot be had; tests/unit/config/test_tiltfile.py records what the Tiltfile asks of it": (
+        "tilt up",
+        "tilt up -- --devcluster",
+    ),
+    "the pods of our control planes run no containers, so that nothing can be reached, read or run in them": (
+        f"{_SYSTEM} port-forward deployment/operator-manager-controller-manager 8443 &",
+        f"{_SYSTEM} logs deployment/operator-manager-controller-manager --tail=20",
+        f"{_SYSTEM} logs deployment/operator-manager-controller-manager --tail=200",
+        (
+            f"{_SYSTEM} exec deployment/operator-manager-petstore -- python -c "
+            "\"import sqlite3; "
+            "sqlite3.connect('/data/petstore.db').backup(sqlite3.connect('/data/backup.db'))\""
+        ),
+    ),
+    "a deployment that was deployed once has no earlier version to go back to": (
+        f"{_SYSTEM} rollout undo deployment/operator-manager-controller-manager",
+    ),
+}
+"""Commands that cannot be run here, by the reason."""

@@ -22,16 +22,13 @@ if TYPE_CHECKING:
 PROGRAMS = Path(sys.executable).parent
 TIMEOUT = 120.0
 WITHIN = 30.0
-LINKED = (".venv", "apis", "config", "examples", "manager")
-"""What commands name of the repository."""
-
 ONLY_LOOK = ("kubectl get ", "kubectl describe ", "kubectl wait ", "kubectl logs ", "petstore search", "cat ")
 """Commands that may be repeated until they show what a page does; a person would wait a moment too."""
 
 # A port of the pages may be taken on this machine, so that the store listens at another one.
 _PETSTORE = """\
 #!/bin/sh
-[ "$1" != serve ] || set -- "$@" --bind-address="$PETSTORE_ADDRESS" --metrics-bind-address=0
+[ "$1" != serve ] || set -- "$@" --bind-address="$PETSTORE_ADDRESS" --metrics-bind-address=127.0.0.1:{metrics}
 exec "{program}" "$@"
 """
 
@@ -39,28 +36,31 @@ exec "{program}" "$@"
 class Terminal:
     """Runs commands against a control plane, for the length of a `with` block; then what it started ends."""
 
-    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, plane: ControlPlane | None = None, *, config: Path = ROOT / "config"
+    ) -> None:
+        """`config` stands in for the folder of that name, which commands name."""
         self._folder = folder
-        self._ports = PortBlock(1)
+        self._ports = PortBlock(2)
         self._stack = contextlib.ExitStack()
         self.petstore_address = f"127.0.0.1:{self._ports[0]}"
         programs = folder / "programs"
         programs.mkdir(parents=True)
-        (programs / "kubectl").symlink_to(plane.kubectl_program())
         store = programs / "petstore"
-        store.write_text(_PETSTORE.format(program=PROGRAMS / "petstore"))
+        store.write_text(_PETSTORE.format(program=PROGRAMS / "petstore", metrics=self._ports[1]))
         store.chmod(0o755)
-        for name in LINKED:
-            target = PROGRAMS.parent if name == ".venv" else ROOT / name
-            (folder / name).symlink_to(target)
+        (folder / ".venv").symlink_to(PROGRAMS.parent)
+        (folder / "config").symlink_to(config)
         self.environ = {
             **os.environ,
             "PATH": f"{programs}:{PROGRAMS}:{os.environ['PATH']}",
             "HOME": str(folder),  # for what kubectl keeps
-            "KUBECONFIG": str(plane.kubeconfig),
             "KUBECTL_KUBERC": "false",
             "PETSTORE_ADDRESS": self.petstore_address,
         }
+        if plane is not None:
+            (programs / "kubectl").symlink_to(plane.kubectl_program())
+            self.environ["KUBECONFIG"] = str(plane.kubeconfig)
 
     def __enter__(self) -> Self:
         return self
@@ -99,7 +99,14 @@ class Terminal:
 
     def _start(self, command: Command) -> None:
         text = command.text.removesuffix("&").strip()
-        log = self._folder / f"{text.split()[0]}.log"
-        daemon = Daemon(text, ["/bin/bash", "-c", f"exec {text}"], log=log, environ=self.environ)
+        log = self._folder / f"{Path(text.split()[0]).name}.log"
+        program = ["/bin/bash", "-c", f"cd {self._folder} && exec {text}"]
+        daemon = Daemon(text, program, log=log, environ=self.environ)
         self._stack.callback(daemon.stop)
         daemon.start()
+        if command.shown:
+            eventually(lambda: self._has_said(daemon, command), within=WITHIN)
+
+    def _has_said(self, daemon: Daemon, command: Command) -> None:
+        wrong = difference(command.shown, daemon.output())
+        assert wrong is None, f"{command.where}: {command.text}\n{wrong}"

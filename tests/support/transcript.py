@@ -22,6 +22,8 @@ _DIFFERS = (
     (r"-[0-9a-z]{7,10}-[0-9a-z]{5}\b", "-<pod>"),
     (r"(?<![\w.-])(\d+d)?(\d+h)?(\d+m)?(\d+s)?(?<=\d[dhms])(?![\w.-])", "<age>"),
     (r"<age> \(x\d+ over <age>\)", "<age>"),
+    # An address on this machine, and where anything listens whose port a test has to choose.
+    (r"(127\.0\.0\.1)?:\d{4,5}\b", ":<port>"),
     (r"\b3[0-2]\d{3}\b", "<node port>"),
     # kubectl says so since 1.34.
     (r"( deleted) from \S+ namespace$", r"\1"),

@@ -33,7 +33,9 @@ def test_links_are_those_of_the_prose(tmp_path: Path):
 
 
 def test_anchors_are_headings_as_viewers_name_them(tmp_path: Path):
-    text = "# A title: `code`, and more\n## 1. The model: `apis/<group>`\n## Twice\n## Twice\n```\n# none\n```\n"
+    text = (
+        "# A title: `code`, and more\n## 1. The model: `apis/<group>`\n## Twice\n## Twice\n```\n# none\n```\n"
+    )
     assert page(tmp_path, text).anchors() == {
         "a-title-code-and-more",
         "1-the-model-apisgroup",
