@@ -82,9 +82,10 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/integration/test_deploy.py::test_a_manager_of_some_namespaces_has_rights_in_these_alone": (
         "make deploy NAMESPACES=team-a,team-b",
     ),
-    "tests/integration/test_deploy.py::test_overlays_are_accepted_strictly": (
-        "make deploy OVERLAY=high-availability",
-    ),
+    (
+        "tests/integration/test_overlays.py"
+        "::test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warning"
+    ): ("make deploy OVERLAY=high-availability",),
     "tests/unit/devcluster/faults/test_faults.py": (
         (
             """curl ... -X POST $SERVER/devcluster/faults """
@@ -128,7 +129,7 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
         f"{_SYSTEM} logs deployment/operator-manager-controller-manager --tail=200",
         (
             f"{_SYSTEM} exec deployment/operator-manager-petstore -- python -c "
-            "\"import sqlite3; "
+            '"import sqlite3; '
             "sqlite3.connect('/data/petstore.db').backup(sqlite3.connect('/data/backup.db'))\""
         ),
     ),
