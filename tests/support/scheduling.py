@@ -17,6 +17,7 @@ LONGEST = (
     "tests/integration/test_stopping.py",
     "tests/conformance/kubectl/test_kubectl.py",
     "tests/integration/test_deploy.py",
+    "tests/integration/test_documentation.py",
     "tests/integration/test_recovery.py",
     "tests/integration/test_replicas.py",
     "tests/integration/test_image.py",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PROGRAMS = Path(sys.executable).parent
 TIMEOUT = 120.0
-WITHIN = 30.0
 ONLY_LOOK = ("kubectl get ", "kubectl describe ", "kubectl wait ", "kubectl logs ", "petstore search", "cat ")
 """Commands that may be repeated until they show what a page does; a person would wait a moment too."""
 
@@ -74,7 +73,7 @@ class Terminal:
         if command.in_background:
             self._start(command)
         elif command.text.startswith(ONLY_LOOK):
-            eventually(lambda: self._shows(command), within=WITHIN)
+            eventually(lambda: self._shows(command))
         else:
             self._shows(command)
 
@@ -105,7 +104,7 @@ class Terminal:
         self._stack.callback(daemon.stop)
         daemon.start()
         if command.shown:
-            eventually(lambda: self._has_said(daemon, command), within=WITHIN)
+            eventually(lambda: self._has_said(daemon, command))
 
     def _has_said(self, daemon: Daemon, command: Command) -> None:
         wrong = difference(command.shown, daemon.output())
