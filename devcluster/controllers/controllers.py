@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable
@@ -32,6 +33,8 @@ from devcluster.controllers.volumes import VolumeController
 from devcluster.storage import Change, Store
 
 __all__ = ["Controllers"]
+
+log = logging.getLogger("devcluster.controllers")
 
 
 class Controllers:
@@ -85,6 +88,7 @@ class Controllers:
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.run(), name="controllers")
+        self._task.add_done_callback(_tell_of_failure)
         return self
 
     async def __aexit__(
@@ -128,3 +132,9 @@ class Controllers:
             handler(change)
         for handler in self._routes.get(change.key[:2], ()):
             handler(change)
+
+
+def _tell_of_failure(task: asyncio.Task[None]) -> None:
+    """A fault of ours must not show as a cluster in which nothing happens any more, and nobody says why."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("no controller works any more, because of a fault in devcluster", exc_info=error)

@@ -30,7 +30,7 @@ class WorkQueue(Generic[KeyT]):
         self._ready: deque[KeyT] = deque()
         self._waiting: set[KeyT] = set()
         self._working: set[KeyT] = set()
-        self._timers: dict[KeyT, asyncio.TimerHandle] = {}
+        self._timers: dict[KeyT, tuple[float, asyncio.Handle]] = {}
         self._failures: dict[KeyT, int] = {}
         self._pauses: dict[KeyT, float] = {}
         self._wake = asyncio.Event()
@@ -53,10 +53,12 @@ class WorkQueue(Generic[KeyT]):
         due = loop.time() + max(seconds, SHORTEST_DELAY)
         timer = self._timers.get(key)
         if timer is not None:
-            if timer.when() <= due:
+            earlier, handle = timer
+            if earlier <= due:
                 return
-            timer.cancel()
-        self._timers[key] = loop.call_at(due, self._due, key)
+            handle.cancel()
+        # The time is kept beside the handle: uvloop's has none when the time has as good as come.
+        self._timers[key] = due, loop.call_at(due, self._due, key)
 
     def retry(self, key: KeyT) -> None:
         """Have it worked on again, later each time until `forget`."""
@@ -103,8 +105,8 @@ class WorkQueue(Generic[KeyT]):
 
     def close(self) -> None:
         """Drop the timers."""
-        for timer in self._timers.values():
-            timer.cancel()
+        for _, handle in self._timers.values():
+            handle.cancel()
         self._timers.clear()
 
     def _due(self, key: KeyT) -> None:

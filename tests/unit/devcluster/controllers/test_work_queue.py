@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+import uvloop
+
+from devcluster.controllers import queue as module
+from devcluster.controllers.queue import WorkQueue
+from tests.unit.devcluster.controllers.conftest import Cluster
+
+
+def test_a_time_that_comes_while_it_is_set_is_a_time_like_any_other(monkeypatch: pytest.MonkeyPatch):
+    """As when the process does not run for a while between its look at the clock and the timer."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        late = SimpleNamespace(time=lambda: loop.time() - 1, call_at=loop.call_at)
+        monkeypatch.setattr(
+            module, "asyncio", SimpleNamespace(get_running_loop=lambda: late, Event=asyncio.Event)
+        )
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("a", 0.001)
+        queue.add_after("a", 0.5)
+        queue.add_after("a", 0.0)
+        assert await queue.get() == "a"
+        queue.done("a")
+        await asyncio.sleep(0)
+        assert queue.idle
+
+    uvloop.run(main())
+
+
+@pytest.mark.looptime
+async def test_a_fault_that_ends_the_controllers_is_told_of(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("the fault")
+
+    monkeypatch.setattr(WorkQueue, "done", broken)
+    spec = {"containers": [{"name": "c", "image": "nginx:1"}]}
+    await cluster.apply("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    await cluster.settle()
+    assert "no controller works any more" in caplog.text
+    assert "RuntimeError: the fault" in caplog.text
