@@ -43,7 +43,7 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_manager_gets_ready_as_nobody_on_a_read_only_tree(tree: ImageTree, tmp_path: Path) -> None:
     version = run(tree, "manager", "version")
     assert version.returncode == 0, version.stderr
@@ -63,7 +63,7 @@ def test_the_manager_gets_ready_as_nobody_on_a_read_only_tree(tree: ImageTree, t
             assert manager.stop() == 0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_pet_store_serves_as_nobody_on_a_read_only_tree(tree: ImageTree, tmp_path: Path) -> None:
     with PortBlock(2) as ports:
         address = f"127.0.0.1:{ports[0]}"
@@ -85,7 +85,7 @@ def test_the_pet_store_serves_as_nobody_on_a_read_only_tree(tree: ImageTree, tmp
             store.kill()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_images_hold_no_pip_no_sources_and_no_compiler(tree: ImageTree) -> None:
     for image in ("manager", "petstore"):
         root = tree.build(image)
