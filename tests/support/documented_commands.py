@@ -36,6 +36,9 @@ DEPLOYED: Sequence[str] = (
     f"{_SYSTEM} get pods,leases",
     f"{_SYSTEM} get deployments,pods,leases",
     f"{_SYSTEM} get events --sort-by=.lastTimestamp",
+    f"{_SYSTEM} describe deployment/operator-manager-petstore",
+    f"{_SYSTEM} rollout restart deployment/operator-manager-controller-manager",
+    "kubectl apply -k config/grafana",
     "kubectl get clusterrole operator-manager-manager-role -o yaml",
     (
         "kubectl auth can-i --list "

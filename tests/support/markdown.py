@@ -65,6 +65,11 @@ class Page:
         for _, line in self._prose():
             yield from (match["target"] for match in _LINK.finditer(_CODE.sub("`", line)))
 
+    def words(self) -> Iterator[str]:
+        """What its prose and tables say in `code`, in their order."""
+        for _, line in self._prose():
+            yield from (match[0].strip("`") for match in _CODE.finditer(line))
+
     def anchors(self) -> set[str]:
         """What can follow a # in a link to this page: its headings, as the usual viewers name them."""
         seen = Counter[str]()

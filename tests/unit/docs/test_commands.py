@@ -49,7 +49,8 @@ def test_every_console_is_followed_by_a_test():
 
 
 def test_what_is_listed_is_in_a_page_once_in_the_list():
-    documented = {command.text for command in DOCUMENTED}
+    # Some stand in the prose; of these, not all are listed.
+    documented = {command.text for command in DOCUMENTED}.union(*(page.words() for page in PAGES))
     assert [text for text in LISTED if text not in documented] == []
     assert [text for text, count in Counter(LISTED).items() if count > 1] == []
 

@@ -32,6 +32,11 @@ def test_links_are_those_of_the_prose(tmp_path: Path):
     assert list(page(tmp_path, text).links()) == ["b.md#c", "e", "k.png", "n"]
 
 
+def test_words_are_what_the_prose_says_in_code(tmp_path: Path):
+    text = "`make test` and [`--flag`](x)\n```sh\n`no`\n```\n| `cell` |\n"
+    assert list(page(tmp_path, text).words()) == ["make test", "--flag", "cell"]
+
+
 def test_anchors_are_headings_as_viewers_name_them(tmp_path: Path):
     text = (
         "# A title: `code`, and more\n## 1. The model: `apis/<group>`\n## Twice\n## Twice\n```\n# none\n```\n"

@@ -1,0 +1,68 @@
+"""What the prose names in `code` is there: targets of make, flags, modules, files."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.markdown import Page
+from tests.support.pages import PAGES
+from tests.support.terminal import PROGRAMS
+
+# What was, a changelog may go on naming.
+PRESENT = [page for page in PAGES if page.path.name != "CHANGELOG.md"]
+FOLDERS = {path.name for path in Path().iterdir() if path.is_dir() and not path.name.startswith(".")}
+MADE = {"bundle", "dist", "build"}
+"""Folders that are made, and not kept in the repository."""
+EXAMPLE = {"--greeting-server"}
+"""Flags of the example in writing-an-operator.md."""
+PROGRAMS_WITH_FLAGS = (
+    (PROGRAMS / "operator-manager", "run"),
+    (PROGRAMS / "devcluster", "up"),
+    *((PROGRAMS / "petstore", command) for command in ("serve", "add", "search", "delete")),
+    (sys.executable, "-m", "examples.workloads"),
+)
+
+every_page = pytest.mark.parametrize("page", PRESENT, ids=lambda page: str(page.path))
+
+
+@pytest.fixture(scope="module")
+def flags() -> set[str]:
+    """Those of all our programs."""
+    helps = [
+        subprocess.run([*program, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+        for program in PROGRAMS_WITH_FLAGS
+    ]
+    return {flag for text in helps for flag in re.findall(r"--[a-z][a-z-]+", text)} | {"--help"} | EXAMPLE
+
+
+@every_page
+def test_targets_of_make_are_there(page: Page):
+    targets = set(re.findall(r"^([a-z-]+):", Path("Makefile").read_text(), re.MULTILINE))
+    named = [word.split() for word in page.words() if word.startswith("make ")]
+    assert {each for words in named for each in words[1:] if "=" not in each} <= targets
+
+
+@every_page
+def test_flags_are_known_to_one_of_our_programs(page: Page, flags: set[str]):
+    named = [word for word in page.words() if word.startswith("--")]
+    assert {flag for word in named for flag in re.findall(r"--[a-z][a-z-]+", word)} <= flags
+
+
+@every_page
+def test_modules_to_run_are_there(page: Page):
+    named = {match[1] for word in page.words() if (match := re.match(r"python -m ([\w.]+)", word))}
+    assert [name for name in named if importlib.util.find_spec(name) is None] == []
+
+
+@every_page
+def test_files_and_folders_are_there(page: Page):
+    named = {word for word in page.words() if re.fullmatch(r"[\w.-]+/[\w./-]*", word)}
+    ours = {word for word in named if word.partition("/")[0] in FOLDERS - MADE}
+    # A module may be named without its ending.
+    assert [word for word in ours if not Path(word).exists() and not Path(f"{word}.py").exists()] == []
