@@ -109,7 +109,7 @@ class Demo:
         ended = [asyncio.create_task(each.ended(), name=f"watch {each.name}") for each in programs]
         told = False
         try:
-            while not stop.is_set():
+            while not stop.is_set() and not self._screen.lost:
                 self._screen.refresh(self._board, self._footer)
                 for each in ended:
                     if each.done():

@@ -19,6 +19,11 @@ __all__ = ["Screen", "choose_screen"]
 class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
     """Where a person looks."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether nobody can look any more: its terminal was closed, which not every program is told."""
+        return False
+
     @abc.abstractmethod
     def say(self, text: str) -> None:
         """Something that stays on the screen."""
@@ -70,8 +75,13 @@ class View(Screen):
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
+        self._terminal = self._console.file.isatty()
         # What is rendered fits, so nothing has to be cut; and should the terminal shrink, the end is seen.
         self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="visible")
+
+    @property
+    def lost(self) -> bool:
+        return self._terminal and not self._console.file.isatty()
 
     def __enter__(self) -> Self:
         self._live.start()
