@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from apis.meta import OwnerReference, Resource
 
-__all__ = ["NAME_TAKEN", "is_left_over"]
+__all__ = ["LEFT_OVER", "NAME_TAKEN", "is_left_over", "left_over"]
 
 NAME_TAKEN = "NameTaken"
 """The reason, in conditions and Events, that a child's name belongs to somebody else."""
+
+LEFT_OVER = "LeftOver"
+"""The reason that a child's name is still taken by what an earlier owner of the same name had."""
 
 
 def is_left_over(controller: OwnerReference | None, owner: Resource) -> bool:
@@ -22,3 +25,8 @@ def is_left_over(controller: OwnerReference | None, owner: Resource) -> bool:
         and controller.name == owner.metadata.name
         and controller.uid != owner.metadata.uid
     )
+
+
+def left_over(child: str, owner: Resource) -> str:
+    """What to say of such a child."""
+    return f"{child} of an earlier {owner.gvk.kind} of this name has still to be garbage-collected"

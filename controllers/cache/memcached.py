@@ -16,7 +16,7 @@ from controllers.cache.settings import MEMCACHED_IMAGE
 from controllers.conditions import condition, is_news
 from controllers.proxy import proxy_environment
 from controllers.rollouts import failure_of, is_available, is_rolled_out
-from controllers.taken_names import NAME_TAKEN
+from controllers.taken_names import LEFT_OVER, NAME_TAKEN, is_left_over, left_over
 from manager import clock
 from manager.cache import Meta
 from manager.client import Applied, Client, OwnedByOther
@@ -65,7 +65,10 @@ class MemcachedReconciler:
         try:
             applied = await apply_child(self.client, self.deployment(memcached), owner=memcached)
         except OwnedByOther as error:
-            await self.report_taken(memcached, error)
+            if is_left_over(error.controller, memcached):
+                await self.report_left_over(memcached, error)
+            else:
+                await self.report_taken(memcached, error)
             return None
         self.announce(memcached, applied)
         await self.report(memcached, applied.object)
@@ -124,9 +127,7 @@ class MemcachedReconciler:
         message = f"{error}; it is left alone, and no memcached runs"
         if is_news(memcached.status.conditions, "Degraded", message):
             self.events.event(memcached, "Warning", NAME_TAKEN, message)
-        status = memcached.status
-        status.nodes, status.replicas, status.ready_replicas = [], 0, 0
-        await self.write(
+        await self.write_empty(
             memcached,
             [
                 condition(memcached, "Available", "False", NAME_TAKEN, message),
@@ -134,6 +135,24 @@ class MemcachedReconciler:
                 condition(memcached, "Degraded", "True", NAME_TAKEN, message),
             ],
         )
+
+    async def report_left_over(self, memcached: Memcached, error: OwnedByOther) -> None:
+        """Say that an earlier Memcached's Deployment is still there; when it has gone, an event tells."""
+        message = left_over(f"{error.kind} {error.key.name}", memcached)
+        await self.write_empty(
+            memcached,
+            [
+                condition(memcached, "Available", "False", LEFT_OVER, message),
+                condition(memcached, "Progressing", "True", LEFT_OVER, message),
+                condition(memcached, "Degraded", "False", "AsExpected", ""),
+            ],
+        )
+
+    async def write_empty(self, memcached: Memcached, conditions: Iterable[Condition]) -> None:
+        """Write that nothing runs, and why."""
+        status = memcached.status
+        status.nodes, status.replicas, status.ready_replicas = [], 0, 0
+        await self.write(memcached, conditions)
 
     async def write(self, memcached: Memcached, conditions: Iterable[Condition]) -> None:
         """Complete the status and send it, if it differs."""

@@ -158,6 +158,23 @@ def test_a_deployment_of_somebody_else_is_left_alone(walk: MemcachedWalk) -> Non
     eventually(lambda: condition(walk.memcached("taken"), "Degraded")["status"] == "False")
 
 
+def test_what_an_earlier_memcached_left_is_waited_for(walk: MemcachedWalk) -> None:
+    walk.kubectl("create", "deployment", "again", "--image=nginx", "--replicas=0")
+    owner = {"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "again", "controller": True}
+    # The finalizer keeps it from being collected at once.
+    held = {"finalizers": ["example.com/held"], "ownerReferences": [{**owner, "uid": "of-an-earlier-one"}]}
+    path = deployment_path(walk.namespace, "again")
+    before = walk.plane.api.patch(path, {"metadata": held})["metadata"]["uid"]
+    walk.plane.api.create(memcached_path(walk.namespace), memcached("again", 0))
+    eventually(lambda: condition(walk.memcached("again"), "Progressing")["reason"] == "LeftOver")
+    assert condition(walk.memcached("again"), "Degraded")["status"] == "False"
+    walk.kubectl("delete", "deployment", "again", "--wait=false")
+    walk.plane.api.patch(path, {"metadata": {"finalizers": None}})
+    eventually(lambda: walk.deployment("again")["metadata"]["uid"] != before)
+    eventually(lambda: condition(walk.memcached("again"), "Progressing")["reason"] == "RolledOut")
+    assert "NameTaken" not in walk.kubectl("describe", "memcached", "again")
+
+
 def test_kubectl_shows_it_well(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.READY_PODS)
     walk.kubectl("apply", "-f", SAMPLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["RETRY_REFUSED", "Obstacle", "Trouble"]
+__all__ = ["RETRY_REFUSED", "Obstacle", "Trouble", "refused"]
 
 RETRY_REFUSED = 300.0
 """How long to wait, in seconds, before asking again for what the API server has refused: a quota may have
@@ -36,3 +36,8 @@ class Obstacle(Exception):
         self.trouble = trouble
         self.passing = passing
         self.awaited = awaited or passing
+
+
+def refused(name: str, why: object) -> Obstacle:
+    """The obstacle that the API server does not take a child: a quota, a webhook, a missing right."""
+    return Obstacle(Trouble("Refused", f"{name} is refused: {why}", RETRY_REFUSED))

@@ -17,12 +17,12 @@ from apis.core.v1.secret import Secret
 from apis.example.v1.wordpress import PASSWORD_LENGTH, PASSWORD_PATTERN, Wordpress
 from apis.meta import ObjectKey, PartialObjectMetadata, find_condition
 from controllers.example.wordpress.names import DATABASE, child_metadata, secret_key
-from controllers.example.wordpress.obstacles import Obstacle, Trouble
-from controllers.example.wordpress.ownership import check_ours, claim_for, is_claimed_for
+from controllers.example.wordpress.obstacles import Obstacle, Trouble, refused
+from controllers.example.wordpress.ownership import check_ours, check_still_wanted, claim_for, is_claimed_for
 from controllers.example.wordpress.workloads import ROOT_PASSWORD, USER_PASSWORD
 from manager.client import Client
 from manager.events import EventRecorder
-from manager.kube.errors import ApiError, ProtocolError
+from manager.kube.errors import ApiError, Forbidden, Invalid, ProtocolError
 
 __all__ = ["Passwords"]
 
@@ -99,8 +99,10 @@ class Passwords:
         claim_for(secret.metadata, site, DATABASE)
         try:
             await self._client.create(secret)
+        # What the server says of a body that it does not take may quote it.
+        except (Forbidden, Invalid) as error:
+            raise refused(f"Secret {key.name}", f"{error.status} {error.reason}") from None
         except ApiError as error:
-            # What the server says of a body that it does not take may quote it.
             message = f"creating Secret {key.name} failed with {error.status} {error.reason}"
             raise type(error)(error.status, error.reason, message, retry_after=error.retry_after) from None
         except ProtocolError:
@@ -123,6 +125,7 @@ class Passwords:
         # Nobody may have taken it over since the cache last heard of it.
         check_ours("Secret", secret.metadata, site)
         if not is_claimed_for(secret.metadata, site, DATABASE):
+            await check_still_wanted(self._client, site)
             claim_for(secret.metadata, site, DATABASE)
             secret = await self._client.patch(secret)
             if site.metadata.generation == site.status.observed_generation:

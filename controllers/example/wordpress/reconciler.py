@@ -12,8 +12,8 @@ from controllers.announcing import announce
 from controllers.applying import apply_child
 from controllers.conditions import is_news
 from controllers.example.wordpress.names import DATABASE, FRONTEND, Part
-from controllers.example.wordpress.obstacles import RETRY_REFUSED, Obstacle, Trouble
-from controllers.example.wordpress.ownership import left_over, taken
+from controllers.example.wordpress.obstacles import Obstacle, refused
+from controllers.example.wordpress.ownership import NotWanted, taken, waits_for_collection
 from controllers.example.wordpress.passwords import Passwords
 from controllers.example.wordpress.status import (
     Sight,
@@ -41,7 +41,7 @@ W = TypeVar("W", Deployment, Service)
 DATABASE_RETRY = 5.0
 
 
-@rbac(groups="example.com", resources="wordpresses", verbs="list;watch")
+@rbac(groups="example.com", resources="wordpresses", verbs="get;list;watch")
 @rbac(groups="example.com", resources="wordpresses/status", verbs="patch")
 @rbac(groups="example.com", resources="wordpresses/finalizers", verbs="update")
 @rbac(groups="apps", resources="deployments", verbs="get;list;watch;create;patch")
@@ -73,6 +73,8 @@ class WordpressReconciler:
             await self.build(site, sight)
         except Obstacle as obstacle:
             sight.obstacle = obstacle
+        except NotWanted:
+            return None  # the cache is about to hear of it
         await self.look(site, sight)
         self.tell(site, sight)
         await self.write(site, sight)
@@ -101,11 +103,10 @@ class WordpressReconciler:
         try:
             applied = await apply_child(self.client, child, owner=site)
         except (Forbidden, Invalid) as error:
-            message = f"{child.kind} {child.metadata.name} is refused: {error}"
-            raise Obstacle(Trouble("Refused", message, RETRY_REFUSED)) from error
+            raise refused(f"{child.kind} {child.metadata.name}", error) from error
         except OwnedByOther as error:
             if is_left_over(error.controller, site):
-                raise left_over(f"{error.kind} {error.key.name}") from error
+                raise waits_for_collection(f"{error.kind} {error.key.name}", site) from error
             raise taken(str(error)) from error
         announce(self.events, site, applied, observed_generation=site.status.observed_generation)
         return applied.object

@@ -12,8 +12,8 @@ from apis.core.v1.persistent_volume_claim import (
 from apis.example.v1.wordpress import Wordpress
 from apis.meta import ObjectKey, ObjectMeta
 from controllers.example.wordpress.names import Part, child_metadata
-from controllers.example.wordpress.obstacles import RETRY_REFUSED, Obstacle, Trouble
-from controllers.example.wordpress.ownership import check_ours, claim_for, is_claimed_for
+from controllers.example.wordpress.obstacles import RETRY_REFUSED, Trouble, refused
+from controllers.example.wordpress.ownership import check_ours, check_still_wanted, claim_for, is_claimed_for
 from controllers.quantity import parse_quantity
 from manager import clock
 from manager.client import Client
@@ -54,6 +54,7 @@ class Volumes:
             return []
         check_ours("PersistentVolumeClaim", claim.metadata, site)
         if not is_claimed_for(claim.metadata, site, part):
+            await check_still_wanted(self._client, site)
             claim_for(claim.metadata, site, part)
             claim = await self._client.patch(claim)
             if site.metadata.generation == site.status.observed_generation:
@@ -75,8 +76,7 @@ class Volumes:
         try:
             await self._client.create(claim)
         except (Forbidden, Invalid) as error:
-            message = f"{name} is refused: {error}"
-            raise Obstacle(Trouble("VolumeRefused", message, RETRY_REFUSED)) from error
+            raise refused(name, error) from error
         self._events.event(site, "Normal", "Created", f"Created {name} of {site.spec.storage_size}")
 
     async def _grow(self, site: Wordpress, claim: PersistentVolumeClaim) -> list[Trouble]:

@@ -116,7 +116,7 @@ def test_no_password_is_seen_anywhere_but_in_secrets(walk: WordpressWalk) -> Non
     ]
 
 
-@pytest.mark.parametrize("status", [422, 500])
+@pytest.mark.parametrize("status", [403, 422, 500])
 def test_an_answer_that_quotes_the_password_is_not_passed_on(
     crds: ControlPlane,
     storage: None,
@@ -131,10 +131,18 @@ def test_an_answer_that_quotes_the_password_is_not_passed_on(
     quoted = base64.b64encode(b"to-be-quoted").decode()
     body = {"kind": "Status", "code": status, "reason": "Invalid", "message": f'Invalid value: "{quoted}"'}
     match = Match(method="POST", path="/secrets$")
-    proxy.answer(status, body=json.dumps(body).encode(), match=match, times=3)
+    proxy.answer(status, body=json.dumps(body).encode(), match=match, times=1 if status < 500 else 3)
     crds.api.create(wordpress_path(namespace), wordpress("site", sqlrootpassword="to-be-quoted"))
+    if status < 500:
+        # A refusal is told of, and not repeated at once.
+        eventually(lambda: walk.is_degraded("site", "Refused"))
+        assert f"Secret site-mysql is refused: {status}" in walk.condition("site", "Degraded")["message"]
+        eventually(lambda: walk.events("site").get("Refused") == 1)
+        assert not walk.errors()
+        walk.kubectl("annotate", "wordpress", "site", "now=please")
     eventually(lambda: walk.passwords("site")["root-password"] == "to-be-quoted")
     log = walk.manager.process.output()
-    assert re.search(f"creating Secret site-mysql failed with {status}", log)
+    if status >= 500:
+        assert re.search(f"creating Secret site-mysql failed with {status}", log)
     assert quoted not in log
     assert "to-be-quoted" not in log

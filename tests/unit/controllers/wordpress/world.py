@@ -1,0 +1,142 @@
+"""A site in a control plane of the same process, and managers that die and begin anew."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from typing import TYPE_CHECKING, Any
+
+from apis.example.v1.wordpress import Wordpress
+from apis.meta import ObjectKey
+from controllers.example.wordpress.reconciler import WordpressReconciler
+from controllers.example.wordpress.workloads import Workloads
+from manager.kube.errors import KubeError
+from tests.support.in_process import Died, Fate, InProcessWire, LiveClient
+from tests.support.operator_world import RecordedEvents
+
+if TYPE_CHECKING:
+    from devcluster import DevCluster
+
+SITES = "wordpresses.example.com"
+KINDS = ("persistentvolumeclaims", "secrets", "deployments.apps", "services")
+DEFINITION = "example.com_wordpresses.yaml"
+SECRET = "site-mysql"
+
+READY = {
+    "observedGeneration": 1,
+    "replicas": 1,
+    "updatedReplicas": 1,
+    "readyReplicas": 1,
+    "availableReplicas": 1,
+    "conditions": [{"type": "Available", "status": "True", "reason": "x", "message": "x"}],
+}
+
+Object = dict[str, Any]
+
+
+class World:
+    """One site called `site`, in a namespace of its own."""
+
+    def __init__(self, cluster: DevCluster, namespace: str) -> None:
+        self.cluster = cluster
+        self.api = cluster.client
+        self.namespace = namespace
+        self.key = ObjectKey(namespace, "site")
+        self.events = RecordedEvents()
+        self.passwords: set[str] = set()
+        """Every generated password that there was."""
+
+    async def create(self, **spec: Any) -> None:
+        """The site, as a user creates it."""
+        await self.api.create("namespaces", "", {"metadata": {"name": self.namespace}})
+        await self.create_site(**spec)
+
+    async def create_site(self, **spec: Any) -> None:
+        """The site alone."""
+        spec.setdefault("sqlrootpassword", "in-the-open")
+        await self.api.create(SITES, self.namespace, {"metadata": {"name": "site"}, "spec": spec})
+
+    async def change(self, **spec: Any) -> None:
+        """As a user changes it."""
+        await self.api.patch(SITES, self.namespace, "site", {"spec": spec})
+
+    def process(self, fate: Fate) -> WordpressReconciler:
+        """A manager that has just started."""
+        client = LiveClient(InProcessWire(self.cluster, fate), field_manager="test")
+        workloads = Workloads(mysql_image="mysql:x", wordpress_image="wordpress:x", environ={})
+        events: Any = self.events
+        return WordpressReconciler(client, events, workloads=workloads)
+
+    async def settle(self, fate: Fate | None = None) -> None:
+        """Reconcile until nothing is written any more; whoever dies is followed by another."""
+        fate = fate or Fate()
+        process = self.process(fate)
+        for _ in range(20):
+            before = self.cluster.store.version
+            try:
+                await process.reconcile(self.key)
+            except Died:
+                process = self.process(fate)
+            except KubeError:
+                pass  # it is tried again
+            else:
+                await self.bring_up()
+                if self.cluster.store.version == before:
+                    return
+            finally:
+                self.look()
+        raise AssertionError("it does not settle")
+
+    async def bring_up(self) -> None:
+        """What the cluster's own controllers would do."""
+        for each in self.api.list("deployments.apps", self.namespace):
+            status = {**READY, "observedGeneration": each["metadata"]["generation"]}
+            if each.get("status", {}).get("observedGeneration") != status["observedGeneration"]:
+                name = each["metadata"]["name"]
+                await self.api.patch(
+                    "deployments.apps", self.namespace, name, {"status": status}, subresource="status"
+                )
+        for each in self.api.list("persistentvolumeclaims", self.namespace):
+            if each["status"]["phase"] != "Bound":
+                name, status = each["metadata"]["name"], {"phase": "Bound"}
+                await self.api.patch(
+                    "persistentvolumeclaims", self.namespace, name, {"status": status}, subresource="status"
+                )
+
+    def look(self) -> None:
+        """Take note of the generated password."""
+        secret = self.api.peek("secrets", self.namespace, SECRET)
+        if secret is not None:
+            self.passwords.add(base64.b64decode(secret["data"]["password"]).decode())
+
+    def site(self) -> Wordpress:
+        """As it is stored."""
+        return Wordpress.model_validate(self.api.peek(SITES, self.namespace, "site"))
+
+    def conditions(self) -> dict[str, tuple[str, str]]:
+        """Status and reason of each."""
+        return {each.type: (each.status, each.reason) for each in self.site().status.conditions}
+
+    def children(self) -> dict[str, Object]:
+        """All there is, without what differs from run to run."""
+        found: dict[str, Object] = {}
+        for kind in KINDS:
+            for each in self.api.list(kind, self.namespace):
+                found[f"{kind} {each['metadata']['name']}"] = _comparable(each)
+        return found
+
+
+def _comparable(obj: Object) -> Object:
+    obj = copy.deepcopy(obj)
+    metadata = obj["metadata"]
+    owners = [
+        {name: value for name, value in owner.items() if name != "uid"}
+        for owner in metadata.get("ownerReferences", ())
+    ]
+    kept = {"labels": metadata.get("labels"), "owners": owners}
+    spec: Object = obj.get("spec", {})
+    for name in ("clusterIP", "clusterIPs", "volumeName"):
+        spec.pop(name, None)
+    for port in spec.get("ports", ()):
+        port.pop("nodePort", None)
+    return {"metadata": kept, "spec": spec, "keys": sorted(obj.get("data", ()))}
