@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from apis.apps.v1.deployment import Deployment
 from apis.core.v1.service import Service
 from apis.meta import Resource
-from manager.client import Applied, Client, Outcome
+from controllers.adoption import adopt
+from manager.client import Applied, Client, Outcome, OwnedByOther
 from manager.kube.errors import Invalid
 
 __all__ = ["apply_child"]
@@ -17,24 +18,32 @@ W = TypeVar("W", Deployment, Service)
 
 
 async def apply_child(client: Client, child: W, *, owner: Resource) -> Applied[W]:
-    """Bring a child to the wanted state, as `Client.apply` does, also where its lists are spoilt.
+    """Bring a child to the wanted state, as `Client.apply` does, also where others have spoilt it.
 
-    An apply merges lists by the keys of their items: where somebody has changed a port from 80 to 8080, it
-    puts 80 beside it, and the server refuses two ports of one name. Then, and only then, our lists replace
-    theirs as a whole. Raises as `Client.apply`; Invalid when the child would not be valid anyhow.
+    - An apply merges lists by the keys of their items: where somebody has changed a port from 80 to 8080, it
+      puts 80 beside it, and the server refuses two ports of one name. Then, and only then, our lists replace
+      theirs as a whole.
+    - A child that was made here and has no controller any more gets its owner back.
+
+    Raises as `Client.apply`: Invalid when the child would not be valid anyhow, OwnedByOther when it is
+    somebody else's; and NotWanted when the owner is going, and with it the child.
     """
     try:
         return await client.apply(child, owner=owner)
     except Invalid:
-        live = await client.find(type(child), child.key)
-        if live is None:
+        before = await client.find(type(child), child.key)
+        if before is None:
             raise
-        replaced = overlaid(live.spec, child.spec)
-        if replaced == live.spec:
+        live = before.model_copy(deep=True)
+        live.spec = overlaid(before.spec, child.spec)
+        if live.spec == before.spec:
             raise
-    before = live.model_copy(deep=True)
-    live.spec = replaced
-    await client.patch(live)
+        await client.patch(live)
+    except OwnedByOther as error:
+        before = await client.find(type(child), child.key)
+        if before is None or not error.made_here:
+            raise
+        await adopt(client, before, owner=owner)
     applied = await client.apply(child, owner=owner)
     return Applied(applied.object, before, Outcome.UPDATED)
 

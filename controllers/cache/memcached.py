@@ -10,6 +10,7 @@ from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached
 from apis.core.v1.pod import Pod
 from apis.meta import Condition, ObjectMeta, set_condition
+from controllers.adoption import NotWanted
 from controllers.announcing import announce
 from controllers.applying import apply_child
 from controllers.cache.settings import MEMCACHED_IMAGE
@@ -40,7 +41,7 @@ __all__ = ["KINDS", "RECONCILERS", "MemcachedReconciler", "setup"]
 CR_LABEL = "memcached_cr"
 
 
-@rbac(groups="cache.example.com", resources="memcacheds", verbs="list;watch")
+@rbac(groups="cache.example.com", resources="memcacheds", verbs="get;list;watch")
 @rbac(groups="cache.example.com", resources="memcacheds/status", verbs="patch")
 @rbac(groups="cache.example.com", resources="memcacheds/finalizers", verbs="update")
 @rbac(groups="apps", resources="deployments", verbs="get;list;watch;create;patch")
@@ -64,6 +65,8 @@ class MemcachedReconciler:
             return None  # its Deployment is garbage-collected by owner reference
         try:
             applied = await apply_child(self.client, self.deployment(memcached), owner=memcached)
+        except NotWanted:
+            return None
         except OwnedByOther as error:
             if is_left_over(error.controller, memcached):
                 await self.report_left_over(memcached, error)

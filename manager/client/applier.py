@@ -51,7 +51,7 @@ class Applier:
                 live = orjson.loads(await self._writer.read(kind, obj.key))
         metadata = live["metadata"]
         if owner is not None:
-            _refuse_foreign(kind, obj.key, metadata, owner)
+            self._refuse_foreign(kind, obj.key, live, owner)
         if self._holds(wanted, live, encoded) or self._settled.knows(encoded, live):
             return Applied(kind.model_validate(live), None, Outcome.UNCHANGED)
         if self._own_entries(live).created is not None:
@@ -79,6 +79,18 @@ class Applier:
         raw = await self._writer.send_create(type(obj), obj.key.namespace, encoded, name)
         self._settle(wanted, encoded, raw)
         return Applied(type(obj).decode(raw), None, Outcome.CREATED)
+
+    def _refuse_foreign(
+        self, kind: type[Resource], key: ObjectKey, live: dict[str, Any], owner: Resource
+    ) -> None:
+        references = live["metadata"].get("ownerReferences", ())
+        controller = next((each for each in references if each.get("controller")), None)
+        if controller is None:
+            own = self._own_entries(live)
+            made_here = own.created is not None or own.applied is not None
+            raise OwnedByOther(kind.gvk.kind, key, None, made_here=made_here)
+        if controller["uid"] != owner.metadata.uid:
+            raise OwnedByOther(kind.gvk.kind, key, OwnerReference.model_validate(controller))
 
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
         return own_entries(live["metadata"].get("managedFields", ()), self._field_manager)
@@ -166,11 +178,3 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
         ]
     wire["metadata"] = metadata
     return wire
-
-
-def _refuse_foreign(kind: type[Resource], key: ObjectKey, metadata: dict[str, Any], owner: Resource) -> None:
-    controller = next((ref for ref in metadata.get("ownerReferences", ()) if ref.get("controller")), None)
-    if controller is None:
-        raise OwnedByOther(kind.gvk.kind, key, None)
-    if controller["uid"] != owner.metadata.uid:
-        raise OwnedByOther(kind.gvk.kind, key, OwnerReference.model_validate(controller))

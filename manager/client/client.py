@@ -101,7 +101,7 @@ class Client(CachedReader):
         Sends nothing when the cached object already holds all of it.
 
         With `owner`, the object gets a controller reference to it, and one that has another controller, or
-        none, is left alone: raises OwnedByOther.
+        none, is left alone: raises OwnedByOther, which tells whether this client made it.
         """
         return await self._applier.apply(obj, owner=owner)
 

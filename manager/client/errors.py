@@ -34,19 +34,23 @@ class NotCached(KubeError):
 class OwnedByOther(KubeError):
     """An object of the wanted name exists, and its controller is not the owner that wants it.
 
-    Nothing was written. Attributes: `kind`, `key`, and `controller`, which is None when the object has none.
+    Nothing was written. Attributes: `kind`, `key`, `controller`, which is None when the object has none, and
+    `made_here`: it has none, but its managed fields say that this client made it, so that somebody may have
+    taken its owner off.
     """
 
-    def __init__(self, kind: str, key: ObjectKey, controller: OwnerReference | None) -> None:
-        holder = (
-            f"belongs to {controller.kind} {controller.name}"
-            if controller
-            else "was created by somebody else"
-        )
+    def __init__(
+        self, kind: str, key: ObjectKey, controller: OwnerReference | None, *, made_here: bool = False
+    ) -> None:
+        if controller:
+            holder = f"belongs to {controller.kind} {controller.name}"
+        else:
+            holder = "has no owner" if made_here else "was created by somebody else"
         super().__init__(f"{kind} {key.name} already exists and {holder}")
         self.kind = kind
         self.key = key
         self.controller = controller
+        self.made_here = made_here
 
 
 class Undecodable(KubeError):

@@ -7,21 +7,14 @@ from apis.meta import ObjectMeta, controller_of, controller_reference
 from controllers.example.wordpress.names import Part, identity, labels_of
 from controllers.example.wordpress.obstacles import Obstacle, Trouble
 from controllers.taken_names import LEFT_OVER, NAME_TAKEN, is_left_over, left_over
-from manager.client import Client
 
 __all__ = [
-    "NotWanted",
     "check_ours",
-    "check_still_wanted",
     "claim_for",
     "is_claimed_for",
     "taken",
     "waits_for_collection",
 ]
-
-
-class NotWanted(Exception):
-    """The site is being deleted, or gone already."""
 
 
 def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress) -> None:
@@ -52,17 +45,6 @@ def taken(message: str) -> Obstacle:
 def waits_for_collection(name: str, site: Wordpress) -> Obstacle:
     """The obstacle that what an earlier site of the name had is not collected yet."""
     return Obstacle(Trouble(LEFT_OVER, left_over(name, site)), passing=True)
-
-
-async def check_still_wanted(client: Client, site: Wordpress) -> None:
-    """Return if the API server, too, has the site; raises NotWanted when it has not, or not for long.
-
-    To be asked before anything that is there already gets an owner. A site that is deleted with
-    `--cascade=orphan` loses its volumes so that they stay; given an owner again, they would go with it.
-    """
-    live = await client.uncached.find(Wordpress, site.key)
-    if live is None or live.metadata.uid != site.metadata.uid or live.metadata.deletion_timestamp is not None:
-        raise NotWanted
 
 
 def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> bool:

@@ -8,12 +8,13 @@ from apis.apps.v1.deployment import Deployment
 from apis.core.v1.service import Service
 from apis.example.v1.wordpress import Wordpress
 from apis.meta import ObjectKey, Resource, is_controlled_by, is_true, set_condition
+from controllers.adoption import NotWanted
 from controllers.announcing import announce
 from controllers.applying import apply_child
 from controllers.conditions import is_news
 from controllers.example.wordpress.names import DATABASE, FRONTEND, Part
 from controllers.example.wordpress.obstacles import Obstacle, refused
-from controllers.example.wordpress.ownership import NotWanted, taken, waits_for_collection
+from controllers.example.wordpress.ownership import taken, waits_for_collection
 from controllers.example.wordpress.passwords import Passwords
 from controllers.example.wordpress.status import (
     Sight,

@@ -11,9 +11,10 @@ from apis.core.v1.persistent_volume_claim import (
 )
 from apis.example.v1.wordpress import Wordpress
 from apis.meta import ObjectKey, ObjectMeta
+from controllers.adoption import check_still_wanted
 from controllers.example.wordpress.names import Part, child_metadata
 from controllers.example.wordpress.obstacles import RETRY_REFUSED, Trouble, refused
-from controllers.example.wordpress.ownership import check_ours, check_still_wanted, claim_for, is_claimed_for
+from controllers.example.wordpress.ownership import check_ours, claim_for, is_claimed_for
 from controllers.quantity import parse_quantity
 from manager import clock
 from manager.client import Client

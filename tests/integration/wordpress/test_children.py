@@ -36,7 +36,8 @@ def test_drift_is_put_back(walk: WordpressWalk, policy: str) -> None:
 
     for api, plural, pattern in CHILDREN:
         path = object_path(api, walk.namespace, plural, pattern.format("site"))
-        walk.plane.api.patch(path, {"metadata": {"labels": {"tier": "wrong", "app": None, "mine": "kept"}}})
+        labels = {"tier": "wrong", "app": None, "mine": "kept"}
+        walk.plane.api.patch(path, {"metadata": {"labels": labels, "ownerReferences": None}})
     walk.kubectl("set", "image", "deployment/site-mysql", "mysql=mysql:5.5")
     walk.kubectl("scale", "deployment/site", "--replicas=3")
     walk.kubectl("set", "env", "deployment/site", "WORDPRESS_DB_HOST=elsewhere")

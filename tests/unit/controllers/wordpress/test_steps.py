@@ -38,6 +38,61 @@ async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World
     assert world.cluster.store.version == before
 
 
+WORKLOADS = (
+    ("deployments.apps", "site-mysql"),
+    ("services", "site-mysql"),
+    ("deployments.apps", "site"),
+    ("services", "site"),
+)
+
+
+async def take_owners_off(world: World) -> None:
+    for kind, name in WORKLOADS:
+        await world.api.patch(kind, world.namespace, name, {"metadata": {"ownerReferences": None}})
+
+
+async def test_a_child_that_lost_its_owner_gets_it_back(world: World) -> None:
+    await world.create()
+    await world.settle()
+    before = world.children()
+    await take_owners_off(world)
+    await world.settle()
+    assert world.children() == before
+    assert world.conditions()["Degraded"] == ("False", "AsExpected")
+    assert world.events.reasons("site").count("Restored") == len(WORKLOADS)
+
+
+async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_before(world: World) -> None:
+    await world.create()
+    await world.settle()
+    before = world.children()
+    process = world.process(Fate())
+    stale: Any = world.site()
+    await world.api.delete(SITES, world.namespace, "site", propagation="Orphan")
+    await take_owners_off(world)
+    orphaned = world.children()
+    # To a manager that has not heard of the deletion, somebody took the owners off.
+    process.client.stale[stale.key] = stale  # type: ignore[attr-defined]
+    assert await process.reconcile(world.key) is None
+    assert world.children() == orphaned != before
+
+    await world.api.patch(SITES, world.namespace, "site", {"metadata": {"finalizers": None}})
+    await world.create_site()
+    await world.settle()
+    assert world.children() == before
+    assert len(world.passwords) == 1
+
+
+async def test_a_child_without_an_owner_that_somebody_else_made_is_left_alone(world: World) -> None:
+    await world.create()
+    spec = {"ports": [{"port": 9}]}
+    await world.api.create("services", world.namespace, {"metadata": {"name": "site-mysql"}, "spec": spec})
+    before = world.api.peek("services", world.namespace, "site-mysql")
+    await world.settle()
+    assert world.conditions()["Degraded"] == ("True", "NameTaken")
+    assert world.api.peek("services", world.namespace, "site-mysql") == before
+
+
 @pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (422, "Invalid")])
 async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, status: int, reason: str) -> None:
     await world.create(sqlrootpassword="to-be-quoted")
