@@ -31,6 +31,9 @@ _FITTING = re.compile(PASSWORD_PATTERN)
 # Random bytes in the password of the database user; written in letters, digits, "-" and "_".
 _STRENGTH = 24
 
+# What the server says of a body that it does not take may quote it.
+_UNTOLD = "what the API server says of it may quote a password, and is not passed on"
+
 _Version = tuple[str, str]
 """UID and resourceVersion: what identifies an object's content."""
 
@@ -100,9 +103,8 @@ class Passwords:
         claim_for(secret.metadata, site, DATABASE)
         try:
             await self._client.create(secret)
-        # What the server says of a body that it does not take may quote it.
         except (Forbidden, Invalid) as error:
-            raise refused(f"Secret {key.name}", f"{error.status} {error.reason}") from None
+            raise refused(f"Secret {key.name}", f"{error.status} {error.reason} ({_UNTOLD})") from None
         except ApiError as error:
             message = f"creating Secret {key.name} failed with {error.status} {error.reason}"
             raise type(error)(error.status, error.reason, message, retry_after=error.retry_after) from None

@@ -11,6 +11,7 @@ from apis.example.v1.wordpress import Wordpress
 from apis.meta import Condition, ConditionStatus
 from controllers.conditions import condition
 from controllers.example.wordpress.obstacles import Obstacle, Trouble
+from controllers.example.wordpress.workloads import HTTP_PORT
 from controllers.rollouts import failure_of, is_available, is_rolled_out
 
 __all__ = ["Sight", "conditions_of", "is_database_ready", "node_port_of", "url_of"]
@@ -109,4 +110,5 @@ def node_port_of(site: Wordpress, service: Service | None) -> int | None:
     """The port of every node at which the site is; None for other types of Service."""
     if service is None or site.spec.service_type != "NodePort":
         return None
-    return next((each["nodePort"] for each in service.spec.get("ports", ()) if each.get("nodePort")), None)
+    ours = (each.get("nodePort") for each in service.spec.get("ports", ()) if each["port"] == HTTP_PORT)
+    return next(ours, None) or None

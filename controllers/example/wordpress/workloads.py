@@ -19,7 +19,7 @@ from controllers.example.wordpress.names import (
 )
 from controllers.proxy import proxy_environment
 
-__all__ = ["ROOT_PASSWORD", "USER_PASSWORD", "Workloads"]
+__all__ = ["HTTP_PORT", "ROOT_PASSWORD", "USER_PASSWORD", "Workloads"]
 
 ROOT_PASSWORD = "root-password"  # noqa: S105 - a key of the Secret
 USER_PASSWORD = "password"  # noqa: S105 - a key of the Secret
@@ -27,6 +27,9 @@ USER_PASSWORD = "password"  # noqa: S105 - a key of the Secret
 # The database, and its user, that WordPress keeps its content in.
 SCHEMA = "wordpress"
 USER = "wordpress"
+
+HTTP_PORT = 80
+"""The port of the site, at its pod and at its Service."""
 
 # The users that the images' own programs run as: mysql in the one, www-data in the other.
 MYSQL_ID = 999
@@ -67,7 +70,7 @@ class Workloads:
         return _deployment(site, DATABASE, container, user=MYSQL_ID)
 
     def frontend(self, site: Wordpress) -> Deployment:
-        """WordPress, as the user that its image's Apache would switch to, which may then use port 80."""
+        """WordPress, as the user that its image's Apache would switch to, which may then use its port."""
         container = {
             "name": "wordpress",
             "image": site.spec.image or self.wordpress_image,
@@ -78,7 +81,7 @@ class Workloads:
                 _from_secret("WORDPRESS_DB_PASSWORD", site, USER_PASSWORD),
                 *self.proxy,
             ],
-            "ports": [{"name": "http", "containerPort": 80, "protocol": "TCP"}],
+            "ports": [{"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"}],
             # A page that needs the database. Said to come by TLS already, it is not redirected to where
             # nothing listens, on sites that insist on TLS.
             "readinessProbe": {
@@ -102,7 +105,7 @@ class Workloads:
 
     def frontend_service(self, site: Wordpress) -> Service:
         """Where the site is reached."""
-        return _service(site, FRONTEND, {"type": site.spec.service_type, "ports": [_port("http", 80)]})
+        return _service(site, FRONTEND, {"type": site.spec.service_type, "ports": [_port("http", HTTP_PORT)]})
 
 
 def _deployment(

@@ -93,6 +93,27 @@ async def test_a_child_without_an_owner_that_somebody_else_made_is_left_alone(wo
     assert world.api.peek("services", world.namespace, "site-mysql") == before
 
 
+@pytest.mark.parametrize(
+    ("write", "child"),
+    [
+        (0, "PersistentVolumeClaim site-mysql-pv-claim"),
+        (1, "PersistentVolumeClaim site-wp-pv-claim"),
+        (3, "Deployment site-mysql"),
+        (4, "Service site-mysql"),
+    ],
+)
+async def test_a_child_that_is_refused_is_a_state_to_tell_of(world: World, write: int, child: str) -> None:
+    await world.create()
+    process = world.process(Fate(write, refusal=StatusError(403, "Forbidden", "exceeded quota: small")))
+    assert await process.reconcile(world.key) == Result(requeue_after=300)
+    assert world.conditions()["Degraded"] == ("True", "Refused")
+    [warning] = [message for _, kind, _, message in world.events.told if kind == "Warning"]
+    assert warning == f"{child} is refused: exceeded quota: small"
+    await world.settle()
+    assert world.conditions()["Degraded"] == ("False", "AsExpected")
+    assert len(world.children()) == 7
+
+
 @pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (422, "Invalid")])
 async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, status: int, reason: str) -> None:
     await world.create(sqlrootpassword="to-be-quoted")
@@ -103,6 +124,7 @@ async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, stat
     assert world.conditions()["Degraded"] == ("True", "Refused")
     assert world.conditions()["Progressing"] == ("False", "Refused")
     [warning] = [message for _, kind, _, message in world.events.told if kind == "Warning"]
-    assert warning == f"Secret {SECRET} is refused: {status} {reason}"
+    assert warning.startswith(f"Secret {SECRET} is refused: {status} {reason}")
+    assert quoted not in warning
     assert await process.reconcile(world.key) is not None
     assert world.api.peek("secrets", world.namespace, SECRET) is not None
