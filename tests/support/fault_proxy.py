@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import ipaddress
 import json
 import ssl
@@ -74,7 +75,8 @@ class FaultProxy:
 
     def __exit__(self, *_: object) -> None:
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
+        with contextlib.suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(COMMAND_TIMEOUT)
         self._ports.close()
 
@@ -203,6 +205,7 @@ class FaultProxy:
                 await self._stop.wait()
                 await self._cut()
             finally:
+                await _let_accepted_in()
                 await self._runner.cleanup()
         # Connections whose TLS is still to begin, or still says goodbye, are nobody's but the loop's.
         while transports := self.open_transports():
@@ -297,6 +300,7 @@ class FaultProxy:
 
     async def _refuse(self) -> None:
         self._refusing = True
+        await _let_accepted_in()
         await self._site.stop()
         await self._cut()
 
@@ -352,6 +356,22 @@ class FaultProxy:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(pem)
         return context
+
+
+async def _let_accepted_in() -> None:
+    """Let asyncio make the transports of connections that it has accepted.
+
+    A server closed in between takes them no more: an assertion of asyncio fails, and nobody closes them.
+    """
+    while any(_is_accepted(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 -- no event tells of it
+        await asyncio.sleep(0)
+
+
+def _is_accepted(task: asyncio.Task[Any]) -> bool:
+    coroutine = task.get_coro()
+    assert inspect.iscoroutine(coroutine)
+    created = inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+    return created and coroutine.__name__ == "_accept_connection2"
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:

@@ -27,3 +27,23 @@ def test_at_its_end_it_hangs_up_on_who_has_not_even_said_hello(tmp_path: Path) -
         assert proxy.open_transports() == []
         # What is left open is warned of when it is collected.
         gc.collect()
+
+
+@pytest.mark.filterwarnings("error")
+def test_at_its_end_it_hangs_up_on_who_came_at_the_last_moment(tmp_path: Path) -> None:
+    nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")
+    proxy = FaultProxy(nobody, folder=tmp_path)
+    address = urlsplit(Credentials.read(proxy.kubeconfig).server)
+    late: list[socket.socket] = []
+
+    def come() -> None:
+        late.append(socket.create_connection((str(address.hostname), address.port)))
+        # When the next turn of the loop is over, it has been accepted, and no more.
+        proxy._loop.call_soon(proxy._stop.set)
+
+    with proxy:
+        proxy._loop.call_soon_threadsafe(come)
+        eventually(lambda: bool(late), every=0.01)
+    with late[0]:
+        gc.collect()
+        assert proxy.open_transports() == []
