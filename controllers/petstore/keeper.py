@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Awaitable, Callable
 
 from apis.petstore.v1alpha1.pet import Pet
 from controllers.petstore.claims import Claims
+from controllers.petstore.notes import Notes
 from controllers.petstore.record import Content, noted
 from controllers.petstore.search import Search, differs
 from petstore.client import KeyRefused, PetStoreClient, UnexpectedAnswer, UnknownPet
@@ -57,30 +57,28 @@ class Keeper:
         self._claims = claims
         self._search = Search(store, claims)
 
-    async def keep(
-        self, pet: Pet, content: Content, *, fresh: bool, note: Callable[[Content], Awaitable[None]]
-    ) -> Kept:
+    async def keep(self, notes: Notes, content: Content, *, fresh: bool) -> Kept:
         """Make sure that the store has the Pet once, with that content.
 
         Args:
-            pet: the Pet, as last read.
+            notes: those of the Pet.
             content: what the store is to say.
-            fresh: that nothing can ever have been added for it, which spares a search.
-            note: stores what is about to be added where it is found again after a crash.
+            fresh: that nothing can ever have been added for it, which spares searches.
         """
+        pet = notes.pet
         async with self._claims.undisturbed(filter(None, (content, noted(pet)))):
             for _ in range(_ATTEMPTS - 1):
                 try:
-                    return await self._keep(pet, content, fresh=fresh, note=note)
+                    return await self._keep(notes, content, fresh=fresh)
                 except (UnknownPet, KeyRefused):
                     # Removed, or taken by somebody else, since we looked.
                     fresh = False
-            return await self._keep(pet, content, fresh=fresh, note=note)
+            return await self._keep(notes, content, fresh=fresh)
 
-    async def _keep(
-        self, pet: Pet, content: Content, *, fresh: bool, note: Callable[[Content], Awaitable[None]]
-    ) -> Kept:
-        key = pet.metadata.uid
+    async def _keep(self, notes: Notes, content: Content, *, fresh: bool) -> Kept:
+        pet, key = notes.pet, notes.pet.metadata.uid
+        if fresh and self._store.knows_keys:
+            return await self._add(notes, content, fresh=True)
         found, deed = (None if fresh else await self._search.by_key(pet)), Deed.UPDATED
         if found is None:
             id = self._own_id(pet)  # noqa: A001 - the field's name
@@ -96,10 +94,12 @@ class Keeper:
             if found is None and sighting.candidate is not None:
                 found, deed = sighting.candidate, Deed.ADOPTED
         if found is None:
-            return await self._add(pet, content, fresh=fresh, note=note)
+            return await self._add(notes, content, fresh=fresh)
         self._claims.claim(pet, found.id)
         if not differs(self._store, found, content):
             return Kept(found.id, deed if deed is Deed.ADOPTED else Deed.NOTHING)
+        if not found.idempotency_key:
+            await notes.changing(found.id)
         try:
             await self._store.update([content.record(id=found.id, key=key)])
         except (UnknownPet, KeyRefused):
@@ -109,15 +109,14 @@ class Keeper:
             deed = Deed.CLAIMED
         return Kept(found.id, deed)
 
-    async def _add(
-        self, pet: Pet, content: Content, *, fresh: bool, note: Callable[[Content], Awaitable[None]]
-    ) -> Kept:
-        key = pet.metadata.uid
-        await note(content)
+    async def _add(self, notes: Notes, content: Content, *, fresh: bool) -> Kept:
+        await notes.adding(content)
+        pet, key = notes.pet, notes.pet.metadata.uid
         (id,) = await self._store.add([content.record(key=key)])  # noqa: A001 - the field's name
         self._claims.claim(pet, id)
-        if not fresh:
+        if not fresh or self._store.knows_keys is None:
             # An older call of ours may have arrived since the search, and made the record what it was then.
+            # And where no record has shown yet whether the store knows keys, this one does.
             found = await self._search.by_key(pet)
             if found is not None and differs(self._store, found, content):
                 await self._store.update([content.record(id=found.id, key=key)])

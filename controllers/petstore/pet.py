@@ -9,8 +9,9 @@ from controllers.petstore.check import StoreCheck
 from controllers.petstore.claims import Claims
 from controllers.petstore.keeper import Keeper
 from controllers.petstore.metrics import StoreMetrics
+from controllers.petstore.notes import FINALIZER, OURS, Notes, was_begun
 from controllers.petstore.outlook import Outlook
-from controllers.petstore.record import ADDED_AS, Content, noted, wanted
+from controllers.petstore.record import wanted
 from controllers.petstore.report import Reporter
 from controllers.petstore.retries import Retries
 from controllers.petstore.settings import PETSTORE_ADDRESS, PETSTORE_CHECK_INTERVAL, PETSTORE_TIMEOUT
@@ -32,11 +33,6 @@ from manager.rbac import rbac
 from petstore.client import InvalidPet, NoAnswer, PetStoreClient, PetStoreError
 
 __all__ = ["KINDS", "RECONCILERS", "PetReconciler", "setup"]
-
-FINALIZER = "pet.petstore.example.com/finalizer"
-
-# Left by the operator that this one takes over from; it knows no record that we would not find.
-OLD_FINALIZER = "pet.petstore.example.com"
 
 
 @rbac(groups="petstore.example.com", resources="pets", verbs="list;watch;patch")
@@ -71,59 +67,45 @@ class PetReconciler:
         if pet is None:
             self.forget(request)
             return None
+        notes = Notes(self.client, pet)
         try:
             if pet.metadata.deletion_timestamp is None:
-                await self.keep(pet)
+                await self.keep(notes)
             else:
                 await self.remove(pet)
         except NoAnswer as error:
-            return await self.try_again(pet, error)
+            return await self.try_again(notes.pet, error)
         except InvalidBirthday as error:
-            await self.reporter.impossible(pet, "InvalidBirthday", f"spec.birthday: {error}", answered=False)
+            message = f"spec.birthday: {error}"
+            await self.reporter.impossible(pet, "InvalidBirthday", message, answered=False)
         except InvalidPet as error:
             # It names the field as it stands in the call: "pets[0].name: must not be blank".
             message = str(error).replace("pets[0].", "spec.")
-            await self.reporter.impossible(pet, "InvalidPet", message, answered=True)
+            await self.reporter.impossible(notes.pet, "InvalidPet", message, answered=True)
         except PetStoreError as error:
             reconcile_log().warning("the pet store failed", error=str(error))
-            await self.reporter.failed(pet, str(error))
+            await self.reporter.failed(notes.pet, str(error))
             return Result(requeue_after=self.retries.next(request))
         self.outlook.forget(request)
         self.retries.forget(request)
         return None
 
-    async def keep(self, pet: Pet) -> None:
+    async def keep(self, notes: Notes) -> None:
         """Make sure that the store has it."""
+        pet = notes.pet
         content = wanted(pet)
         self.outlook.require()
         id_known = bool(self.claims.id_of(pet))
-        fresh = not id_known and not _was_begun(pet)
-        marked = await self.mark(pet, content, with_note=not id_known)
-
-        async def note(content: Content) -> None:
-            nonlocal marked
-            if noted(marked) != content:
-                marked.metadata.annotations[ADDED_AS] = content.note()
-                marked = await self.client.patch(marked)
-
-        kept = await self.keeper.keep(marked, content, fresh=fresh, note=note)
-        await self.reporter.kept(pet, content, kept)
+        fresh = not id_known and not was_begun(pet)
+        await notes.begin(None if id_known else content)
+        kept = await self.keeper.keep(notes, content, fresh=fresh)
+        await self.reporter.kept(notes.pet, content, kept)
         self.claims.release(pet.key)  # the status has it
-
-    async def mark(self, pet: Pet, content: Content, *, with_note: bool) -> Pet:
-        """See to it that the Pet does not go without us, and is known again; returns it as stored."""
-        metadata = pet.metadata
-        if FINALIZER not in metadata.finalizers or OLD_FINALIZER in metadata.finalizers:
-            others = [name for name in metadata.finalizers if name not in {FINALIZER, OLD_FINALIZER}]
-            metadata.finalizers = [*others, FINALIZER]
-        if with_note and noted(pet) is None:
-            metadata.annotations[ADDED_AS] = content.note()
-        return await self.client.patch(pet)
 
     async def remove(self, pet: Pet) -> None:
         """Make sure that the store does not have it, then let it go."""
         finalizers = pet.metadata.finalizers
-        others = [name for name in finalizers if name not in {FINALIZER, OLD_FINALIZER}]
+        others = [name for name in finalizers if name not in OURS]
         if others == finalizers:
             self.claims.release(pet.key)  # nothing was added for it, or all is done
             return
@@ -153,12 +135,6 @@ class PetReconciler:
         self.claims.release(request)
         self.outlook.forget(request)
         self.retries.forget(request)
-
-
-def _was_begun(pet: Pet) -> bool:
-    """Whether anything may have been added for it, by us or by those before us."""
-    marks = {FINALIZER, OLD_FINALIZER}
-    return ADDED_AS in pet.metadata.annotations or not marks.isdisjoint(pet.metadata.finalizers)
 
 
 def _lacks_finalizer(event: CacheEvent) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from apis.meta import find_condition
 from apis.petstore.v1alpha1.pet import Pet
-from controllers.petstore.pet import FINALIZER, OLD_FINALIZER
+from controllers.petstore.notes import FINALIZER, OLD_FINALIZER
 from controllers.petstore.record import ADDED_AS
 from manager.kube.errors import ConnectionLost
 from petstore.client import Pet as Record
@@ -86,10 +86,11 @@ async def keyed() -> AsyncIterator[Stage]:
         yield Stage(store)
 
 
-async def test_a_new_pet_takes_two_writes_one_search_and_one_add(stage: Stage):
+async def test_a_new_pet_takes_two_writes_and_one_add(stage: Stage):
     key = stage.create()
     assert await stage.process.reconcile(key) is None
-    assert stage.fate.passed == ["patch metadata", "search", "add", "patch status"]
+    # The first record shows whether the store knows keys.
+    assert stage.fate.passed == ["patch metadata", "search", "add", "search", "patch status"]
     pet = stage.pet(key)
     assert pet.metadata.finalizers == [FINALIZER]
     assert pet.metadata.annotations[ADDED_AS] == '{"name":"Thor","type":"dog","birthday":"2021-04-01"}'
@@ -98,6 +99,11 @@ async def test_a_new_pet_takes_two_writes_one_search_and_one_add(stage: Stage):
     assert stage.says(key, "Ready") == ("True", "InStore")
     assert stage.says(key, "StoreReachable") == ("True", "Answered")
     assert stage.process.told.events == [("thor", "Added")]
+    stage.fate.passed.clear()
+    assert await stage.process.reconcile(stage.create("second")) is None
+    # Where it does, nothing that is there already can be this Pet's.
+    searches = [] if stage.process.store.knows_keys else ["search"]
+    assert stage.fate.passed == ["patch metadata", *searches, "add", "patch status"]
 
 
 async def test_nothing_is_written_where_nothing_changed(stage: Stage):
@@ -165,7 +171,7 @@ async def test_no_pet_takes_the_record_that_its_twin_is_just_adding(keyless: Sta
 
 async def test_no_pet_takes_the_record_whose_id_is_not_yet_in_its_twins_status(keyless: Stage):
     first, second = keyless.create("first"), keyless.create("second")
-    keyless.fate.script = {3: "lost before"}
+    keyless.fate.script = {4: "lost before"}
     with pytest.raises(ConnectionLost):
         await keyless.process.reconcile(first)
     assert keyless.fate.passed[-1] == "patch status"
@@ -368,3 +374,24 @@ async def test_a_store_that_is_down_is_not_asked(stage: Stage):
     assert stage.says(key, "StoreReachable") == ("False", "NoAnswer")
     assert stage.process.outlook.is_waiting(key)
     assert stage.fate.passed == ["patch status"]
+
+
+async def test_a_record_is_found_again_that_was_renamed_before_its_id_was_known(keyless: Stage):
+    """Each time the process dies before the status has the id, and the Pet is renamed."""
+    key = keyless.create()
+    await keyless.meet(key, {"patch status": "died before"})
+    keyless.server.change(key, name="Thorbert")
+    await keyless.meet(key, {"update": "died after"})
+    keyless.server.change(key, name="Thorvald")
+    await keyless.process.settle(key)
+    assert await keyless.names() == ["Thorvald"]
+
+
+async def test_a_record_is_not_left_behind_that_was_renamed_before_its_id_was_known(keyless: Stage):
+    key = keyless.create()
+    await keyless.meet(key, {"patch status": "died before"})
+    keyless.server.change(key, name="Thorbert")
+    await keyless.meet(key, {"update": "died after"})
+    keyless.server.delete(key)
+    await keyless.process.settle(key)
+    assert await keyless.names() == []
