@@ -143,6 +143,8 @@ class PetStoreClient:
             answer = await self._stub.AddPets(request, timeout=self._seconds(timeout))
         if len(answer.ids) != len(request.pets):
             raise UnexpectedAnswer(f"{len(answer.ids)} ids came for {len(request.pets)} pets")
+        if not all(answer.ids):
+            raise UnexpectedAnswer("an id came that is empty")
         return list(answer.ids)
 
     async def update(self, pets: Iterable[Pet], *, timeout: float | None = None) -> None:
@@ -172,6 +174,7 @@ class PetStoreClient:
         born_from: datetime.date | None = None,
         born_before: datetime.date | None = None,
         keys: Sequence[str] = (),
+        lenient: bool = False,
         timeout: float | None = None,
     ) -> AsyncGenerator[Pet, None]:
         """The pets that match one value of each filter that has any; without filters, all.
@@ -179,6 +182,9 @@ class PetStoreClient:
         The timeout is for the whole search. A reader that leaves early closes the iterator (`aclosing`). With
         `keys`, pets come that have one of these idempotency keys; a store that knows no keys has none, as far
         as this goes, which shows with the first pet that it sends.
+
+        A pet that is none (another store may let it have no name, or no birthday) ends the search with
+        UnexpectedAnswer; `lenient`, it is left out.
         """
         request = pb.SearchPetsReq(
             names=names, types=[type_number(kind) for kind in types], idempotency_keys=keys
@@ -198,7 +204,13 @@ class PetStoreClient:
                         return
                     if message.idempotency_key:
                         self.knows_keys = True
-                    yield read_pet(message)
+                    try:
+                        pet = read_pet(message)
+                    except Malformed:
+                        if lenient:
+                            continue
+                        raise
+                    yield pet
             finally:
                 call.cancel()
 

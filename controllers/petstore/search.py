@@ -26,7 +26,10 @@ class Sighting:
 
 
 class Search:
-    """Searches of one store, on behalf of Pets."""
+    """Searches of one store, on behalf of Pets.
+
+    Lenient ones: what somebody else has put there, and no client understands, is no reason to fail.
+    """
 
     def __init__(self, store: PetStoreClient, claims: Claims) -> None:
         self._store = store
@@ -34,7 +37,7 @@ class Search:
 
     async def by_key(self, pet: Pet) -> Record | None:
         """The record that has the Pet's key: its UID."""
-        async with aclosing(self._store.search(keys=[pet.metadata.uid])) as records:
+        async with aclosing(self._store.search(keys=[pet.metadata.uid], lenient=True)) as records:
             async for record in records:
                 return record
         return None
@@ -50,7 +53,7 @@ class Search:
             return sighting
         names = sorted({content.name for content in contents})
         types = [PetType(kind) for kind in sorted({content.type for content in contents})]
-        async with aclosing(self._store.search(names=names, types=types)) as records:
+        async with aclosing(self._store.search(names=names, types=types, lenient=True)) as records:
             async for record in records:
                 if record.id == id:
                     sighting.known = record

@@ -25,14 +25,15 @@ class OtherStore(PetStoreServicer):
     """One that never answers, adds nothing, finds what cannot be, and knows no more."""
 
     async def AddPets(self, request: pb.AddPetsReq, context: Any) -> pb.AddPetsResp:
-        return pb.AddPetsResp()
+        return pb.AddPetsResp(ids=[""] if request.pets and request.pets[0].name == "Nameless" else [])
 
     async def DeletePets(self, request: pb.DeletePetsReq, context: Any) -> pb.DeletePetsResp:
         await asyncio.Event().wait()
         return pb.DeletePetsResp()
 
     async def SearchPets(self, request: pb.SearchPetsReq, context: Any) -> AsyncIterator[pb.Pet]:
-        yield pb.Pet(id="1", name="Odd")
+        yield pb.Pet(id="1", name="Odd", idempotency_key="theirs")
+        yield pet_message(pet("Thor"))
 
     UpdatePets = PetStoreServicer.UpdatePets
     ChangeSampler = PetStoreServicer.ChangeSampler
@@ -80,10 +81,17 @@ async def test_a_call_on_a_client_that_is_closed(other: PetStoreClient) -> None:
 async def test_answers_that_no_store_would_give(other: PetStoreClient) -> None:
     with pytest.raises(UnexpectedAnswer, match="0 ids came for 1 pets"):
         await other.add([pet()])
+    with pytest.raises(UnexpectedAnswer, match="an id came that is empty"):
+        await other.add([pet("Nameless")])
     with pytest.raises(UnexpectedAnswer, match="does not understand: type"):
         _ = [found async for found in other.search()]
     with pytest.raises(UnexpectedAnswer, match="UNIMPLEMENTED"):
         await other.update([pet(id="1")])
+
+
+async def test_a_lenient_search_leaves_out_what_is_no_pet(other: PetStoreClient) -> None:
+    assert [found.name async for found in other.search(lenient=True)] == ["Thor"]
+    assert other.knows_keys is True
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
