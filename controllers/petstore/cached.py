@@ -28,8 +28,15 @@ class _Spec(msgspec.Struct):
     birthday: str = ""
 
 
-class _Status(msgspec.Struct):
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct, rename="camel"):
     id: str | None = None
+    observed_generation: int = 0
+    conditions: list[_Condition] = []  # noqa: RUF012 - msgspec makes a new one for each
 
 
 class _Pet(msgspec.Struct):
@@ -49,11 +56,19 @@ class CachedPet:
         self.key: ObjectKey = record.key
         self.uid: str = record.uid
         self.deleting: bool = record.deleting
+        self._generation = record.generation
 
     @property
     def id(self) -> str:
         """The id of its record; "" when none is known yet."""
         return self._pet.status.id or ""
+
+    @property
+    def says_all_is_well(self) -> bool:
+        """Whether its status tells that the store has it as the spec is now."""
+        status = self._pet.status
+        true = {each.type for each in status.conditions if each.status == "True"}
+        return status.observed_generation == self._generation and true >= {"Ready", "StoreReachable"}
 
     @property
     def age(self) -> tuple[str, str]:

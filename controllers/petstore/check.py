@@ -1,4 +1,4 @@
-"""The check: what was changed or lost in the store, where no watch tells of it."""
+"""The check: what was changed or lost where no watch tells of it, in the store and in statuses."""
 
 from __future__ import annotations
 
@@ -96,12 +96,13 @@ class StoreCheck:
             return False  # it cannot be made right before its spec is
         # A store that has never shown a key is not asked to take one from every Pet.
         lacks_key = not record.idempotency_key and self._store.knows_keys is True
-        return pet.id != record.id or Content.of(record) != wanted or lacks_key
+        is_right = pet.id == record.id and Content.of(record) == wanted and not lacks_key
+        # Nor does any watch tell of a status that somebody else has written.
+        return not is_right or not pet.says_all_is_well
 
     async def _ask_for_lost(self, seen: set[ObjectKey]) -> None:
         for number, pet in enumerate(self._pets, start=1):
-            # One without an id is being added, or waits for something else than a check.
-            if pet.id and pet.key not in seen and pet.wanted is not None:
+            if pet.key not in seen and pet.wanted is not None:
                 self._ask_for(pet)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from apis.meta import ObjectKey
     from tests.support.petstores import LocalStore
 
+NOW = "2026-01-01T00:00:00Z"
 DAY = datetime.date(2021, 4, 1)
 
 
@@ -88,9 +89,8 @@ async def test_records_of_nobody_are_left_alone(scene: Scene):
     assert await scene.asked_for() == []
 
 
-async def test_pets_that_wait_for_something_else_are_not_asked_for(scene: Scene):
+async def test_pets_that_a_check_cannot_help_are_not_asked_for(scene: Scene):
     (going, impossible) = await scene.settled("going", "impossible")
-    scene.server.create("new", {"name": "new", "type": "dog", "birthday": "2021-04-01T00:00:00Z"})
     scene.server.delete(going)
     scene.server.change(impossible, birthday="0000-01-01T00:00:00Z")
     await scene.store.client.delete([scene.id_of(going), scene.id_of(impossible)])
@@ -106,3 +106,30 @@ async def test_a_status_with_a_wrong_id_is_put_right_where_keys_are_known(scene:
     assert await scene.asked_for() == []
     (record,) = await scene.store.pets()
     assert scene.id_of(key) == record.id == before
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"id": ""},
+        {"conditions": []},
+        {"conditions": [{"type": "Ready", "status": "False", "reason": "Lied", "lastTransitionTime": NOW}]},
+        {"observedGeneration": 7},
+    ],
+    ids=["wiped", "without the id", "without conditions", "with a lie", "of another generation"],
+)
+async def test_a_status_that_somebody_has_written_is_put_back(scene: Scene, status: dict[str, Any]):
+    keys = await scene.settled("thor", "tron")
+    before = scene.server.pets[keys[0]]["status"]
+    scene.server.pets[keys[0]]["status"] = {**before, **status} if status else {}
+    assert await scene.asked_for() == ["thor"]
+    await scene.process.settle_all(keys)
+    after = scene.server.pets[keys[0]]["status"]
+    assert (after["id"], after["observedGeneration"]) == (before["id"], 1)
+    assert {each["type"]: each["status"] for each in after["conditions"]} == {
+        "Ready": "True",
+        "StoreReachable": "True",
+    }
+    assert await scene.asked_for() == []
+    assert len(await scene.store.pets()) == 2
