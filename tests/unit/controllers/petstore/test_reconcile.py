@@ -395,3 +395,16 @@ async def test_a_record_is_not_left_behind_that_was_renamed_before_its_id_was_kn
     keyless.server.delete(key)
     await keyless.process.settle(key)
     assert await keyless.names() == []
+
+
+async def test_a_pet_goes_although_the_store_refuses_what_it_says(stage: Stage):
+    (identity,) = await stage.store.client.add(
+        [Record(name="Loki", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
+    )
+    # Nothing tells what was added but the id, and the record has been changed since.
+    key = stage.create(name="\N{EM SPACE}", finalizers=[OLD_FINALIZER])
+    stage.server.pets[key]["status"] = {"id": identity}
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert stage.server.pets == {}
+    assert await stage.store.pets() == []
