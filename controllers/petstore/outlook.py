@@ -6,7 +6,7 @@ import asyncio
 import random
 from contextlib import aclosing
 
-from manager.controller import ChannelSource, Request
+from manager.controller import ChannelSource, Priority, Request
 from manager.logs import get_logger
 from petstore.client import NoAnswer, PetStoreClient, PetStoreError, Unreachable
 
@@ -82,7 +82,7 @@ class Outlook:
         self.down = False
         _log.info("the pet store answers again", address=self._store.address, waiting=len(self._waiting))
         for request in self._waiting:
-            self._channel.send(request)
+            self._channel.send(request, priority=Priority.LOW)  # what people do now comes first
         self._waiting.clear()
 
     async def _answers(self) -> bool:

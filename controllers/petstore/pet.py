@@ -121,13 +121,16 @@ class PetReconciler:
         if removed:
             self.reporter.removed(pet)
 
-    async def try_again(self, pet: Pet, error: NoAnswer) -> Result:
-        """Say that the store does not answer, and come back: when it does, or else after a while."""
+    async def try_again(self, pet: Pet, error: NoAnswer) -> Result | None:
+        """Say that the store does not answer, and come back: when it does, or after a while."""
         if not self.outlook.down:
             reconcile_log().info("no answer from the pet store", error=str(error))
             self.outlook.doubt()
         self.outlook.wait(pet.key)
+        down = self.outlook.down
         await self.reporter.no_answer(pet)
+        if down:
+            return None  # asked for when that ends, and before it there is nothing to do for thousands of Pets
         return Result(requeue_after=self.retries.next(pet.key))
 
     def forget(self, request: Request) -> None:
