@@ -36,7 +36,7 @@ class _Condition(msgspec.Struct):
 class _Status(msgspec.Struct, rename="camel"):
     id: str | None = None
     observed_generation: int = 0
-    conditions: list[_Condition] = []  # noqa: RUF012 - msgspec makes a new one for each
+    conditions: list[_Condition] = []
 
 
 class _Pet(msgspec.Struct):

@@ -54,8 +54,11 @@ class Keeper:
     3. a record without a key that is no Pet's, and says just what this Pet says, or what its annotation has
        been asked to be added: an answer that was lost, in a store that knows no keys.
 
-    Only when there is none of these, one is added. Every method raises PetStoreError; after NoAnswer, what
-    was asked for may have been done, and is found the next time.
+    Only when there is none of these, one is added. A store that is known to know keys is not searched for a
+    Pet of which it cannot have heard: there is nothing with its key, and 3. is for other stores.
+
+    Every method raises PetStoreError; after NoAnswer, what was asked for may have been done, and is found
+    the next time.
     """
 
     def __init__(self, store: PetStoreClient, claims: Claims) -> None:

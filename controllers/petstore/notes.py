@@ -1,4 +1,4 @@
-"""What a Pet carries so that its record is found again, whatever happens: stored before the store is called."""
+"""What a Pet carries so that its record is found again: stored before the pet store hears of it."""
 
 from __future__ import annotations
 

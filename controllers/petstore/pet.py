@@ -130,7 +130,9 @@ class PetReconciler:
         down = self.outlook.down
         await self.reporter.no_answer(pet)
         if down:
-            return None  # asked for when that ends, and before it there is nothing to do for thousands of Pets
+            return (
+                None  # `Outlook` asks for it when that ends; thousands of timers would do nothing until then
+            )
         return Result(requeue_after=self.retries.next(pet.key))
 
     def forget(self, request: Request) -> None:

@@ -92,9 +92,7 @@ async def test_a_record_that_nobody_understands_disturbs_no_pet(lax: LaxStore, c
             sent.append(request.name)
 
     channel: Any = Channel()
-    check = StoreCheck(
-        client, process.pets, channel, process.outlook, interval=1, rng=random.Random(1)
-    )
+    check = StoreCheck(client, process.pets, channel, process.outlook, interval=1, rng=random.Random(1))
     await check.check()
     assert sent == ["thor"]
     await process.settle(key)
