@@ -12,7 +12,7 @@ from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import Content
 from manager.controller import ChannelSource, Priority
 from manager.logs import get_logger
-from petstore.client import NoAnswer, PetStoreClient, PetStoreError
+from petstore.client import DeadlinePassed, NoAnswer, PetStoreClient, PetStoreError
 from petstore.client import Pet as Record
 
 __all__ = ["StoreCheck"]
@@ -70,9 +70,18 @@ class StoreCheck:
     async def check(self) -> None:
         """Look at all records once. Raises PetStoreError."""
         seen: set[ObjectKey] = set()
+        try:
+            await self._read(seen)
+        except TimeoutError:
+            raise DeadlinePassed("no further record came in time") from None
+        await self._ask_for_lost(seen)
+
+    async def _read(self, seen: set[ObjectKey]) -> None:
+        """Read all records, and note whose they are; raises TimeoutError when none come for a while."""
+        patience, now = self._store.timeout, asyncio.get_running_loop().time
+        records = self._store.search(lenient=True, timeout=max(_LONGEST, patience))
         number = 0
-        timeout = max(_LONGEST, self._store.timeout)
-        async with aclosing(self._store.search(lenient=True, timeout=timeout)) as records:
+        async with asyncio.timeout(patience) as deadline, aclosing(records):
             async for record in records:
                 pet = self._owner(record)
                 if pet is not None and pet.key not in seen:
@@ -81,8 +90,8 @@ class StoreCheck:
                         self._ask_for(pet)
                 number += 1
                 if number % _AT_ONCE == 0:
+                    deadline.reschedule(now() + patience)
                     await asyncio.sleep(0)
-        await self._ask_for_lost(seen)
 
     def _owner(self, record: Record) -> CachedPet | None:
         """The Pet whose record it is."""

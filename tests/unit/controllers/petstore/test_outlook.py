@@ -29,11 +29,14 @@ class Store:
 
     def __init__(self) -> None:
         self.up = True
+        self.hangs = False
         self.searches: list[float] = []
 
     async def search(self, **filters: Any) -> AsyncGenerator[Any, None]:
         self.searches.append(asyncio.get_running_loop().time())
         await asyncio.sleep(0.01)
+        if self.hangs:
+            await asyncio.sleep(filters["timeout"])
         if not self.up:
             raise Unreachable("down")
         for nothing in ():
@@ -137,6 +140,17 @@ async def test_a_check_that_gets_no_answer_has_every_pet_say_so_that_does_not_ye
         await asyncio.sleep(269)
         assert watch.store.searches == []
         await asyncio.sleep(62)
+        assert watch.channel.sent == [THOR]
+        assert watch.outlook.down
+
+
+async def test_a_check_does_not_wait_for_a_store_that_hangs():
+    watch = Watch()
+    pets: Any = Pets([CachedPet(THOR)])
+    check = StoreCheck(watch.store, pets, watch.channel, watch.outlook, interval=100, rng=random.Random(1))
+    watch.store.up, watch.store.hangs = False, True
+    async with running(check.run()), running(watch.outlook.run()):
+        await asyncio.sleep(110 + watch.store.timeout + 2.1)
         assert watch.channel.sent == [THOR]
         assert watch.outlook.down
 
