@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from manager.kube.pem import Pem
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(logger_name="kube")
 
 FOREVER = float("inf")
 

@@ -10,7 +10,7 @@ import structlog
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(logger_name="kube")
 
 _REMEMBERED = 256
 """Warnings that are told once; beyond so many different ones, they may be told again."""

@@ -15,7 +15,7 @@ from manager.tls.as_file import as_file
 if TYPE_CHECKING:
     from manager.kube.pem import Pem, Version
 
-_log = structlog.get_logger(__name__)
+_log = structlog.get_logger(logger_name="kube")
 
 RECHECK_INTERVAL = 60.0
 """Seconds between two looks at whether a file has changed."""

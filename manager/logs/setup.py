@@ -63,7 +63,8 @@ def configured(
     structlog.configure(
         processors=[render],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=lambda: sink,
+        # Whatever a logger is made with: a line of log must not end what it tells of.
+        logger_factory=lambda *_: sink,
         # Not cached: a logger made at import would keep the settings of an earlier context.
         cache_logger_on_first_use=False,
     )

@@ -82,9 +82,9 @@ class WordpressSpec(ApiModel):
     keep it in a Secret, and name that in sqlRootPasswordSecretRef. It cannot be changed later."""
     sql_root_password_secret_ref: SecretKeyReference | None = None
     """Where the password of the database's root user is. It cannot be changed later."""
-    mysql_image: Annotated[str, Field(max_length=1024, pattern=r"^\S*$")] | None = None
+    mysql_image: Annotated[str, Field(max_length=1024, pattern=r"^[!-~]*$")] | None = None
     """Container image of the database, MySQL 8. By default the one that the manager was started with."""
-    image: Annotated[str, Field(max_length=1024, pattern=r"^\S*$")] | None = None
+    image: Annotated[str, Field(max_length=1024, pattern=r"^[!-~]*$")] | None = None
     """Container image of the site, a WordPress with Apache. By default the one that the manager was
     started with."""
     storage_size: Annotated[

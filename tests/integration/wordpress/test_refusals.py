@@ -58,6 +58,7 @@ def without_password(body: dict[str, Any]) -> dict[str, Any]:
         (wordpress("x", reclaimPolicy="Recycle"), "spec.reclaimPolicy"),
         (wordpress("x", image="i" * 1025), "spec.image"),
         (wordpress("x", image="two words"), "spec.image"),
+        (wordpress("x", image="wörd\u00a0press"), "spec.image"),
         (wordpress("x", mysqlImage=" mysql"), "spec.mysqlImage"),
     ],
     ids=lambda value: None if isinstance(value, dict) else value[:40],

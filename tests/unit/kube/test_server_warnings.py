@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 import structlog
 
 from manager.kube.server_warnings import ServerWarnings
+from manager.logs.setup import configured
 
 Logged = list[MutableMapping[str, Any]]
 
@@ -45,3 +48,13 @@ def test_what_is_remembered_is_bounded(logged: Logged):
         warnings.tell({"Warning": f'299 - "{number}"'})
     assert len(warnings._told) <= 256
     assert len(logged) == 1000
+
+
+def test_a_warning_is_a_line_of_the_managers_log() -> None:
+    reading, writing = os.pipe()
+    with configured(log_format="json", fd=writing):
+        ServerWarnings().tell({"Warning": '299 - "too small a request"'})
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        [line] = map(json.loads, lines)
+    assert (line["level"], line["logger"], line["warning"]) == ("warn", "kube", "too small a request")
