@@ -45,6 +45,9 @@ CR_LABEL = "memcached_cr"
 @rbac(groups="cache.example.com", resources="memcacheds/status", verbs="patch")
 @rbac(groups="cache.example.com", resources="memcacheds/finalizers", verbs="update")
 @rbac(groups="apps", resources="deployments", verbs="get;list;watch;create;patch")
+# Nothing is ever deleted here. But where OwnerReferencesPermissionEnforcement is on, to give something its
+# owner back, and with it an end, takes the right to delete it.
+@rbac(groups="apps", resources="deployments", verbs="delete")
 @rbac(groups="", resources="pods", verbs="list;watch")
 @rbac(groups="", resources="events", verbs="create;patch")
 class MemcachedReconciler:

@@ -37,8 +37,8 @@ FINALIZERS = ("cache.example.com", "memcacheds/finalizers", "update")
 IMPLIED = {
     FINALIZERS,
     ("example.com", "wordpresses/finalizers", "update"),
-    ("", "persistentvolumeclaims", "delete"),
-    ("", "secrets", "delete"),
+    ("apps", "deployments", "delete"),
+    *(("", plural, "delete") for plural in ("services", "persistentvolumeclaims", "secrets")),
 }
 NAMESPACE = "example"
 SYSTEM = "operator-system"
@@ -200,6 +200,13 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
         eventually(lambda: image() == wanted)
         eventually(lambda: restored() == before + 1)
 
+    def take_owner_off() -> None:
+        patch = json.dumps([{"op": "remove", "path": "/metadata/ownerReferences"}])
+        kubectl("patch", "deployment", "memcached-sample", "--type=json", f"--patch={patch}")
+
+    def is_owned() -> bool:
+        return "ownerReferences" in plane.api.get(deployment_path(NAMESPACE, "memcached-sample"))["metadata"]
+
     def has_status(api: str, plural: str, name: str) -> bool:
         found = plane.api.get(object_path(api, NAMESPACE, plural, name))
         return bool(found["status"]["observedGeneration"] == found["metadata"]["generation"])
@@ -227,6 +234,8 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     # The same happens twice, which is one Event that is counted.
     put_back("memcached:1.5", wanted)
     put_back("memcached:1.4", wanted)
+    take_owner_off()
+    eventually(is_owned)
     kubectl("delete", "memcached", "memcached-sample")
     # Its Deployment is the garbage collector's affair.
     eventually(lambda: cached("memcacheds.cache.example.com") == 1)

@@ -51,7 +51,8 @@ DATABASE_RETRY = 5.0
 @rbac(groups="", resources="secrets", verbs="get;list;watch;create;patch")
 # Nothing is ever deleted here. But where OwnerReferencesPermissionEnforcement is on, to give something an
 # owner, and with it an end, takes the right to delete it.
-@rbac(groups="", resources="persistentvolumeclaims;secrets", verbs="delete")
+@rbac(groups="apps", resources="deployments", verbs="delete")
+@rbac(groups="", resources="services;persistentvolumeclaims;secrets", verbs="delete")
 @rbac(groups="", resources="events", verbs="create;patch")
 class WordpressReconciler:
     """Brings a site's children to the wanted state, in order, and its status to what is seen."""
