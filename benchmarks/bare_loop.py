@@ -10,53 +10,26 @@ against, and no example of how to write an operator.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import contextlib
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import aiohttp
-import orjson
+from benchmarks.bare import JSON, MERGE_PATCH, BareLoop, run
 
-from tests.support.kubeconfig import Credentials
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-LIST = "/apis/cache.example.com/v1/memcacheds"
-JSON = {"Content-Type": "application/json"}
-MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 CONDITIONS = {"Available": "False", "Progressing": "True", "Degraded": "False"}
 
 
-class BareLoop:
-    """One pass over all Memcacheds."""
+class BareMemcacheds(BareLoop):
+    """A Deployment and a status each."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
+    PATH = "/apis/cache.example.com/v1/memcacheds"
 
-    async def run(self, concurrency: int) -> None:
-        """Work on `concurrency` objects at a time."""
-        async with self._session.get(LIST) as answer:
-            answer.raise_for_status()
-            pending = iter(orjson.loads(await answer.read())["items"])
-        async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
-                group.create_task(self._work(pending))
-
-    async def _work(self, pending: Iterator[dict[str, Any]]) -> None:
-        for memcached in pending:
-            namespace, name = memcached["metadata"]["namespace"], memcached["metadata"]["name"]
-            deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-            await self._send("POST", deployments, deployment(memcached), JSON)
-            status = f"/apis/cache.example.com/v1/namespaces/{namespace}/memcacheds/{name}/status"
-            await self._send("PATCH", status, {"status": observed(memcached)}, MERGE_PATCH)
-
-    async def _send(self, method: str, path: str, body: dict[str, Any], headers: dict[str, str]) -> None:
-        async with self._session.request(method, path, data=orjson.dumps(body), headers=headers) as answer:
-            answer.raise_for_status()
-            await answer.read()
+    async def work(self, obj: dict[str, Any]) -> None:
+        """Create the Deployment, then write the status."""
+        namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
+        deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+        await self.send("POST", deployments, deployment(obj), JSON)
+        status = f"/apis/cache.example.com/v1/namespaces/{namespace}/memcacheds/{name}/status"
+        await self.send("PATCH", status, {"status": observed(obj)}, MERGE_PATCH)
 
 
 def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
@@ -123,21 +96,6 @@ def observed(memcached: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def work(kubeconfig: Path, concurrency: int) -> None:
-    credentials = Credentials.read(kubeconfig)
-    with tempfile.TemporaryDirectory() as scratch:
-        context = credentials.ssl_context(Path(scratch))
-    connector = aiohttp.TCPConnector(ssl=context, limit=concurrency)
-    headers = {
-        "Authorization": f"Bearer {credentials.token}",
-        "Accept": "application/json",
-        "Accept-Encoding": "identity",
-    }
-    async with aiohttp.ClientSession(credentials.server, connector=connector, headers=headers) as session:
-        await BareLoop(session).run(concurrency)
-        await asyncio.Event().wait()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -147,11 +105,7 @@ def main() -> None:
         "--concurrency", type=int, default=8, help="objects worked on at a time (%(default)s)"
     )
     options = parser.parse_args()
-    loop_factory = None
-    with contextlib.suppress(ImportError):
-        from uvloop import new_event_loop as loop_factory  # noqa: PLC0415 -- it does not exist on every system
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(work(options.kubeconfig, options.concurrency))
+    run(BareMemcacheds, options.kubeconfig, options.concurrency)
 
 
 if __name__ == "__main__":

@@ -10,68 +10,45 @@ KUBEBUILDER_ASSETS names the folder with the control plane's programs.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import aiohttp
-import orjson
-
+from benchmarks.bare import MERGE_PATCH, BareLoop, run
 from benchmarks.program import CONCURRENCY, Program
 from benchmarks.status_watch import StatusWatch
 from benchmarks.table import table
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE, EnvtestControlPlane, why_not
-from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import PROGRAM
 from tests.support.pets import pet, pet_path, records
 from tests.support.petstore_process import PetStoreProcess
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 PETS = "/apis/petstore.example.com/v1alpha1/pets"
-MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 TIMEOUT = 600.0
 NOTE = '{"name":"Thor","type":"dog","birthday":"2021-04-01"}'
 
 
-class BareLoop:
-    """One pass over all Pets."""
+class BarePets(BareLoop):
+    """The metadata and a status each."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
+    PATH = PETS
 
-    async def run(self, concurrency: int) -> None:
-        """Work on `concurrency` objects at a time."""
-        async with self._session.get(PETS) as answer:
-            answer.raise_for_status()
-            pending = iter(orjson.loads(await answer.read())["items"])
-        async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
-                group.create_task(self._work(pending))
-
-    async def _work(self, pending: Iterator[dict[str, Any]]) -> None:
-        for each in pending:
-            metadata = each["metadata"]
-            path = pet_path(metadata["namespace"], metadata["name"])
-            marks = {
-                "resourceVersion": metadata["resourceVersion"],
-                "finalizers": ["pet.petstore.example.com/finalizer"],
-                "annotations": {"pet.petstore.example.com/added-as": NOTE},
-            }
-            await self._send(path, {"metadata": marks})
-            await self._send(f"{path}/status", {"status": status(metadata["generation"])})
-
-    async def _send(self, path: str, body: dict[str, Any]) -> None:
-        async with self._session.patch(path, data=orjson.dumps(body), headers=MERGE_PATCH) as answer:
-            answer.raise_for_status()
-            await answer.read()
+    async def work(self, obj: dict[str, Any]) -> None:
+        """Write the metadata, then the status."""
+        metadata = obj["metadata"]
+        path = pet_path(metadata["namespace"], metadata["name"])
+        marks = {
+            "resourceVersion": metadata["resourceVersion"],
+            "finalizers": ["pet.petstore.example.com/finalizer"],
+            "annotations": {"pet.petstore.example.com/added-as": NOTE},
+        }
+        await self.send("PATCH", path, {"metadata": marks}, MERGE_PATCH)
+        await self.send("PATCH", f"{path}/status", {"status": status(metadata["generation"])}, MERGE_PATCH)
 
 
 def status(generation: int) -> dict[str, Any]:
@@ -89,18 +66,6 @@ def status(generation: int) -> dict[str, Any]:
         for kind in ("Ready", "StoreReachable")
     ]
     return {"id": identity, "observedGeneration": generation, "conditions": conditions}
-
-
-async def bare(kubeconfig: Path, concurrency: int) -> None:
-    """What the yardstick's process does."""
-    credentials = Credentials.read(kubeconfig)
-    with tempfile.TemporaryDirectory() as scratch:
-        context = credentials.ssl_context(Path(scratch))
-    connector = aiohttp.TCPConnector(ssl=context, limit=concurrency)
-    headers = {"Authorization": f"Bearer {credentials.token}", "Accept-Encoding": "identity"}
-    async with aiohttp.ClientSession(credentials.server, connector=connector, headers=headers) as session:
-        await BareLoop(session).run(concurrency)
-        await asyncio.Event().wait()
 
 
 def yardstick(concurrency: int) -> Program:
@@ -180,11 +145,7 @@ def main() -> None:
     parser.add_argument("--bare", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.bare:
-        loop_factory = None
-        with contextlib.suppress(ImportError):
-            from uvloop import new_event_loop as loop_factory  # noqa: PLC0415 -- it does not exist on every system
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(bare(options.bare, options.concurrency[0]))
+        run(BarePets, options.bare, options.concurrency[0])
         return
     problem = why_not()
     if problem:

@@ -40,7 +40,6 @@ __all__ = [
     "qualified",
     "request_entity_too_large",
     "timed_out",
-    "too_many_requests",
     "unauthorized",
     "unavailable",
     "unsupported_media_type",
@@ -247,11 +246,6 @@ def request_entity_too_large(message: str) -> StatusError:
 def expired(message: str) -> StatusError:
     """A version whose history is no longer kept."""
     return StatusError(410, "Expired", message)
-
-
-def too_many_requests(message: str, *, retry_after: int = 1) -> StatusError:
-    """Come back later."""
-    return StatusError(429, "TooManyRequests", message, retry_after=retry_after)
 
 
 def internal_error(message: str) -> StatusError:
