@@ -14,7 +14,7 @@ from tests.support.envtest import BARE, EnvtestControlPlane
 from tests.support.memcacheds import memcached, memcached_path
 
 if TYPE_CHECKING:
-    from benchmarks.program import Program
+    from benchmarks.program import Program, Setting
     from tests.support.daemon import Daemon
     from tests.support.openmetrics import Samples
 
@@ -54,20 +54,22 @@ class Convergence:
     """All requests of the program by verb, resource and code."""
 
 
-def measure(program: Program, objects: int) -> Convergence:
+def measure(program: Program, objects: int, setting: Setting) -> Convergence:
     """Run one round on a control plane of its own."""
     with tempfile.TemporaryDirectory() as folder, EnvtestControlPlane(Path(folder), parts=BARE) as plane:
         install_crds(plane)
         names = [f"bench-{index}" for index in range(objects)]
         plane.api.create_many(memcached_path("default"), map(memcached, names))
         with StatusWatch(plane) as watch:
-            return _run(program, plane, watch, objects)
+            return _run(program, plane, watch, objects, setting)
 
 
-def _run(program: Program, plane: EnvtestControlPlane, watch: StatusWatch, objects: int) -> Convergence:
+def _run(
+    program: Program, plane: EnvtestControlPlane, watch: StatusWatch, objects: int, setting: Setting
+) -> Convergence:
     server = plane.part("apiserver")
     before, server_cpu = plane.server_metrics(), server.cpu_seconds()
-    process = program.daemon(plane.kubeconfig, plane.folder)
+    process = program.daemon(plane.kubeconfig, plane.folder, setting)
     started = time.monotonic()
     process.start()
     try:

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING
 
 from benchmarks.convergence import Convergence, measure
 from benchmarks.latency import measure as measure_latency
+from benchmarks.peers.bare import bare_loop
+from benchmarks.peers.ours import manager
 from benchmarks.pods import measure_pods, pod_bytes
-from benchmarks.program import CONCURRENCY, Program, bare_loop, manager
+from benchmarks.program import CONCURRENCY, Program, Setting
 from benchmarks.table import table
 from tests.support.envtest import why_not
 
@@ -43,13 +45,13 @@ COLUMNS = {
 
 
 def converge(options: argparse.Namespace) -> None:
-    programs = [bare_loop(options.concurrency), manager(options.concurrency), *options.program]
+    programs = [bare_loop("bare"), manager("manager"), *options.program]
     if options.only:
         programs = [program for program in programs if program.name in options.only]
     results: list[Convergence] = []
     for round_number in range(1, options.rounds + 1):
         for program in programs:
-            result = measure(program, options.objects)
+            result = measure(program, options.objects, Setting(concurrency=options.concurrency))
             results.append(result)
             print(f"round {round_number}: {program.name}: {result.from_start:.0f} objects/s", file=sys.stderr)
     print(f"{options.objects} Memcacheds, {options.rounds} rounds; medians")
@@ -63,9 +65,11 @@ def converge(options: argparse.Namespace) -> None:
 
 
 def latency(options: argparse.Namespace) -> None:
-    programs = [manager(options.concurrency), *options.program]
+    programs = [manager("manager"), *options.program]
     results = [
-        dataclasses.astuple(measure_latency(program, rate, options.seconds))
+        dataclasses.astuple(
+            measure_latency(program, rate, options.seconds, Setting(concurrency=options.concurrency))
+        )
         for rate in options.rate or [100, 300]
         for program in programs
     ]

@@ -19,7 +19,7 @@ from tests.support.memcacheds import memcached, memcached_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from benchmarks.program import Program
+    from benchmarks.program import Program, Setting
 
 PROBE = "probe"
 CREATORS = 8
@@ -40,11 +40,11 @@ class Latency:
     worst_ms: float
 
 
-def measure(program: Program, rate: int, seconds: int) -> Latency:
+def measure(program: Program, rate: int, seconds: int, setting: Setting) -> Latency:
     """Run one program at one rate on a control plane of its own."""
     with tempfile.TemporaryDirectory() as folder, EnvtestControlPlane(Path(folder), parts=BARE) as plane:
         install_crds(plane)
-        process = program.daemon(plane.kubeconfig, plane.folder)
+        process = program.daemon(plane.kubeconfig, plane.folder, setting)
         process.start()
         with StatusWatch(plane) as watch:
             try:

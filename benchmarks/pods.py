@@ -11,8 +11,9 @@ import urllib.request
 from pathlib import Path
 
 from benchmarks.convergence import peak_mb
+from benchmarks.peers.ours import manager
 from benchmarks.pod_store import encode_pod, store_pods
-from benchmarks.program import manager
+from benchmarks.program import Setting
 from tests.support.crds import install_crds
 from tests.support.daemon import wait_until
 from tests.support.envtest import BARE, EnvtestControlPlane
@@ -57,7 +58,7 @@ def pod_bytes() -> int:
 def _watch(plane: EnvtestControlPlane, count: int) -> PodsWatched:
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
-        process = manager(health_address=address).daemon(plane.kubeconfig, plane.folder)
+        process = manager().daemon(plane.kubeconfig, plane.folder, Setting(health_address=address))
         started = time.monotonic()
         process.start()
         try:

@@ -5,27 +5,59 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from tests.support.daemon import Daemon
-from tests.support.manager_process import PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 # The manager's own default.
 CONCURRENCY = 8
+MEMCACHED = "memcached"
 ROOT = Path(__file__).parents[1]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Election:
+    """The lease that the replicas of one program contend for."""
+
+    lease: str
+    namespace: str = "default"
+
+    def flags(self) -> list[str]:
+        """The same for every program."""
+        return [
+            "--leader-elect",
+            f"--leader-election-id={self.lease}",
+            f"--leader-election-namespace={self.namespace}",
+        ]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """How a program is started this time."""
+
+    workload: str = MEMCACHED
+    concurrency: int = CONCURRENCY
+    health_address: str = "0"
+    """HOST:PORT of /readyz; "0": nowhere."""
+    election: Election | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """A name for the table, and the command; `{kubeconfig}` in it stands for the file."""
+    """A name for the tables, and a command.
+
+    In the command `{kubeconfig}` stands for that file, and `{workload}`, `{concurrency}` and `{health}` for
+    what the setting says. Flags of leader election are put at its end where that is on.
+    """
 
     name: str
     command: Sequence[str]
+    others: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    """The commands of workloads that have one of their own."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -39,29 +71,38 @@ class Program:
             raise ValueError(f"{text!r} is not NAME=COMMAND with {{kubeconfig}} in the command")
         return cls(name, shlex.split(command))
 
-    def daemon(self, kubeconfig: Path, folder: Path) -> Daemon:
-        """The process, not yet started."""
-        command = [part.replace("{kubeconfig}", str(kubeconfig)) for part in self.command]
+    @property
+    def tells_readiness(self) -> bool:
+        """Whether it can be told where to answer /readyz."""
+        return any("{health}" in part for part in self.command)
+
+    def arguments(self, kubeconfig: Path, setting: Setting) -> list[str]:
+        """The whole command line."""
+        values = {
+            "{kubeconfig}": str(kubeconfig),
+            "{workload}": setting.workload,
+            "{concurrency}": str(setting.concurrency),
+            "{health}": setting.health_address,
+        }
+        filled = []
+        for part in self.others.get(setting.workload, self.command):
+            for placeholder, value in values.items():
+                part = part.replace(placeholder, value)  # noqa: PLW2901 -- one placeholder after the other
+            filled.append(part)
+        return filled + (setting.election.flags() if setting.election else [])
+
+    def daemon(
+        self, kubeconfig: Path, folder: Path, setting: Setting | None = None, *, replica: str = ""
+    ) -> Daemon:
+        """The process, not yet started; `replica` tells several of one program apart."""
+        name = f"{self.name}{replica}"
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return Daemon(self.name, command, log=folder / f"{self.name}.log", environ=environ)
+        log = folder / f"{name.replace(' ', '-').replace('/', '-')}.log"
+        return Daemon(name, self.arguments(kubeconfig, setting or Setting()), log=log, environ=environ)
 
 
-def manager(concurrency: int = CONCURRENCY, *, health_address: str = "0") -> Program:
-    """This project's manager, with nothing else on."""
-    command = [
-        str(PROGRAM),
-        "run",
-        "--kubeconfig={kubeconfig}",
-        "--metrics-bind-address=0",
-        f"--health-probe-bind-address={health_address}",
-        "--controllers=memcached",
-        f"--concurrency=memcached={concurrency}",
-        "--log-level=warn",
-    ]
-    return Program("manager", command)
-
-
-def bare_loop(concurrency: int = CONCURRENCY) -> Program:
-    """The yardstick."""
-    command = [sys.executable, "-m", "benchmarks.bare_loop", "--kubeconfig={kubeconfig}"]
-    return Program("bare", [*command, f"--concurrency={concurrency}"])
+def by_contract(name: str, *command: str) -> Program:
+    """A program that has the flags that `benchmarks.peers` asks for."""
+    flags = ["--kubeconfig={kubeconfig}", "--concurrency={concurrency}"]
+    flags += ["--health-probe-bind-address={health}", "--workload={workload}"]
+    return Program(name, [*command, *flags])

@@ -1,6 +1,6 @@
 """The least that Memcached's work can cost in Python: no cache, no queue, no models, no retries.
 
-    python -m benchmarks.bare_loop --kubeconfig FILE [--concurrency N]
+    python -m benchmarks.peers.bare --kubeconfig FILE [--concurrency N]
 
 Lists the Memcacheds once; for each, creates its Deployment and then writes its status; then waits to be
 ended, so that its memory and CPU can be read. This is the yardstick that the manager's overhead is measured

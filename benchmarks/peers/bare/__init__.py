@@ -1,0 +1,39 @@
+"""The yardstick: the writes of the work and nothing else."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.metadata import version
+
+from benchmarks.peers.peer import Peer, Ready
+from benchmarks.program import Program
+
+__all__ = ["PEERS", "bare_loop"]
+
+NAME = "bare"
+NO_OPERATOR = "it does one pass over what is there, and watches nothing"
+
+
+def bare_loop(name: str = NAME) -> Program:
+    """One pass over the Memcacheds."""
+    command = [sys.executable, "-m", "benchmarks.peers.bare", "--kubeconfig={kubeconfig}"]
+    return Program(name, [*command, "--concurrency={concurrency}"])
+
+
+def _make() -> Ready:
+    return Ready(
+        program=bare_loop(), version=f"aiohttp {version('aiohttp')}, Python {platform.python_version()}"
+    )
+
+
+PEERS = (
+    Peer(
+        name=NAME,
+        make=_make,
+        about="a Python loop that only sends the writes of the work: no operator, but a yardstick",
+        lacks=dict.fromkeys(
+            ("latency", "memory", "steady", "change", "takeover", "startup", "ten"), NO_OPERATOR
+        ),
+    ),
+)

@@ -1,0 +1,85 @@
+"""Building peers into `.local/peers/`, which git ignores, and only when their sources have changed."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.peers.peer import LeftOutError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+BUILDS = Path(__file__).parents[2] / ".local" / "peers"
+BUILD_TIMEOUT = 1200.0
+STAMP = "sources.sha256"
+
+
+def build(name: str, sources: Path, make: Callable[[Path], None], *, toolchain: str) -> Path:
+    """The folder of the finished build of `name`; `make` fills it when the sources or the toolchain changed.
+
+    Raises:
+        LeftOutError: `make` says so, or a program that it runs fails.
+    """
+    folder = BUILDS / name
+    stamp, digest = folder / STAMP, _digest(sources, toolchain)
+    if stamp.is_file() and stamp.read_text() == digest:
+        return folder
+    print(f"building {name} ...", file=sys.stderr, flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp.unlink(missing_ok=True)
+    make(folder)
+    stamp.write_text(digest)
+    return folder
+
+
+def need(program: str) -> str:
+    """The path of a program that has to be there.
+
+    Raises:
+        LeftOutError: it is not.
+    """
+    found = shutil.which(program)
+    if found is None:
+        raise LeftOutError(f"{program} is not on the PATH")
+    return found
+
+
+def run(command: Sequence[str | Path], *, folder: Path, environ: Mapping[str, str] | None = None) -> str:
+    """What a program of the build prints.
+
+    Raises:
+        LeftOutError: it fails, or takes too long; the end of what it wrote is in the message.
+    """
+    shown = " ".join(str(part) for part in command[:3])
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_TIMEOUT,
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        raise LeftOutError(f"{shown} ran for more than {BUILD_TIMEOUT:g} s") from None
+    except OSError as error:
+        raise LeftOutError(f"{shown}: {error}") from None
+    except subprocess.CalledProcessError as error:
+        lines = (error.stderr or error.stdout or "").strip().splitlines()[-5:]
+        raise LeftOutError(f"{shown} failed: {' / '.join(lines)}") from None
+    return done.stdout
+
+
+def _digest(sources: Path, toolchain: str) -> str:
+    digest = hashlib.sha256(toolchain.encode())
+    for path in sorted(sources.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(f"{path.relative_to(sources)}\n".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
