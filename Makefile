@@ -19,6 +19,10 @@ PETSTORE_IMG ?= petstore:$(VERSION)
 CONTAINER_TOOL ?= docker
 KUBECTL ?= kubectl
 PLATFORMS ?= linux/amd64,linux/arm64
+# The commit that the images are of, in their labels.
+REVISION ?= $(or $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null),unknown)
+# Another base image than the one that the Dockerfile names: from a mirror, say.
+PYTHON_IMAGE ?=
 # A folder of config/ that `make deploy` applies.
 OVERLAY ?= default
 # a,b: watch these namespaces only, with Roles in them instead of a ClusterRole
@@ -35,6 +39,17 @@ LIMITED = $(if $(NAMESPACES),--namespaces=$(NAMESPACES))
 with = manifests=$$($(RELEASE) manifests $(1)) && printf '%s\n' "$$manifests" |
 # One line instead of a shell's error: $(call need,PROGRAM,what it is for)
 need = @command -v $(1) >/dev/null 2>&1 || { echo "make $@: $(1) is not on the PATH; it is needed to $(2)" >&2; exit 1; }
+# ... and of what it writes when it asks in vain, the line that says why: $(call ask,COMMAND,what that means)
+ask = @reason=$$($(1) 2>&1 >/dev/null) || { printf '%s\n' "$$reason" | sed -n '$$s/^/make $@: $(2): /p' >&2; exit 1; }
+# A client alone builds nothing, and applies nothing: somebody has to answer it.
+define engine
+$(call need,$(1),$(2))
+$(call ask,$(1) version,$(1) does not answer)
+endef
+define cluster
+$(call need,$(KUBECTL),$(1))
+$(call ask,$(KUBECTL) version --request-timeout=10s,$(notdir $(KUBECTL)) reaches no cluster)
+endef
 
 .PHONY: help
 help: ## list the targets
@@ -94,13 +109,13 @@ bench: venv ## what the manager and devcluster cost; needs KUBEBUILDER_ASSETS, a
 
 .PHONY: install
 install: venv ## the custom resource definitions into the cluster
-	$(call need,$(KUBECTL),apply manifests)
+	$(call cluster,apply manifests)
 	@$(call with,crd) $(KUBECTL) apply -f -
 
 .PHONY: uninstall
 uninstall: venv ## the definitions out of the cluster, and every object of their kinds with them
-	$(call need,$(KUBECTL),delete manifests)
-	@$(call with,crd) $(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -f -
+	$(call cluster,delete manifests)
+	@$(call with,crd) $(KUBECTL) delete --ignore-not-found=$(or $(after_uninstall),$(ignore-not-found)) -f -
 
 .PHONY: run
 run: venv ## the manager on this machine, against the current kubeconfig, with your rights (ARGS: its flags)
@@ -108,34 +123,53 @@ run: venv ## the manager on this machine, against the current kubeconfig, with y
 
 .PHONY: deploy
 deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)
-	$(call need,$(KUBECTL),apply manifests)
+	$(call cluster,apply manifests)
 	@$(call with,$(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply -f -
 
 # The definitions go first: while the manager runs, it can still do what objects with finalizers wait for.
+# A `make uninstall` before has taken them already, which is no failure.
 .PHONY: undeploy
+undeploy: after_uninstall = true
 undeploy: uninstall ## what deploy and install brought, and every object of our kinds
 	@$(call with,--for-deletion $(LIMITED) $(OVERLAY)) $(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -f -
 
 ##@ Images and what is handed out
 
+BUILD_ARGS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+	$(if $(PYTHON_IMAGE),--build-arg PYTHON_IMAGE=$(PYTHON_IMAGE))
+
 .PHONY: docker-build
 docker-build: ## both images, for this machine's processor (IMG, PETSTORE_IMG, CONTAINER_TOOL=docker|podman)
-	$(call need,$(CONTAINER_TOOL),build images)
-	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target manager --tag $(IMG) .
-	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) --target petstore --tag $(PETSTORE_IMG) .
+	$(call engine,$(CONTAINER_TOOL),build images)
+	$(CONTAINER_TOOL) build $(strip $(BUILD_ARGS)) --target manager --tag $(IMG) .
+	$(CONTAINER_TOOL) build $(strip $(BUILD_ARGS)) --target petstore --tag $(PETSTORE_IMG) .
 
 .PHONY: docker-push
 docker-push: ## both images to the registry that their names begin with
-	$(call need,$(CONTAINER_TOOL),push images)
+	$(call engine,$(CONTAINER_TOOL),push images)
 	$(CONTAINER_TOOL) push $(IMG)
 	$(CONTAINER_TOOL) push $(PETSTORE_IMG)
 
+# Docker's own builder knows one processor alone, so there is another while this lasts.
+BUILDX = $(CONTAINER_TOOL) buildx build --builder operator-manager --platform $(PLATFORMS) --push $(strip $(BUILD_ARGS))
+LISTED = $(CONTAINER_TOOL) build --platform $(PLATFORMS) $(strip $(BUILD_ARGS))
+
 .PHONY: docker-buildx
-docker-buildx: ## both images for PLATFORMS, built and pushed; needs docker's buildx
-	$(call need,docker,build images for several processors)
-	docker buildx build --platform $(PLATFORMS) --build-arg VERSION=$(VERSION) --target manager --push --tag $(IMG) .
-	docker buildx build --platform $(PLATFORMS) --build-arg VERSION=$(VERSION) --target petstore --push \
-		--tag $(PETSTORE_IMG) .
+docker-buildx: ## both images for PLATFORMS, built and pushed (docker with buildx, or podman)
+	$(call engine,$(CONTAINER_TOOL),build images for several processors)
+ifeq ($(notdir $(CONTAINER_TOOL)),podman)
+	$(LISTED) --target manager --manifest $(IMG) .
+	$(LISTED) --target petstore --manifest $(PETSTORE_IMG) .
+	$(CONTAINER_TOOL) manifest push --all $(IMG) docker://$(IMG)
+	$(CONTAINER_TOOL) manifest push --all $(PETSTORE_IMG) docker://$(PETSTORE_IMG)
+else
+	@$(CONTAINER_TOOL) buildx version >/dev/null 2>&1 || \
+		{ echo "make $@: $(CONTAINER_TOOL) has no buildx; it is needed to build images for several processors" >&2; exit 1; }
+	@$(CONTAINER_TOOL) buildx create --name operator-manager && trap '$(CONTAINER_TOOL) buildx rm operator-manager' EXIT && \
+		set -x && \
+		$(BUILDX) --target manager --tag $(IMG) . && \
+		$(BUILDX) --target petstore --tag $(PETSTORE_IMG) .
+endif
 
 .PHONY: build-installer
 build-installer: venv ## dist/install.yaml: everything that make deploy applies, in one file
@@ -159,18 +193,18 @@ bundle: venv ## bundle/ and bundle.Dockerfile, for OLM
 
 .PHONY: bundle-build
 bundle-build: bundle ## the bundle's image (BUNDLE_IMG)
-	$(call need,$(CONTAINER_TOOL),build images)
+	$(call engine,$(CONTAINER_TOOL),build images)
 	$(CONTAINER_TOOL) build --file bundle.Dockerfile --tag $(BUNDLE_IMG) .
 
 .PHONY: bundle-push
 bundle-push: ## the bundle's image to the registry that its name begins with
-	$(call need,$(CONTAINER_TOOL),push images)
+	$(call engine,$(CONTAINER_TOOL),push images)
 	$(CONTAINER_TOOL) push $(BUNDLE_IMG)
 
 .PHONY: catalog-build
 catalog-build: ## the image of a catalogue with the bundle that was pushed (CATALOG_IMG)
 	$(call need,$(OPM),read the bundle)
-	$(call need,$(CONTAINER_TOOL),build images)
+	$(call engine,$(CONTAINER_TOOL),build images)
 	@mkdir -p dist/catalog/operator-manager
 	$(OPM) init operator-manager --default-channel=alpha --output=yaml >dist/catalog/operator-manager/catalog.yaml
 	$(OPM) render $(BUNDLE_IMG) --output=yaml >>dist/catalog/operator-manager/catalog.yaml

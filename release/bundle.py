@@ -14,6 +14,7 @@ from typing import Any
 
 from manager.codegen import yaml_stream
 from manager.version import VERSION
+from release.chart import PREFIX
 
 __all__ = ["bundle_files"]
 
@@ -67,7 +68,9 @@ def bundle_files(manifests: Sequence[Manifest]) -> dict[str, str]:
         files[f"bundle/manifests/{spec['group']}_{spec['names']['plural']}.yaml"] = _yaml(each)
     special = [base, scorecard, *definitions, *samples, *deployments, *used]
     for each in ours:
-        if not any(each is other for other in special) and each["kind"] not in _OF_OLM:
+        # What has not our prefix goes with a sample, such as a Secret, and is not the operator's.
+        theirs = each["kind"] in _OF_OLM or not each["metadata"]["name"].startswith(PREFIX)
+        if not theirs and not any(each is other for other in special):
             files[_path(each)] = _yaml(_without_namespace(each))
     files["bundle/tests/scorecard/config.yaml"] = _yaml(scorecard)
     files["bundle.Dockerfile"] = _dockerfile()

@@ -247,6 +247,8 @@ def test_a_manager_of_some_namespaces_has_rights_in_these_alone(
         access.close()
     assert not [line for line in manager.logs() if line.get("level") == "error"]
     plane.kubectl("--namespace=others", "delete", "--kustomize", ROOT / "config" / "samples")
+    # In the order in which kubebuilder's projects say it.
+    make(plane, "uninstall")
     make(plane, "undeploy", "NAMESPACES=team-a,team-b")
     manager.stop()
     eventually(lambda: leftovers(plane) == [])

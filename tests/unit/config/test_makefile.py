@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from manager.version import VERSION
 from tests.support.makefile import make
 
 if TYPE_CHECKING:
@@ -75,6 +76,114 @@ def test_a_missing_program_is_named_in_one_line(target: str, missing: str, bare:
     first, *rest = done.stderr.splitlines()
     assert first.startswith(f"make {target}: {missing} is not on the PATH; it is needed to ")
     assert [line for line in rest if not line.startswith("make: ***")] == []
+
+
+def program(folder: Path, name: str, *lines: str) -> None:
+    """A shell script in the place of a program; it may call what every machine has."""
+    (folder / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    "target", ["docker-build", "docker-push", "docker-buildx", "bundle-build", "bundle-push", "catalog-build"]
+)
+def test_a_client_whose_engine_does_not_answer_is_told_of_in_one_line(
+    target: str, bare: dict[str, Any], tmp_path: Path
+):
+    program(tmp_path, "opm")
+    program(tmp_path, "docker", 'echo "Client: 28" && echo "a hint" >&2', 'echo "no daemon" >&2; exit 1')
+    # The bundle itself is made by other programs.
+    done = make("--silent", "--assume-old=.venv/.current", "--assume-old=bundle", target, **bare)
+    assert done.returncode == 2
+    assert lines_of(done.stderr) == [f"make {target}: docker does not answer: no daemon"]
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("target", ["install", "uninstall", "deploy", "undeploy"])
+def test_a_cluster_that_does_not_answer_is_told_of_in_one_line(
+    target: str, bare: dict[str, Any], tmp_path: Path
+):
+    program(
+        tmp_path,
+        "kubectl",
+        'if [ "$1" != version ]; then echo "and now this" >&2; exit 1; fi',
+        'echo "E1121 memcache.go:265 connection refused" >&2; echo "The server was refused" >&2; exit 1',
+    )
+    done = make("--silent", "--assume-old=.venv/.current", target, **bare)
+    assert done.returncode == 2
+    asked = {"undeploy": "uninstall"}.get(target, target)
+    assert lines_of(done.stderr) == [f"make {asked}: kubectl reaches no cluster: The server was refused"]
+
+
+def lines_of(errors: str) -> list[str]:
+    """What was written besides the line with which make itself ends."""
+    return [line for line in errors.splitlines() if not line.startswith("make: ***")]
+
+
+def test_docker_without_buildx_is_told_of_in_one_line(bare: dict[str, Any], tmp_path: Path):
+    program(tmp_path, "docker", '[ "$1" != buildx ] || { echo "unknown command" >&2; exit 1; }')
+    done = make("--silent", "docker-buildx", **bare)
+    assert done.returncode == 2
+    (line,) = lines_of(done.stderr)
+    assert line.startswith("make docker-buildx: docker has no buildx")
+
+
+def recorded(bare: dict[str, Any], folder: Path, tool: str, *arguments: str, fails: str = "-") -> list[str]:
+    """What make calls the tool with, which fails where its words begin with `fails`."""
+    calls = folder / "calls"
+    program(folder, tool, f'echo "$*" >>{calls}', f'case "$*" in "{fails}"*) exit 1;; esac')
+    done = make("--silent", *arguments, **bare)
+    assert done.returncode == (2 if fails != "-" else 0), done.stderr
+    return [line for line in calls.read_text().splitlines() if "version" not in line.split()]
+
+
+def test_buildx_has_a_builder_of_its_own_that_can_do_several_processors_and_goes_at_the_end(
+    bare: dict[str, Any], tmp_path: Path
+):
+    arguments = ("docker-buildx", "IMG=om:v2", "PETSTORE_IMG=store:v2", "REVISION=abc", "PLATFORMS=linux/arm64")
+    create, manager, store, remove = recorded(bare, tmp_path, "docker", *arguments)
+    assert create == "buildx create --name operator-manager"
+    assert remove == "buildx rm operator-manager"
+    for build, target, image in ((manager, "manager", "om:v2"), (store, "petstore", "store:v2")):
+        assert build == (
+            f"buildx build --builder operator-manager --platform linux/arm64 --push "
+            f"--build-arg VERSION={VERSION} --build-arg REVISION=abc --target {target} --tag {image} ."
+        )
+
+
+def test_the_builder_goes_too_when_a_build_fails(bare: dict[str, Any], tmp_path: Path):
+    calls = recorded(bare, tmp_path, "docker", "docker-buildx", "REVISION=abc", fails="buildx build")
+    assert [call.split()[1] for call in calls] == ["create", "build", "rm"]
+
+
+def test_podman_makes_a_list_of_images_for_several_processors(bare: dict[str, Any], tmp_path: Path):
+    arguments = ("docker-buildx", "CONTAINER_TOOL=podman", "IMG=om:v2", "PETSTORE_IMG=store:v2", "REVISION=abc")
+    calls = recorded(bare, tmp_path, "podman", *arguments)
+    assert [call for call in calls if call.startswith("manifest")] == [
+        "manifest push --all om:v2 docker://om:v2",
+        "manifest push --all store:v2 docker://store:v2",
+    ]
+    for target, image in (("manager", "om:v2"), ("petstore", "store:v2")):
+        assert (
+            f"build --platform linux/amd64,linux/arm64 --build-arg VERSION={VERSION} "
+            f"--build-arg REVISION=abc --target {target} --manifest {image} ."
+        ) in calls
+
+
+def test_images_say_which_commit_they_are_of(bare: dict[str, Any], tmp_path: Path):
+    program(tmp_path, "git", 'echo "$1-of-this"')
+    for call in recorded(bare, tmp_path, "docker", "docker-build"):
+        assert "--build-arg REVISION=describe-of-this " in call
+
+
+def test_without_git_the_commit_is_unknown(bare: dict[str, Any], tmp_path: Path):
+    for call in recorded(bare, tmp_path, "docker", "docker-build"):
+        assert "--build-arg REVISION=unknown " in call
+
+
+def test_the_base_image_can_come_from_a_mirror(bare: dict[str, Any], tmp_path: Path):
+    for call in recorded(bare, tmp_path, "docker", "docker-build", "PYTHON_IMAGE=mirror.test/python:3"):
+        assert "--build-arg PYTHON_IMAGE=mirror.test/python:3 " in call
 
 
 def test_a_make_around_it_is_not_felt(bare: dict[str, Any], monkeypatch: pytest.MonkeyPatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,11 +13,11 @@ import yaml
 
 from manager.version import VERSION
 from release.cli import main
+from release.kustomize import ROOT
 from tests.support.manifests import MANAGER, Manifest, container_of, flags_of, manifests, pod_of, the
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 # What a bundle may hold, besides the definitions and the one ClusterServiceVersion.
 SUPPORTED = {
@@ -151,6 +152,11 @@ def test_permissions_are_those_that_the_bindings_give(csv: Manifest):
         assert granted["rules"] == wanted
 
 
+def test_nothing_of_the_samples_is_installed_with_the_operator(folder: Path):
+    installed = {(each["kind"], each["metadata"]["name"]) for each in others(folder)}
+    assert not installed & {(each["kind"], each["metadata"]["name"]) for each in manifests("samples")}
+
+
 def test_what_olm_makes_itself_is_not_in_there(folder: Path):
     names = {each["metadata"]["name"] for each in others(folder)}
     assert "operator-manager-manager-role" not in names
@@ -168,9 +174,20 @@ def test_the_labels_of_the_image_are_the_annotations_of_the_bundle(folder: Path)
     assert annotations["operators.operatorframework.io.bundle.channel.default.v1"] in annotations[
         "operators.operatorframework.io.bundle.channels.v1"
     ].split(",")
-    for line in lines:
-        if line.startswith("COPY "):
-            assert (folder / line.split()[1]).is_dir()
+
+
+def test_what_the_image_is_made_of_is_there_and_reaches_the_engine(folder: Path):
+    # The Dockerfiles of the project share one list of what an engine gets to see.
+    seen = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    copied = [
+        Path(line.split()[1])
+        for line in (folder / "bundle.Dockerfile").read_text().splitlines()
+        if line.startswith("COPY ")
+    ]
+    assert copied
+    for path in copied:
+        assert (folder / path).is_dir()
+        assert any(path.is_relative_to(allowed) for allowed in seen), path
 
 
 def test_making_it_again_leaves_nothing_of_before(folder: Path):
