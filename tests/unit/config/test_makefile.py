@@ -140,7 +140,13 @@ def recorded(bare: dict[str, Any], folder: Path, tool: str, *arguments: str, fai
 def test_buildx_has_a_builder_of_its_own_that_can_do_several_processors_and_goes_at_the_end(
     bare: dict[str, Any], tmp_path: Path
 ):
-    arguments = ("docker-buildx", "IMG=om:v2", "PETSTORE_IMG=store:v2", "REVISION=abc", "PLATFORMS=linux/arm64")
+    arguments = (
+        "docker-buildx",
+        "IMG=om:v2",
+        "PETSTORE_IMG=store:v2",
+        "REVISION=abc",
+        "PLATFORMS=linux/arm64",
+    )
     create, manager, store, remove = recorded(bare, tmp_path, "docker", *arguments)
     assert create == "buildx create --name operator-manager"
     assert remove == "buildx rm operator-manager"
@@ -157,7 +163,13 @@ def test_the_builder_goes_too_when_a_build_fails(bare: dict[str, Any], tmp_path:
 
 
 def test_podman_makes_a_list_of_images_for_several_processors(bare: dict[str, Any], tmp_path: Path):
-    arguments = ("docker-buildx", "CONTAINER_TOOL=podman", "IMG=om:v2", "PETSTORE_IMG=store:v2", "REVISION=abc")
+    arguments = (
+        "docker-buildx",
+        "CONTAINER_TOOL=podman",
+        "IMG=om:v2",
+        "PETSTORE_IMG=store:v2",
+        "REVISION=abc",
+    )
     calls = recorded(bare, tmp_path, "podman", *arguments)
     assert [call for call in calls if call.startswith("manifest")] == [
         "manifest push --all om:v2 docker://om:v2",

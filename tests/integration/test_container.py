@@ -1,0 +1,133 @@
+"""The images as a container engine builds and runs them; without one, test_image.py does what can be done."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from manager.version import VERSION
+from tests.support.container_engine import ContainerEngine
+from tests.support.daemon import Daemon, wait_until
+from tests.support.devcluster_plane import DevclusterControlPlane
+from tests.support.manager_process import ManagerProcess
+from tests.support.petstore_process import READY, petstore
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BUILT = ("operator-manager", "petstore")
+REVISION = "0123456789abcdef"
+WHO = "import os, pathlib; print(os.getuid(), os.getgid(), pathlib.Path('/proc/1/cmdline').read_bytes())"
+WRITE = "import pathlib; pathlib.Path('/opt/operator-manager/new').touch()"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[ContainerEngine]:
+    engine = ContainerEngine.find()
+    try:
+        manager, store = (engine.image(name) for name in BUILT)
+        engine.make("docker-build", f"IMG={manager}", f"PETSTORE_IMG={store}", f"REVISION={REVISION}")
+        yield engine
+    finally:
+        engine.remove_images(*BUILT, "dev", "bundle")
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.timeout(2400)
+def test_the_manager_gets_ready_in_a_container_and_stops_when_asked(
+    engine: ContainerEngine, tmp_path: Path
+) -> None:
+    visible = tmp_path / "visible"
+    visible.mkdir(mode=0o755)
+    image = engine.image("operator-manager")
+    with (
+        DevclusterControlPlane(tmp_path / "control-plane") as plane,
+        engine.container(image) as (_, crds),
+        engine.container(image, visible=[visible]) as (name, program),
+    ):
+        kubeconfig = visible / "kubeconfig"
+        kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
+        kubeconfig.chmod(0o644)
+        plane.kubectl("apply", "--filename=-", stdin=run(*crds, "crds").stdout)
+        # The client finds its engine by what is in the home of who calls it.
+        home = {"HOME": os.environ["HOME"]}
+        with ManagerProcess(
+            kubeconfig, folder=tmp_path / "manager", program=program, environ=home
+        ) as manager:
+            manager.wait_ready()
+            who = engine.call("exec", name, "python", "-c", WHO)
+            assert who.startswith("65532 65532 ")
+            assert "operator-manager" in who, "no shell is before it, so that signals reach it"
+            tried = run(engine.tool, "exec", name, "python", "-c", WRITE)
+            assert "Read-only file system" in tried.stderr
+            assert manager.stop() == 0
+
+
+@pytest.mark.timeout(2400)
+def test_the_pet_store_serves_in_a_container(engine: ContainerEngine, tmp_path: Path) -> None:
+    with PortBlock(2) as ports, engine.container(engine.image("petstore")) as (_, program):
+        address = f"127.0.0.1:{ports[0]}"
+        flags = [
+            "serve",
+            "--memory",
+            f"--bind-address={address}",
+            f"--metrics-bind-address=127.0.0.1:{ports[1]}",
+        ]
+        store = Daemon("petstore", [*program, *flags], log=tmp_path / "petstore.log")
+        try:
+            store.start()
+            wait_until(store, lambda: READY in store.output(), timeout=60, what=READY)
+            added = petstore("add", "Thor", "--type=dog", "--birthday=2021-04-01", f"--address={address}")
+            assert added.returncode == 0, added.stderr
+            found = petstore("search", "--output=json", f"--address={address}")
+            assert [pet["name"] for pet in json.loads(found.stdout)] == ["Thor"]
+        finally:
+            store.stop(grace=30)
+
+
+@pytest.mark.timeout(2400)
+def test_images_say_what_they_are_and_who_runs_them(engine: ContainerEngine) -> None:
+    for name in BUILT:
+        settings = engine.settings(engine.image(name))
+        assert settings["User"] == "65532:65532"
+        assert settings["Entrypoint"] == [name]
+        labels = {
+            key.removeprefix("org.opencontainers.image."): text for key, text in settings["Labels"].items()
+        }
+        assert (labels["title"], labels["version"], labels["revision"]) == (name, VERSION, REVISION)
+
+
+@pytest.mark.timeout(2400)
+def test_images_hold_their_program_and_no_pip(engine: ContainerEngine) -> None:
+    for name, told, answer in zip(BUILT, ("version", "--help"), (VERSION, "petstore"), strict=True):
+        with engine.container(engine.image(name)) as (_, program):
+            done = run(*program, told)
+            assert done.returncode == 0, done.stderr
+            assert answer in done.stdout
+        image = program.pop()
+        for module in ("pip", "ensurepip"):
+            tried = run(*program, "--entrypoint=python", image, "-m", module)
+            assert f"No module named {module}" in tried.stderr
+
+
+@pytest.mark.timeout(2400)
+def test_the_image_for_development_starts_the_program_that_it_is_told(engine: ContainerEngine) -> None:
+    with engine.container(engine.build("dev")) as (_, program):
+        version = run(*program, "operator-manager", "version")
+        assert VERSION in version.stdout, version.stderr
+
+
+@pytest.mark.timeout(2400)
+def test_the_image_of_the_bundle_can_be_built(engine: ContainerEngine) -> None:
+    engine.make("bundle-build", f"BUNDLE_IMG={engine.image('bundle')}")
+    labels = engine.settings(engine.image("bundle"))["Labels"]
+    assert labels["operators.operatorframework.io.bundle.package.v1"] == "operator-manager"

@@ -1,0 +1,147 @@
+"""The container engine of this machine, docker or podman, where one answers and has the base image."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support import makefile
+from tests.support.dockerfile import Dockerfile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+TOOLS = ("docker", "podman")
+# As a pod has it: no root, no capabilities, nothing to write to but /tmp.
+CONFINED = (
+    "--read-only",
+    "--tmpfs=/tmp",
+    "--cap-drop=ALL",
+    "--security-opt=no-new-privileges",
+)
+ANSWERS_WITHIN = 30.0
+PULLED_WITHIN = 600.0
+BUILT_WITHIN = 1800.0
+
+
+class ContainerEngine:
+    """Builds by make, as people do, and runs what was built; everything has names of this object's own."""
+
+    def __init__(self, tool: str, base: str) -> None:
+        self.tool = tool
+        self._base = base
+        self._tag = secrets.token_hex(4)
+
+    @classmethod
+    def find(cls) -> ContainerEngine:
+        """The one that CONTAINER_TOOL names, or the first that answers; skips the test where none does."""
+        if sys.platform != "linux":
+            pytest.skip("the engine's machine is another one, which does not see the ports of this one")
+        given = os.environ.get("CONTAINER_TOOL")
+        reasons = []
+        for tool in (given,) if given else TOOLS:
+            reason = _why_not(tool)
+            if reason is None:
+                return cls(tool, _base_image(tool))
+            reasons.append(f"{tool}: {reason}")
+        pytest.skip(f"no container engine answers ({'; '.join(reasons)})")
+
+    def image(self, name: str) -> str:
+        """What the image of that name is called here."""
+        return f"{name}-test:{self._tag}"
+
+    def make(self, *arguments: str) -> None:
+        """Run make with this engine, and with the base image that is here."""
+        done = makefile.make(
+            f"CONTAINER_TOOL={self.tool}", f"PYTHON_IMAGE={self._base}", *arguments, timeout=BUILT_WITHIN
+        )
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+    def build(self, target: str) -> str:
+        """Build a target that make has none for, and return its image."""
+        base = f"--build-arg=PYTHON_IMAGE={self._base}"
+        self.call(
+            "build", base, f"--target={target}", f"--tag={self.image(target)}", ".", timeout=BUILT_WITHIN
+        )
+        return self.image(target)
+
+    def call(self, *arguments: str, timeout: float = 60) -> str:
+        """Run the client to its end, and return what it writes."""
+        done = subprocess.run(
+            [self.tool, *arguments],
+            cwd=makefile.ROOT,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        assert done.returncode == 0, f"{self.tool} {' '.join(arguments)}\n{done.stderr[-4000:]}"
+        return done.stdout
+
+    def settings(self, image: str) -> dict[str, Any]:
+        """The settings in the image: its user, labels, entry point and so on."""
+        (found,) = json.loads(self.call("image", "inspect", image))
+        settings: dict[str, Any] = found["Config"]
+        return settings
+
+    @contextlib.contextmanager
+    def container(self, image: str, *, visible: Sequence[Path] = ()) -> Iterator[tuple[str, list[str]]]:
+        """A name, and the command that runs a container of that name; arguments for the program may follow.
+
+        It has the network of this machine, and sees the folders `visible` under the paths they have here.
+        """
+        name = f"operator-manager-test-{secrets.token_hex(4)}"
+        # `z`: also where SELinux keeps containers from the files of others.
+        volumes = [f"--volume={folder}:{folder}:ro,z" for folder in visible]
+        try:
+            yield (
+                name,
+                [self.tool, "run", "--rm", f"--name={name}", "--network=host", *CONFINED, *volumes, image],
+            )
+        finally:
+            subprocess.run([self.tool, "rm", "--force", name], capture_output=True, check=False, timeout=60)
+
+    def remove_images(self, *names: str) -> None:
+        """Those of these names that were built."""
+        for name in names:
+            subprocess.run(
+                [self.tool, "image", "rm", "--force", self.image(name)],
+                capture_output=True,
+                check=False,
+                timeout=60,
+            )
+
+
+def _why_not(tool: str) -> str | None:
+    """Why the tool cannot be used; None when it can."""
+    if shutil.which(tool) is None:
+        return "not on the PATH"
+    done = subprocess.run(
+        [tool, "version"], capture_output=True, text=True, check=False, timeout=ANSWERS_WITHIN
+    )
+    return _last_line(done.stderr) if done.returncode else None
+
+
+def _base_image(tool: str) -> str:
+    """The base of our images: that of the Dockerfile, or the one that PYTHON_IMAGE names, as for make."""
+    base = os.environ.get("PYTHON_IMAGE") or Dockerfile.read().stages["build"].base
+    for command, timeout in (("inspect", ANSWERS_WITHIN), ("pull", PULLED_WITHIN)):
+        done = subprocess.run(
+            [tool, "image", command, base], capture_output=True, text=True, check=False, timeout=timeout
+        )
+        if done.returncode == 0:
+            return base
+    pytest.skip(f"{tool} has no base image {base}, and cannot get it: {_last_line(done.stderr)}")
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2]
