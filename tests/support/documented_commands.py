@@ -69,6 +69,13 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ),
     # `make lint` and `make test` make the environment first.
     ".ci/run": ("make venv", "make test"),
+    "tests/unit/benchmarks/micro/test_command.py": (
+        ".venv/bin/python -m benchmarks.micro",
+        ".venv/bin/python -m benchmarks.micro queue 'store.list-*'",
+        ".venv/bin/python -m benchmarks.micro --list",
+        ".venv/bin/python -m benchmarks.micro --save before.json",
+        ".venv/bin/python -m benchmarks.micro --against before.json",
+    ),
     "tests/demo/test_demo.py::test_it_ends_by_itself_when_everything_is_ready": ("make demo",),
     "tests/unit/config/test_makefile.py::test_help_lists_every_target_of_the_field": ("make",),
     "tests/unit/controllers/test_generate.py": ("make generate",),

@@ -1,0 +1,45 @@
+"""From samples to figures: medians, because what disturbs a sample only ever makes it longer, and spreads."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.micro.sampling import Samples
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Middle:
+    """A median, and how far the middle half of the values is from it: 0.1 is 10 % to either side."""
+
+    value: float
+    spread: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Middle:
+        """At least one value, all of them positive."""
+        middle = statistics.median(values)
+        if len(values) == 1:
+            return cls(middle, 0.0)
+        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+        return cls(middle, (high - low) / 2 / middle)
+
+
+def micros(samples: Samples) -> Middle:
+    """Microseconds of CPU a unit, on this machine and in these minutes."""
+    return Middle.of([seconds * 1e6 for seconds in samples.seconds])
+
+
+def cost(samples: Samples) -> Middle:
+    """The cost of a unit in millionths of the reference: to be kept, and compared with another day's."""
+    pairs = zip(samples.seconds, samples.references, strict=True)
+    return Middle.of([seconds / reference * 1e6 for seconds, reference in pairs])
+
+
+def ratio(samples: Samples, other: Samples) -> Middle:
+    """How many times as much as `other`, which was measured in the same rounds."""
+    return Middle.of([mine / its for mine, its in zip(samples.seconds, other.seconds, strict=True)])

@@ -1,0 +1,57 @@
+"""Figures for a person to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.micro.figures import Middle, micros, ratio
+from benchmarks.table import table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.micro.baseline import Change
+    from benchmarks.micro.benchmark import Benchmark
+    from benchmarks.micro.sampling import Samples
+
+
+def figure_table(benchmarks: Sequence[Benchmark], found: Mapping[str, Samples]) -> str:
+    """A line for each comparison, and for each benchmark that is only compared with."""
+    lines: list[tuple[str, str, str, str, str]] = []
+    for benchmark in benchmarks:
+        samples = found[benchmark.name]
+        each = _micros(micros(samples))
+        if not benchmark.against:
+            lines.append((benchmark.name, each, "", "", ""))
+        name = benchmark.name
+        for other in benchmark.against:
+            times = ratio(samples, found[other])
+            lines.append((name, each, f"{times.value:.2f}", f"±{times.spread:.0%}", other))
+            name = each = ""  # said above
+    return table(["", "µs each", "times", "spread", "as much as"], lines)
+
+
+def list_of(benchmarks: Sequence[Benchmark]) -> str:
+    """A line for each, with what one unit of it is."""
+    width = max(len(benchmark.name) for benchmark in benchmarks)
+    return "\n".join(f"{benchmark.name:{width}}  {benchmark.about}" for benchmark in benchmarks)
+
+
+def change_table(changes: Mapping[str, Change]) -> str:
+    """A line for each change, the largest first."""
+    lines = [
+        (name, f"{change.factor:.2f}", f"±{change.doubt:.0%}", _verdict(change))
+        for name, change in sorted(changes.items(), key=lambda item: -item[1].factor)
+    ]
+    return table(["", "times as much", "in doubt", ""], lines)
+
+
+def _verdict(change: Change) -> str:
+    if change.is_slower:
+        return "slower"
+    return "faster" if change.is_faster else ""
+
+
+def _micros(middle: Middle) -> str:
+    digits = 3 if middle.value < 1 else 2 if middle.value < 100 else 0
+    return f"{middle.value:.{digits}f}"

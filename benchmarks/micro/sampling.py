@@ -1,0 +1,92 @@
+"""Measuring: short samples of everything that is compared, in turns, many times over."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import inspect
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.micro.reference import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.micro.benchmark import Benchmark, Work
+
+SAMPLE = 0.01
+"""CPU seconds that one sample takes at least: long against the clock's steps, short against what disturbs."""
+
+
+@dataclasses.dataclass(slots=True)
+class Samples:
+    """What was measured of one benchmark, round by round.
+
+    Attributes:
+        seconds: CPU time of one unit.
+        references: what the reference took right before and after, on average.
+    """
+
+    seconds: list[float] = dataclasses.field(default_factory=list)
+    references: list[float] = dataclasses.field(default_factory=list)
+
+
+async def measure(benchmarks: Sequence[Benchmark], rounds: int) -> dict[str, Samples]:
+    """Measure all of these side by side; returns the samples by name.
+
+    CPU time is counted, of all threads, so that other programs do not count. What cannot be kept apart is
+    what they do to caches and clock rates; that lasts longer than a round, so it falls on all alike.
+    """
+    found = {benchmark.name: Samples() for benchmark in benchmarks}
+    async with contextlib.AsyncExitStack() as prepared:
+        ready = [
+            (benchmark, await prepared.enter_async_context(benchmark.prepare())) for benchmark in benchmarks
+        ]
+        calls = {benchmark.name: await _calls(work) for benchmark, work in ready}
+        # What exists by now is looked at by no collection any more, as in a manager that has started.
+        gc.collect()
+        gc.freeze()
+        try:
+            for number in range(rounds):
+                before = _time_reference()
+                # To and fro, so that none always follows the same one.
+                for benchmark, work in ready if number % 2 == 0 else reversed(ready):
+                    seconds = await _time(work, calls[benchmark.name])
+                    after = _time_reference()
+                    samples = found[benchmark.name]
+                    samples.seconds.append(seconds / calls[benchmark.name] / benchmark.units)
+                    samples.references.append((before + after) / 2)
+                    before = after
+        finally:
+            gc.unfreeze()
+    return found
+
+
+async def _calls(work: Work) -> int:
+    """How many calls make a sample; also warms up."""
+    calls = 1
+    while True:
+        seconds = await _time(work, calls)
+        if seconds >= SAMPLE:
+            return calls
+        calls = max(calls * 2, min(calls * 100, round(calls * 1.1 * SAMPLE / max(seconds, 1e-6))))
+
+
+async def _time(work: Work, calls: int) -> float:
+    if inspect.iscoroutinefunction(work):
+        started = time.process_time()
+        for _ in range(calls):
+            await work()
+    else:
+        started = time.process_time()
+        for _ in range(calls):
+            work()
+    return time.process_time() - started
+
+
+def _time_reference() -> float:
+    started = time.process_time()
+    reference()
+    return time.process_time() - started

@@ -1,0 +1,234 @@
+"""The work queue: what a key costs on its way through, and whether that grows with the number of keys."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from functools import partial
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from benchmarks.micro.benchmark import Benchmark, ready
+from manager.controller import KeyBackoff, Priority, Request, WorkQueue
+from manager.metrics import Metrics
+
+if TYPE_CHECKING:
+    from benchmarks.micro.benchmark import Work
+
+SIZES = (1, 1_000, 100_000)
+MIDDLE = 1_000
+AT_WORK = 8
+"""As many keys as a controller has workers by default."""
+
+
+class NaiveQueue:
+    """The algorithm of every work queue, and nothing else: no priority, no time, no metrics."""
+
+    def __init__(self) -> None:
+        self._ready: deque[Request] = deque()
+        self._dirty: set[Request] = set()
+        self._at_work: set[Request] = set()
+        self._filled = asyncio.Event()
+
+    def add(self, key: Request) -> None:
+        """Ask for `key` to be worked on."""
+        if key in self._dirty:
+            return
+        self._dirty.add(key)
+        if key not in self._at_work:
+            self._ready.append(key)
+            self._filled.set()
+
+    async def get(self) -> Request:
+        """The next key, waiting for one."""
+        while not self._ready:
+            self._filled.clear()
+            await self._filled.wait()
+        key = self._ready.popleft()
+        self._dirty.discard(key)
+        self._at_work.add(key)
+        return key
+
+    def done(self, key: Request) -> None:
+        """The work on `key` is over."""
+        self._at_work.discard(key)
+        if key in self._dirty:
+            self._ready.append(key)
+            self._filled.set()
+
+
+def make_queue() -> WorkQueue[Request]:
+    return WorkQueue("bench", metrics=Metrics(), backoff=KeyBackoff(rng=random.Random(1)))
+
+
+def keys(count: int) -> list[Request]:
+    return [Request("default", f"object-{index}") for index in range(count)]
+
+
+def through(count: int) -> Work:
+    """All are added, then each is taken and done."""
+    queue, all_keys = make_queue(), keys(count)
+
+    async def work() -> None:
+        for key in all_keys:
+            queue.add(key)
+        for _ in all_keys:
+            item = await queue.get()
+            assert item is not None
+            queue.forget(item.key)
+            queue.done(item.key)
+
+    return work
+
+
+def through_naive(count: int) -> Work:
+    queue, all_keys = NaiveQueue(), keys(count)
+
+    async def work() -> None:
+        for key in all_keys:
+            queue.add(key)
+        for _ in all_keys:
+            queue.done(await queue.get())
+
+    return work
+
+
+def through_with_priorities(count: int) -> Work:
+    """Added low, half of them raised before it is their turn."""
+    queue, all_keys = make_queue(), keys(count)
+
+    async def work() -> None:
+        for key in all_keys:
+            queue.add(key, priority=Priority.LOW)
+        for key in all_keys[::2]:
+            queue.add(key)
+        for _ in all_keys:
+            item = await queue.get()
+            assert item is not None
+            queue.done(item.key)
+
+    return work
+
+
+def through_heap(count: int) -> Work:
+    """The naive way to have priorities: a heap, in which a raised key leaves a dead entry behind."""
+    all_keys = keys(count)
+    heap: list[tuple[int, int, Request]] = []
+    wanted: dict[Request, int] = {}
+
+    def work() -> None:
+        for number, key in enumerate(all_keys):
+            wanted[key] = 0
+            heappush(heap, (0, number, key))
+        for number, key in enumerate(all_keys[::2]):
+            wanted[key] = -10
+            heappush(heap, (-10, number, key))
+        while heap:
+            priority, _, key = heappop(heap)
+            if wanted.get(key) == priority:
+                del wanted[key]
+
+    return work
+
+
+def with_backoff(count: int) -> Work:
+    """Each fails once, waits, is asked for by a change meanwhile, and succeeds."""
+    queue, all_keys = make_queue(), keys(count)
+
+    async def work() -> None:
+        for key in all_keys:
+            queue.add_rate_limited(key)
+        for key in all_keys:
+            queue.add(key)
+        for _ in all_keys:
+            item = await queue.get()
+            assert item is not None
+            queue.forget(item.key)
+            queue.done(item.key)
+
+    return work
+
+
+def asked_again(count: int) -> Work:
+    """Added while it waits already: what most events of a busy object are."""
+    queue, all_keys = make_queue(), keys(count)
+    for key in all_keys:
+        queue.add(key)
+
+    def work() -> None:
+        for key in all_keys:
+            queue.add(key)
+
+    return work
+
+
+def while_many_wait(waiting: int) -> Work:
+    """A few keys at normal priority, while many of low priority wait behind them."""
+    queue, urgent = make_queue(), keys(AT_WORK)
+    for index in range(waiting):
+        queue.add(Request("backlog", f"object-{index}"), priority=Priority.LOW)
+
+    async def work() -> None:
+        for key in urgent:
+            queue.add(key)
+        for _ in urgent:
+            item = await queue.get()
+            assert item is not None
+            queue.done(item.key)
+            if item.key.namespace == "backlog":  # it had waited its time out
+                queue.add(item.key, priority=Priority.LOW)
+
+    return work
+
+
+BENCHMARKS = (
+    *(
+        Benchmark(
+            f"queue.through-{count}",
+            f"a key added, taken, forgotten and done, {count} of them at a time",
+            ready(partial(through, count)),
+            units=count,
+            against=("queue.naive-1000",) if count == MIDDLE else ("queue.through-1000",),
+        )
+        for count in SIZES
+    ),
+    Benchmark(
+        "queue.naive-1000",
+        "the same with a deque and two sets, without priority, time and metrics",
+        ready(partial(through_naive, MIDDLE)),
+        units=MIDDLE,
+    ),
+    Benchmark(
+        "queue.asked-again",
+        "a key added that waits already",
+        ready(partial(asked_again, MIDDLE)),
+        units=MIDDLE,
+        against=("queue.through-1000",),
+    ),
+    Benchmark(
+        "queue.priorities",
+        "a key added low, every other raised, then taken and done",
+        ready(partial(through_with_priorities, MIDDLE)),
+        units=MIDDLE,
+        against=("queue.heap", "queue.through-1000"),
+    ),
+    Benchmark("queue.heap", "the same with heapq alone", ready(partial(through_heap, MIDDLE)), units=MIDDLE),
+    Benchmark(
+        "queue.backoff",
+        "a key that fails, waits, is asked for again, and succeeds",
+        ready(partial(with_backoff, MIDDLE)),
+        units=MIDDLE,
+        against=("queue.through-1000",),
+    ),
+    *(
+        Benchmark(
+            f"queue.urgent-before-{waiting}",
+            f"a key of normal priority while {waiting} of low priority wait",
+            ready(partial(while_many_wait, waiting)),
+            units=AT_WORK,
+            against=() if waiting == AT_WORK else (f"queue.urgent-before-{AT_WORK}",),
+        )
+        for waiting in (AT_WORK, 100_000)
+    ),
+)

@@ -1,0 +1,140 @@
+"""A reconcile: what the runner adds to the call, and an operator's whole pass that finds nothing to do."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from apis.apps.v1.deployment import Deployment
+from apis.cache.v1.memcached import Memcached
+from apis.core.v1.pod import Pod
+from benchmarks.micro.benchmark import Benchmark, ready
+from benchmarks.micro.documents import sample
+from benchmarks.micro.suites.applying import contains, wanted
+from benchmarks.micro.suites.queue import make_queue
+from benchmarks.micro.world import IMAGE, World
+from controllers.cache.memcached import MemcachedReconciler
+from manager.controller import Request
+from manager.controller.metrics import ControllerMetrics
+from manager.controller.queue.item import QueueItem
+from manager.controller.runner import ReconcileRunner
+from manager.logs import get_logger
+from manager.metrics import Metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from benchmarks.micro.benchmark import Work
+
+KEY = Request("default", "memcached-sample")
+TIMEOUT = 300.0
+
+
+class Nothing:
+    """A reconciler that does nothing."""
+
+    async def reconcile(self, request: Request) -> None:
+        """It is as it should be."""
+
+
+def called() -> Work:
+    reconciler = Nothing()
+
+    async def work() -> None:
+        await reconciler.reconcile(KEY)
+
+    return work
+
+
+def run() -> Work:
+    """Within its time limit, with its logger, counted."""
+    metrics = Metrics()
+    runner = ReconcileRunner(
+        Nothing(),
+        make_queue(),
+        timeout=TIMEOUT,
+        metrics=ControllerMetrics(metrics, "bench", workers=1, active=lambda: 0.0),
+        log=get_logger("controller").bind(controller="bench"),
+        rng=random.Random(1),
+    )
+    item = QueueItem(KEY, 0)
+
+    async def work() -> None:
+        await runner.run(item)
+
+    return work
+
+
+def pods() -> list[bytes]:
+    """The pods of the sampled Memcached, by their metadata."""
+    names = orjson.loads(sample("memcached"))["status"]["nodes"]
+    labels = {"app": "memcached", "memcached_cr": KEY.name}
+    return [
+        orjson.dumps(
+            {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": {
+                    "name": name,
+                    "namespace": KEY.namespace,
+                    "uid": name,
+                    "resourceVersion": str(number),
+                    "labels": labels,
+                },
+            }
+        )
+        for number, name in enumerate(names, start=1)
+    ]
+
+
+def memcached() -> Work:
+    """The Memcached operator's pass over an object that is as it should be."""
+    world = World()
+    world.hold(Memcached, sample("memcached"))
+    world.hold(Deployment, sample("deployment"))
+    world.hold(Pod, *pods(), metadata_only=True)
+    reconciler = MemcachedReconciler(world.client, world.events, image=IMAGE, environ={})
+    return _of(reconciler.reconcile)
+
+
+def naive_memcached() -> Work:
+    """The same with dicts: decode, compare the Deployment, list the pods, compare the status."""
+    own, deployment, expected = sample("memcached"), sample("deployment"), wanted()
+    index = {KEY.name: [orjson.loads(pod) for pod in pods()]}
+
+    def work() -> None:
+        obj: dict[str, Any] = orjson.loads(own)
+        found: dict[str, Any] = orjson.loads(deployment)
+        assert contains(found, expected)
+        nodes = sorted(pod["metadata"]["name"] for pod in index[obj["metadata"]["name"]])
+        status = {**obj["status"], "nodes": nodes, "readyReplicas": found["status"]["readyReplicas"]}
+        assert contains(obj["status"], status)
+
+    return work
+
+
+def _of(reconcile: Callable[[Request], Awaitable[object]]) -> Work:
+    async def work() -> None:
+        await reconcile(KEY)
+
+    return work
+
+
+BENCHMARKS = (
+    Benchmark(
+        "reconcile.run",
+        "a reconcile that does nothing, as a worker runs it",
+        ready(run),
+        against=("reconcile.call",),
+    ),
+    Benchmark("reconcile.call", "the call alone", ready(called)),
+    Benchmark(
+        "reconcile.memcached",
+        "the Memcached operator's pass over an object that is as it should be",
+        ready(memcached),
+        against=("reconcile.memcached-naive",),
+    ),
+    Benchmark("reconcile.memcached-naive", "the same with dicts", ready(naive_memcached)),
+)

@@ -1,0 +1,170 @@
+"""Telling what happens: metrics and log lines, of which each reconcile and each request has some."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import random
+import time
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from benchmarks.micro.benchmark import Benchmark, ready
+from manager import clock
+from manager.controller.metrics import ControllerMetrics
+from manager.controller.queue.metrics import QueueMetrics
+from manager.kube.request_metrics import RequestMetrics
+from manager.logs import configured, get_logger
+from manager.metrics import REQUEST_BUCKETS, Metrics
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import Literal
+
+    from benchmarks.micro.benchmark import Work
+
+LINES = 1_000
+FLUSH_TIMEOUT = 60.0
+
+
+def request_recorded() -> Work:
+    record = RequestMetrics(Metrics(), "server").record
+    return lambda: record("PATCH", 200, 0.012)
+
+
+def naive_request_recorded() -> Work:
+    """A counter and a histogram in plain Python, without locks."""
+    counters: dict[tuple[str, int], int] = {}
+    buckets = [0] * (len(REQUEST_BUCKETS) + 1)
+    total = [0.0]
+
+    def record(method: str, code: int, seconds: float) -> None:
+        counters[method, code] = counters.get((method, code), 0) + 1
+        buckets[bisect_left(REQUEST_BUCKETS, seconds)] += 1
+        total[0] += seconds
+
+    return lambda: record("PATCH", 200, 0.012)
+
+
+def reconcile_recorded() -> Work:
+    """Everything that the queue and the runner record of one reconcile that goes well."""
+    metrics = Metrics()
+    queue = QueueMetrics(metrics, "bench")
+    controller = ControllerMetrics(metrics, "bench", workers=1, active=lambda: 0.0)
+
+    def work() -> None:
+        queue.added()
+        queue.waited(0.003)
+        controller.event_latency(0.003)
+        controller.success()
+        controller.time(0.012)
+        queue.worked(0.012)
+
+    return work
+
+
+@contextlib.asynccontextmanager
+async def lines(level: Literal["info", "warn"]) -> AsyncIterator[Work]:
+    """Lines of info, with as many fields as those of a reconcile have; with `warn`, they are not written."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        with configured(level=level, log_format="json", fd=null) as writer:
+            about = {"controller": "memcached", "namespace": "default", "name": "sample"}
+            log = get_logger("reconcile").bind(**about)
+
+            async def work() -> None:
+                for number in range(LINES):
+                    log.info("scaled", before=number, after=3)
+                await asyncio.to_thread(writer.flush, FLUSH_TIMEOUT)
+
+            yield work
+    finally:
+        os.close(null)
+
+
+class JsonFormatter(logging.Formatter):
+    """The usual few lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As JSON."""
+        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        fields = {"ts": f"{when}.{record.msecs:03.0f}Z", "level": record.levelname, "logger": record.name}
+        return json.dumps({**fields, "msg": record.getMessage(), **getattr(record, "fields", {})})
+
+
+@contextlib.asynccontextmanager
+async def standard_lines(level: int) -> AsyncIterator[Work]:
+    """The same with the standard library, written at once."""
+    log = logging.Logger("reconcile", level)  # noqa: LOG001 -- not one of the process's own
+    with contextlib.closing(open(os.devnull, "w")) as null:  # noqa: ASYNC230, PTH123 -- takes no time
+        handler = logging.StreamHandler(null)
+        handler.setFormatter(JsonFormatter())
+        log.addHandler(handler)
+        about = {"controller": "memcached", "namespace": "default", "name": "sample"}
+
+        def work() -> None:
+            for number in range(LINES):
+                log.info("scaled", extra={"fields": {**about, "before": number, "after": 3}})
+
+        yield work
+
+
+def bound() -> Work:
+    """The logger of one reconcile, made for it."""
+    log = get_logger("controller").bind(controller="memcached")
+    rng = random.Random(1)
+    return lambda: log.bind(namespace="default", name="sample", reconcile_id=f"{rng.getrandbits(64):016x}")
+
+
+def now() -> Work:
+    return clock.now
+
+
+BENCHMARKS = (
+    Benchmark(
+        "record.request",
+        "a request's count and duration",
+        ready(request_recorded),
+        against=("record.request-naive",),
+    ),
+    Benchmark(
+        "record.request-naive", "the same in plain Python, without locks", ready(naive_request_recorded)
+    ),
+    Benchmark(
+        "record.reconcile",
+        "all that is recorded of a reconcile that goes well",
+        ready(reconcile_recorded),
+        against=("record.request",),
+    ),
+    Benchmark(
+        "record.line",
+        "a log line in JSON, written by the thread for it",
+        lambda: lines("info"),
+        units=LINES,
+        against=("record.line-logging",),
+    ),
+    Benchmark(
+        "record.line-logging",
+        "the same with the standard library",
+        lambda: standard_lines(logging.INFO),
+        units=LINES,
+    ),
+    Benchmark(
+        "record.line-below",
+        "a log line below the level",
+        lambda: lines("warn"),
+        units=LINES,
+        against=("record.line-below-logging",),
+    ),
+    Benchmark(
+        "record.line-below-logging",
+        "the same with the standard library",
+        lambda: standard_lines(logging.WARNING),
+        units=LINES,
+    ),
+    Benchmark("record.logger", "a reconcile's logger", ready(bound), against=("record.line",)),
+    Benchmark("record.clock", "the wall-clock time", ready(now), against=("record.request-naive",)),
+)

@@ -1,0 +1,222 @@
+"""The cache's store: an event in, a list out, and whether that grows with what is held."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import msgspec
+import orjson
+
+from apis.core.v1.pod import Pod
+from apis.meta import ObjectKey
+from benchmarks.micro.benchmark import Benchmark, ready
+from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, template
+from manager.cache.ingest import Ingest
+from manager.cache.intake import Intake
+from manager.cache.selector import Selector
+from manager.cache.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.micro.benchmark import Work
+    from manager.cache import CacheEvent
+
+SIZES = (100, 10_000, 100_000)
+SMALLEST = SIZES[0]
+PER_OWNER = 3
+FIRST_NEW_VERSION = 10_000_000
+
+
+# Shared by those that are prepared at the same time: the largest is some 200 MB.
+_filled: WeakValueDictionary[int, Store] = WeakValueDictionary()
+
+
+def small(index: int) -> bytes:
+    """A pod's metadata without what costs memory here and tells nothing: pods of an owner share a label."""
+    owner = f"sample-{index // PER_OWNER}"
+    metadata = {
+        "name": f"{owner}-7cf59d949b-{index}",
+        "namespace": "default",
+        "uid": f"00000000-0000-0000-0000-{index:012}",
+        "resourceVersion": str(index + 1),
+        "labels": {"app": "memcached", "memcached_cr": owner},
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
+        ],
+    }
+    return orjson.dumps(
+        {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    )
+
+
+def filled(count: int) -> Store:
+    """A store of `count` small pods, whose indexes by namespace, label and owner have been asked for."""
+    store = _filled.get(count)
+    if store is not None:
+        return store
+    store = _filled[count] = Store()
+    ingest = _ingest(metadata_only=True)
+    for index in range(count):
+        store.put(*ingest(small(index)))
+    select(store)
+    store.select(owner_uid="sample-0")
+    return store
+
+
+def select(store: Store) -> Sequence[object]:
+    """As the Memcached operator asks for its pods."""
+    return store.select(
+        namespace="default", selector=Selector.of({"app": "memcached", "memcached_cr": "sample-7"})
+    )
+
+
+def event_among(count: int) -> Work:
+    """One of the small pods changes."""
+    intake = Intake(filled(count), _ingest(metadata_only=True), "", publish=_nobody)
+    return _changing(intake, small(count // 2))
+
+
+def event(raw: bytes, *, metadata_only: bool) -> Work:
+    """One pod changes, and nothing else is there."""
+    store = Store()
+    intake = Intake(store, _ingest(metadata_only=metadata_only), "", publish=_nobody)
+    work = _changing(intake, raw)
+    work()
+    select(store)
+    store.select(owner_uid="somebody")
+    return work
+
+
+def naive_event(raw: bytes) -> Work:
+    """What a cache of decoded objects does: decode, forget managedFields, keep, index by label and owner."""
+    before, after = template(raw)
+    versions = itertools.count(FIRST_NEW_VERSION)
+    held: dict[ObjectKey, dict[str, Any]] = {}
+    index: dict[tuple[str, str], set[ObjectKey]] = {}
+
+    def entries(document: dict[str, Any]) -> set[tuple[str, str]]:
+        metadata = document["metadata"]
+        labels = set(metadata["labels"].items())
+        return labels | {("owner", each["uid"]) for each in metadata["ownerReferences"]}
+
+    def work() -> None:
+        document = orjson.loads(b"%b%d%b" % (before, next(versions), after))
+        metadata = document["metadata"]
+        metadata.pop("managedFields", None)
+        key = ObjectKey(metadata["namespace"], metadata["name"])
+        old = held.get(key)
+        if old is not None and int(old["metadata"]["resourceVersion"]) >= int(metadata["resourceVersion"]):
+            return
+        held[key] = document
+        was, now = entries(old) if old else set(), entries(document)
+        for each in was - now:
+            index[each].discard(key)
+        for each in now - was:
+            index.setdefault(each, set()).add(key)
+
+    return work
+
+
+def list_by_label(count: int) -> Work:
+    store = filled(count)
+    return lambda: select(store)
+
+
+def list_by_owner(count: int) -> Work:
+    store = filled(count)
+    return lambda: store.select(owner_uid="sample-7")
+
+
+def naive_list() -> Work:
+    """A dict of what has the label, and one of objects."""
+    store = filled(SMALLEST)
+    held = {record.key: record for record in store}
+    index: dict[str, set[ObjectKey]] = {}
+    for record in store:
+        index.setdefault(record.meta().labels["memcached_cr"], set()).add(record.key)
+    return lambda: [held[key] for key in sorted(index["sample-7"])]
+
+
+def list_all(count: int) -> Work:
+    store = filled(count)
+    return store.select
+
+
+def _ingest(*, metadata_only: bool) -> Ingest:
+    return Ingest(Pod.gvk, field_manager=FIELD_MANAGER, metadata_only=metadata_only)
+
+
+def _changing(intake: Intake, raw: bytes) -> Work:
+    before, after = template(raw)
+    versions = itertools.count(FIRST_NEW_VERSION)
+
+    def work() -> None:
+        intake.event("MODIFIED", msgspec.Raw(b"%b%d%b" % (before, next(versions), after)))
+
+    return work
+
+
+def _nobody(events: Sequence[CacheEvent]) -> None:
+    assert events
+
+
+BENCHMARKS = (
+    Benchmark(
+        "store.event-whole",
+        "a changed pod of 10 KB taken in whole",
+        ready(lambda: event(pod(), metadata_only=False)),
+        against=("store.event-naive",),
+    ),
+    Benchmark("store.event-naive", "the same kept as a dict", ready(lambda: naive_event(pod()))),
+    Benchmark(
+        "store.event-metadata",
+        "a changed pod's metadata, 5 KB, taken in",
+        ready(lambda: event(pod_metadata(), metadata_only=True)),
+        against=("store.event-metadata-naive",),
+    ),
+    Benchmark(
+        "store.event-metadata-naive", "the same kept as a dict", ready(lambda: naive_event(pod_metadata()))
+    ),
+    *(
+        Benchmark(
+            f"store.event-among-{count}",
+            f"a small object of {count} changes",
+            ready(partial(event_among, count)),
+            against=() if count == SMALLEST else (f"store.event-among-{SMALLEST}",),
+        )
+        for count in SIZES
+    ),
+    *(
+        Benchmark(
+            f"store.list-label-{count}",
+            f"a list of {PER_OWNER} by namespace and two labels, one of which all {count} have",
+            ready(partial(list_by_label, count)),
+            against=("store.list-naive",) if count == SMALLEST else (f"store.list-label-{SMALLEST}",),
+        )
+        for count in SIZES
+    ),
+    *(
+        Benchmark(
+            f"store.list-owner-{count}",
+            f"a list of {PER_OWNER} by owner among {count}",
+            ready(partial(list_by_owner, count)),
+            against=("store.list-naive",) if count == SMALLEST else (f"store.list-owner-{SMALLEST}",),
+        )
+        for count in SIZES[:2]
+    ),
+    Benchmark("store.list-naive", f"a list of {PER_OWNER} out of two dicts", ready(naive_list)),
+    *(
+        Benchmark(
+            f"store.list-all-{count}",
+            f"each object of a list of all {count}",
+            ready(partial(list_all, count)),
+            units=count,
+            against=() if count == SMALLEST else (f"store.list-all-{SMALLEST}",),
+        )
+        for count in SIZES[:2]
+    ),
+)

@@ -1,0 +1,98 @@
+"""`python -m benchmarks.micro`."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from benchmarks.micro.__main__ import main, select
+from benchmarks.micro.baseline import Baseline
+from benchmarks.micro.catalogue import SUITES
+from benchmarks.micro.figures import Middle
+
+FAST = "reconcile.call"
+
+
+@pytest.fixture(autouse=True)
+def garbage_collection():
+    thresholds = gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
+
+
+def names(*wanted: str) -> list[list[str]]:
+    return [[benchmark.name for benchmark in suite] for suite in select(wanted)]
+
+
+def test_without_names_all_are_meant():
+    assert names() == [[benchmark.name for benchmark in suite] for suite in SUITES.values()]
+
+
+def test_a_suite_is_meant_by_its_name():
+    assert names("queue") == [[benchmark.name for benchmark in SUITES["queue"]]]
+
+
+def test_what_one_is_compared_with_comes_with_it():
+    assert names("event.first") == [["event.first", "event.naive"]]
+
+
+def test_a_pattern_is_meant_across_suites():
+    assert names("*.naive") == [["event.naive"]]
+    assert names("patch.*", "reconcile.call") == [
+        [benchmark.name for benchmark in SUITES["patch"]],
+        ["reconcile.call"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing"], "there is no benchmark 'nothing'"),
+        (["--rounds", "0"], "'0' is not a positive number"),
+        (["--rounds", "many"], "'many' is not a positive number"),
+        (["--against", "/nowhere/baseline"], "/nowhere/baseline: No such file or directory"),
+        (["--rounds", "1", "--save", "/nowhere/baseline", FAST], "/nowhere/baseline: No such file"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_list_shows_each_with_what_it_is(capsys: pytest.CaptureFixture[str]):
+    assert main(["--list", "event"]) == 0
+    assert "event.first     an Event about an object that had none" in capsys.readouterr().out
+
+
+def test_figures_are_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "baseline"
+    assert main(["--rounds", "1", "--save", str(path), FAST]) == 0
+    assert FAST in capsys.readouterr().out
+    assert set(Baseline.load(path).costs) == {FAST}
+
+
+def test_what_is_slower_than_it_was_makes_it_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "baseline"
+    Baseline.now({FAST: Middle(1e-9, 0.0)}).save(path)
+    assert main(["--rounds", "1", "--against", str(path), FAST]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "slower"
+
+
+def test_what_is_faster_than_it_was_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "baseline"
+    Baseline.now({FAST: Middle(1e9, 0.0)}).save(path)
+    assert main(["--rounds", "1", "--against", str(path), FAST]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "faster"
+
+
+def test_what_the_baseline_does_not_have_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "baseline"
+    Baseline.now({}).save(path)
+    assert main(["--rounds", "1", "--against", str(path), FAST]) == 0
+    assert f"the baseline does not have {FAST}" in capsys.readouterr().out

@@ -1,0 +1,44 @@
+"""Every microbenchmark can be prepared, does its work again and again, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+import pytest
+
+from benchmarks.micro.benchmark import Benchmark
+from benchmarks.micro.catalogue import SUITES
+from manager.loop import loop_factory
+
+ALL = [benchmark for suite in SUITES.values() for benchmark in suite]
+
+
+@pytest.mark.parametrize("benchmark", ALL, ids=lambda benchmark: benchmark.name)
+def test_a_benchmark_runs(benchmark: Benchmark):
+    async def run():
+        async with benchmark.prepare() as work:
+            for _ in range(2):
+                done = work()
+                if inspect.isawaitable(done):
+                    await done
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(run())
+
+
+def test_each_has_a_name_of_its_own_that_begins_with_its_suites():
+    names = [benchmark.name for benchmark in ALL]
+    assert len(set(names)) == len(names)
+    for suite, benchmarks in SUITES.items():
+        assert all(benchmark.name.startswith(f"{suite}.") for benchmark in benchmarks)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_what_is_compared_is_measured_side_by_side(suite: str):
+    names = {benchmark.name for benchmark in SUITES[suite]}
+    compared = {other for benchmark in SUITES[suite] for other in benchmark.against}
+    assert compared <= names
+    alone = {benchmark.name for benchmark in SUITES[suite] if not benchmark.against}
+    assert alone <= compared, "a figure with nothing beside it says nothing"
