@@ -104,6 +104,11 @@ class Metrics:
         self.active_workers = self._gauge(
             "controller_runtime_active_workers", "How many reconciles are running.", "controller"
         )
+        self.reconciles_skipped = self._counter(
+            "operator_manager_reconciles_skipped_total",
+            "Reconciles not run because all that asked for them was what the one before had itself written.",
+            "controller",
+        )
         self.event_to_reconcile = self._histogram(
             "operator_manager_event_to_reconcile_seconds",
             "Time from the arrival of a watch event to the start of the reconcile it caused.",

@@ -232,6 +232,7 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
         .watches(
             Pod, map_to=of_label, predicates=[any_of(created_or_deleted, label_changed)], metadata_only=True
         )
+        .skips_own_writes()
         .options(options)
         .complete(MemcachedReconciler(client, manager.events, image=image, environ=os.environ))
     )

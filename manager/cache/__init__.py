@@ -6,6 +6,7 @@ from manager.cache.event import CacheEvent, EventType
 from manager.cache.index import IndexFunction
 from manager.cache.informer import EventHandler, Informer, Subscription
 from manager.cache.meta import Meta, Owner
+from manager.cache.own_writes import own_writes_from_here
 from manager.cache.record import Record
 from manager.cache.registry import Cache
 from manager.cache.selector import Selector
@@ -29,4 +30,5 @@ __all__ = [
     "Selector",
     "Subscription",
     "WatchSpec",
+    "own_writes_from_here",
 ]

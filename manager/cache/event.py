@@ -6,6 +6,7 @@ import enum
 
 from apis.meta import ObjectKey
 from manager.cache.meta import Meta
+from manager.cache.own_writes import Change
 from manager.cache.record import Record
 
 __all__ = ["CacheEvent", "EventType"]
@@ -67,6 +68,12 @@ class CacheEvent:
     def key(self) -> ObjectKey:
         """What names the object among those of its kind."""
         return self.record.key
+
+    @property
+    def change(self) -> Change | None:
+        """What names this step of the object's life, whichever way it became known; None when it is gone."""
+        new, old = self.new, self.old
+        return None if new is None else Change(new.uid, 0 if old is None else old.version, new.version)
 
     @property
     def meta(self) -> Meta:

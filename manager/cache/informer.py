@@ -15,6 +15,7 @@ from manager.cache.event import CacheEvent
 from manager.cache.index import IndexFunction
 from manager.cache.ingest import Ingest
 from manager.cache.intake import Intake
+from manager.cache.own_writes import Change, note_own_write
 from manager.cache.record import Record
 from manager.cache.reflector import Reflector
 from manager.cache.selector import Selector
@@ -159,12 +160,15 @@ class Informer:
 
     # Our own writes.
 
-    def observe_write(self, raw: bytes) -> None:
+    def observe_write(self, raw: bytes, *, before: int | None = None) -> None:
         """Take in the server's answer to a write: the object as it is now.
 
+        `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
         Raises ProtocolError when it is not an object of this kind.
         """
         record, meta = self._ingest(raw)
+        if before is not None:
+            note_own_write(Change(record.uid, before, record.version))
         if not self.spec.covers(record.key.namespace):
             return
         if is_removed(raw, meta):

@@ -108,13 +108,14 @@ class Cache:
         informers = (shared.informer for shared in self._shared.values())
         return [problem for informer in informers if (problem := informer.problem) is not None]
 
-    def observe_write(self, kind: type[Resource], raw: bytes) -> None:
+    def observe_write(self, kind: type[Resource], raw: bytes, *, before: int | None = None) -> None:
         """Take in the server's answer to a write, so that from now on reads are no older than it.
 
+        `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
         Raises ProtocolError when it is not an object of this kind.
         """
         for informer in self._informers(kind):
-            informer.observe_write(raw)
+            informer.observe_write(raw, before=before)
 
     def observe_delete(self, kind: type[Resource], key: ObjectKey, uid: str | None, raw: bytes) -> None:
         """Take in the server's answer to a delete of the object with that key and, where known, UID.

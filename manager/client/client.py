@@ -67,7 +67,9 @@ class Client(CachedReader):
     async def update(self, obj: R) -> R:
         """Replace the object; raises Conflict when it changed since it was read. Returns it as stored."""
         body = orjson.dumps(whole_object(obj))
-        raw = await self._writer.send_update(type(obj), obj.key, body, self.field_manager)
+        raw = await self._writer.send_update(
+            type(obj), obj.key, body, self.field_manager, replaces=obj.metadata.resource_version
+        )
         return type(obj).decode(raw)
 
     async def patch(self, obj: R) -> R:
@@ -86,10 +88,11 @@ class Client(CachedReader):
         changes = merge_diff(before, _patchable(obj.to_wire()))
         if not changes:
             return obj
+        replaces = ""
         if SHARED_LISTS & changes.get("metadata", {}).keys():
-            changes["metadata"]["resourceVersion"] = obj.metadata.resource_version
+            replaces = changes["metadata"]["resourceVersion"] = obj.metadata.resource_version
         raw = await self._writer.send_merge_patch(
-            type(obj), obj.key, orjson.dumps(changes), self.field_manager
+            type(obj), obj.key, orjson.dumps(changes), self.field_manager, replaces=replaces
         )
         return type(obj).decode(raw)
 

@@ -70,22 +70,42 @@ class Writer:
         raw = await self._transport.request(
             "POST", mapping.path(namespace), query={"fieldManager": field_manager}, body=body
         )
-        self._cache.observe_write(kind, raw)
+        self._cache.observe_write(kind, raw, before=0)
         return raw
 
     async def send_update(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, field_manager: str, subresource: str = ""
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        body: bytes,
+        field_manager: str,
+        subresource: str = "",
+        *,
+        replaces: str = "",
     ) -> bytes:
-        """PUT the whole object, or a subresource of it; the object as stored."""
-        return await self._send("PUT", JSON, kind, key, body, {"fieldManager": field_manager}, subresource)
+        """PUT the whole object, or a subresource of it; the object as stored.
+
+        `replaces` is the resourceVersion that the body demands, if it does.
+        """
+        query = {"fieldManager": field_manager}
+        return await self._send("PUT", JSON, kind, key, body, query, subresource, replaces)
 
     async def send_merge_patch(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, field_manager: str, subresource: str = ""
+        self,
+        kind: type[Resource],
+        key: ObjectKey,
+        body: bytes,
+        field_manager: str,
+        subresource: str = "",
+        *,
+        replaces: str = "",
     ) -> bytes:
-        """PATCH with a merge patch; the object as stored."""
-        return await self._send(
-            "PATCH", MERGE_PATCH, kind, key, body, {"fieldManager": field_manager}, subresource
-        )
+        """PATCH with a merge patch; the object as stored.
+
+        `replaces` is the resourceVersion that the body demands, if it does.
+        """
+        query = {"fieldManager": field_manager}
+        return await self._send("PATCH", MERGE_PATCH, kind, key, body, query, subresource, replaces)
 
     async def send_json_patch(
         self, kind: type[Resource], key: ObjectKey, body: bytes, field_manager: str, subresource: str = ""
@@ -134,9 +154,10 @@ class Writer:
         body: bytes,
         query: dict[str, str],
         subresource: str,
+        replaces: str = "",
     ) -> bytes:
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
         raw = await self._transport.request(method, path, query=query, body=body, content_type=content_type)
-        self._cache.observe_write(kind, raw)
+        self._cache.observe_write(kind, raw, before=int(replaces) if replaces else None)
         return raw

@@ -54,6 +54,7 @@ class ControllerBuilder:
         self._primary_predicates: tuple[Predicate, ...] = (desired_state_changed,)
         self._kinds: list[tuple[type[Resource], bool, Handler | None, Sequence[Predicate]]] = []
         self._sources: list[Source] = []
+        self._skips_own_writes = False
 
     def named(self, name: str) -> Self:
         """Name the controller, for flags, metrics and logs. Default: the primary kind in lower case."""
@@ -107,6 +108,20 @@ class ControllerBuilder:
         self._sources.append(source)
         return self
 
+    def skips_own_writes(self) -> Self:
+        """Not reconcile an object again only because its reconcile has written something.
+
+        For a reconciler that goes on with what its writes return, or reads it again, before it returns. One
+        that creates something and returns, to be called again when that is there, would not be called.
+
+        Left out are the changes that this very reconcile has made by a create, or by a write that demanded
+        the version it replaced (`update`, and `patch` of finalizers or owners): nobody else's change can
+        be hidden in these. All others call it, before and after: those of other objects' reconciles and of
+        other controllers too. A reconcile that fails is tried again in any case.
+        """
+        self._skips_own_writes = True
+        return self
+
     def options(self, options: ControllerOptions) -> Self:
         """Set how it works through its queue."""
         self._options = options
@@ -136,6 +151,7 @@ class ControllerBuilder:
             options=self._options,
             metrics=self._manager.metrics,
             rng=self._manager.rng,
+            skips_own_writes=self._skips_own_writes,
         )
         self._manager.add_controller(controller)
         return controller

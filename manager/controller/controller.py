@@ -40,8 +40,12 @@ class Controller:
         options: ControllerOptions,
         metrics: Metrics,
         rng: random.Random,
+        skips_own_writes: bool = False,
     ) -> None:
-        """`name` is the `controller` label of metrics and log lines, and what flags call it."""
+        """`name` is the `controller` label of metrics and log lines, and what flags call it.
+
+        `skips_own_writes` is what `ControllerBuilder.skips_own_writes` says.
+        """
         self.name = name
         self.options = options
         self._reconciler = reconciler
@@ -51,6 +55,7 @@ class Controller:
             metrics, name, workers=options.max_concurrent_reconciles, active=self._active
         )
         self._rng = rng
+        self._skips_own_writes = skips_own_writes
         self._state = ControllerState.STANDBY
         self._queue: WorkQueue[Request] | None = None
         self._runner: ReconcileRunner | None = None
@@ -168,6 +173,7 @@ class Controller:
             metrics=self._series,
             log=self._log,
             rng=self._rng,
+            skips_own_writes=self._skips_own_writes,
         )
         pace = self._new_pace()
         workers = self.options.max_concurrent_reconciles

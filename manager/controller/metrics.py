@@ -22,6 +22,7 @@ class ControllerMetrics:
         "panicked",
         "requeue",
         "requeue_after",
+        "skipped",
         "success",
         "terminal",
         "time",
@@ -39,6 +40,7 @@ class ControllerMetrics:
         self.terminal = metrics.terminal_reconcile_errors.labels(name).inc
         self.panicked = metrics.reconcile_panics.labels(name).inc
         self.timed_out = metrics.reconcile_timeouts.labels(name).inc
+        self.skipped = metrics.reconciles_skipped.labels(name).inc
         self.time = metrics.reconcile_time.labels(name).observe
         self.event_latency = metrics.event_to_reconcile.labels(name).observe
         metrics.max_concurrent_reconciles.labels(name).set(workers)

@@ -8,6 +8,7 @@ import random
 
 from structlog.typing import FilteringBoundLogger
 
+from manager.cache import own_writes_from_here
 from manager.controller.failure import Failure, explain
 from manager.controller.metrics import ControllerMetrics
 from manager.controller.queue import QueueItem, WorkQueue
@@ -48,14 +49,19 @@ class ReconcileRunner:
         metrics: ControllerMetrics,
         log: FilteringBoundLogger,
         rng: random.Random,
+        skips_own_writes: bool = False,
     ) -> None:
-        """`log` carries the controller's name; `timeout` is in seconds."""
+        """`log` carries the controller's name; `timeout` is in seconds.
+
+        With `skips_own_writes`, what a reconcile has itself written does not run it again.
+        """
         self._reconciler = reconciler
         self._queue = queue
         self._timeout = timeout
         self._metrics = metrics
         self._log = log
         self._rng = rng
+        self._skips_own_writes = skips_own_writes
         # When everything fails at once, say because the API server is gone, a line each would say nothing
         # more, and cost more than the retries do.
         self._lines = TokenBucket(rate=10, burst=100)
@@ -69,6 +75,7 @@ class ReconcileRunner:
             namespace=item.key.namespace, name=item.key.name, reconcile_id=f"{self._rng.getrandbits(64):016x}"
         )
         token = set_reconcile_log(log)
+        own_writes = own_writes_from_here()
         loop = asyncio.get_running_loop()
         started = loop.time()
         if item.received is not None:
@@ -82,6 +89,9 @@ class ReconcileRunner:
                 # It swallowed its cancellation, and nobody knows how far it came.
                 self._fail(item, TimeoutError(), timed_out=True, log=log)
             else:
+                # Not so after a failure: then it may not have come to look at what it wrote.
+                if self._skips_own_writes and self._queue.disregard(item.key, own_writes):
+                    self._metrics.skipped()
                 self._finish(item, result)
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
             if _is_meant_for_worker(error):

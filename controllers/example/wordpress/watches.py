@@ -95,6 +95,7 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
         .watches(Service, map_to=named_after(sites, WORKLOAD_SUFFIXES))
         .watches(PersistentVolumeClaim, map_to=named_after(sites, CLAIM_SUFFIXES))
         .watches(Secret, map_to=of_secret(sites), metadata_only=True)
+        .skips_own_writes()
         .options(options)
         .complete(WordpressReconciler(client, manager.events, workloads=workloads))
     )

@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 class QueueItem(Generic[K]):
     """A key that wants to be worked on. All times are seconds on the loop's clock."""
 
-    __slots__ = ("due", "key", "priority", "received", "since")
+    __slots__ = ("causes", "due", "key", "priority", "received", "since")
 
     def __init__(self, key: K, priority: int) -> None:
         self.key = key
@@ -24,3 +24,12 @@ class QueueItem(Generic[K]):
         """Since when it has been ready to be worked on; meaningless while it is delayed."""
         self.received: float | None = None
         """When the first of the watch events that it answers arrived; None if no event asked for it."""
+        self.causes: set[Hashable] | None = None
+        """All that asked for it, where each said what it was, and the key was being worked on; else None."""
+
+    def asked_again(self, cause: Hashable | None) -> None:
+        """Take note of one more that asks for the key."""
+        if cause is None:
+            self.causes = None
+        elif self.causes is not None:
+            self.causes.add(cause)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Hashable
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -55,12 +56,18 @@ class WorkQueue(Generic[K]):
         return len(self._ready)
 
     def add(
-        self, key: K, *, priority: int = Priority.NORMAL, after: float = 0.0, received: float | None = None
+        self,
+        key: K,
+        *,
+        priority: int = Priority.NORMAL,
+        after: float = 0.0,
+        received: float | None = None,
+        cause: Hashable | None = None,
     ) -> None:
         """Ask for `key` to be worked on, `after` seconds from now.
 
-        `received` is the loop's time at which the watch event that asks for it arrived, if one does.
-        Does nothing once the queue is shut down.
+        `received` is the loop's time at which the watch event that asks for it arrived, if one does, and
+        `cause` what `disregard` would know it by. Does nothing once the queue is shut down.
         """
         if self._closed:
             return
@@ -68,10 +75,13 @@ class WorkQueue(Generic[K]):
         if item is None:
             item = self._items[key] = QueueItem(key, priority)
             known = False
+            if cause is not None and key in self._in_progress:
+                item.causes = {cause}
         else:
             known = True
             if priority > item.priority:
                 self._raise_priority(item, priority)
+            item.asked_again(cause)
         if received is not None and item.received is None:
             item.received = received
         if after > 0:
@@ -91,6 +101,17 @@ class WorkQueue(Generic[K]):
             self._metrics.retried()
         self.add(key, priority=priority, after=delay)
         return delay
+
+    def disregard(self, key: K, causes: AbstractSet[Hashable]) -> bool:
+        """Not run `key` again, which is being worked on, if nothing but `causes` has asked for that since.
+
+        Answers whether that was so.
+        """
+        item = self._items.get(key)
+        if item is None or item.causes is None or not item.causes <= causes:
+            return False
+        del self._items[key]
+        return True
 
     def forget(self, key: K) -> None:
         """Start the back-off of `key` afresh."""

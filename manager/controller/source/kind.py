@@ -61,8 +61,9 @@ class KindSource:
                 for request in handler(event):
                     queue.add(request, priority=Priority.LOW)
             else:
+                cause = event.change
                 for request in handler(event):
-                    queue.add(request, received=event.received)
+                    queue.add(request, received=event.received, cause=cause)
 
         subscription = self._informer.subscribe(deliver, replay=False)
         try:

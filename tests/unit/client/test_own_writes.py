@@ -1,0 +1,108 @@
+"""Which writes are known to have changed nothing but what the writer has seen."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from apis.meta import ObjectKey
+from manager.cache import Cache, own_writes_from_here
+from manager.client import Client
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.cache.objects import Pod, pod
+from tests.unit.cache.server import DISCOVERY
+
+pytestmark = pytest.mark.looptime
+PATH = "/api/v1/namespaces/ns/pods"
+
+
+@pytest.fixture
+async def wire() -> ScriptedWire:
+    wire = ScriptedWire()
+    wire.on("GET", "/api/v1", DISCOVERY)
+    return wire
+
+
+@pytest.fixture
+async def client(wire: ScriptedWire) -> Client:
+    rng, metrics = random.Random(1), Metrics()
+    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+    mapper = RestMapper(transport)
+    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+    cache.informer(Pod)
+    return Client(transport, mapper, cache, field_manager="test")
+
+
+@pytest.fixture
+def read(wire: ScriptedWire) -> Pod:
+    """A pod as it was read, at version 5; writes lead to version 7."""
+    for method in ("POST", "PUT", "PATCH"):
+        wire.on(method, "*", Reply.json(pod("a", 7)))
+    return Pod.decode(Reply.json(pod("a", 5)).body)
+
+
+async def test_a_create_followed_nothing(client: Client, read: Pod):
+    written = own_writes_from_here()
+    await client.create(read)
+    assert written == {(read.metadata.uid, 0, 7)}
+
+
+async def test_an_update_followed_the_version_that_it_demanded(client: Client, read: Pod):
+    written = own_writes_from_here()
+    await client.update(read)
+    assert written == {(read.metadata.uid, 5, 7)}
+
+
+async def test_an_update_that_demands_no_version_may_have_followed_anything(client: Client, read: Pod):
+    written = own_writes_from_here()
+    read.metadata.resource_version = ""
+    await client.update(read)
+    assert written == set()
+
+
+async def test_a_patch_of_finalizers_followed_the_version_that_it_demanded(client: Client, read: Pod):
+    written = own_writes_from_here()
+    read.metadata.finalizers.append("example.com/x")
+    await client.patch(read)
+    assert written == {(read.metadata.uid, 5, 7)}
+
+
+async def test_other_patches_may_have_followed_anything(client: Client, read: Pod):
+    written = own_writes_from_here()
+    read.metadata.labels["x"] = "y"
+    await client.patch(read)
+    assert written == set()
+
+
+async def test_writes_count_for_the_task_that_collects_and_those_it_starts(client: Client, read: Pod):
+    other = asyncio.create_task(client.create(read))
+    written = own_writes_from_here()
+    await other
+    assert written == set()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(client.create(read))
+    assert len(written) == 1
+
+
+async def test_each_collects_its_own(client: Client, read: Pod):
+    async def collect(*, write: bool) -> int:
+        written = own_writes_from_here()
+        await asyncio.sleep(1)
+        if write:
+            await client.create(read)
+        await asyncio.sleep(1)
+        return len(written)
+
+    assert await asyncio.gather(collect(write=True), collect(write=False)) == [1, 0]
+
+
+async def test_what_is_read_is_not_written(client: Client, wire: ScriptedWire, read: Pod):
+    wire.on("GET", f"{PATH}/a", Reply.json(pod("a", 5)))
+    written = own_writes_from_here()
+    await client.uncached.get(Pod, ObjectKey("ns", "a"))
+    assert written == set()

@@ -1,0 +1,391 @@
+"""A controller that skips its own writes: which events call the reconciler again, and which do not.
+
+The reconciler of Foos creates a pod for each. The test says what the watch tells the cache, and when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from manager.cache import Cache
+from manager.controller import (
+    ChannelSource,
+    Controller,
+    ControllerBuilder,
+    ControllerOptions,
+    Request,
+    Result,
+    TerminalError,
+)
+from manager.kube.errors import AlreadyExists
+from manager.metrics import Metrics
+from tests.unit.controller.doubles import Reconciler, turns
+from tests.unit.controller.objects import Foo, Pod, owner, raw
+from tests.unit.controller.watched import Watched, offline_cache
+
+pytestmark = pytest.mark.looptime
+
+Act = Callable[[Request], Awaitable[Result | None]]
+SKIPPED = "operator_manager_reconciles_skipped_total"
+OWNED = {"ownerReferences": [owner("f1")]}
+
+
+class World:
+    """A cache of Foos and of their pods, and the controllers on it."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.rng = random.Random(1)
+        self.cache: Cache = offline_cache(self.metrics)
+        self.controllers: list[Controller] = []
+        self.foos, self.pods = Watched(self.cache, Foo), Watched(self.cache, Pod)
+        self.foos.synced()
+        self.pods.synced()
+        self.version = 100
+
+    def add_controller(self, controller: Controller) -> None:
+        self.controllers.append(controller)
+
+    def controller(
+        self, act: Act, *, name: str = "foo", skips: bool = True, channel: ChannelSource | None = None
+    ) -> Reconciler:
+        """A controller of Foos, which owns pods and whose reconciler does `act`."""
+        reconciler = Reconciler(act)
+        builder = ControllerBuilder(self, Foo).named(name).owns(Pod)
+        if skips:
+            builder.skips_own_writes()
+        if channel is not None:
+            builder.source(channel)
+        builder.options(ControllerOptions(max_concurrent_reconciles=2)).complete(reconciler)
+        return reconciler
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        self.foos.put("f1")
+        tasks = [asyncio.create_task(controller.run()) for controller in self.controllers]
+        await asyncio.sleep(0.001)  # in virtual time: whatever can happen now happens, and no back-off ends
+        yield
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    def stored(self, name: str = "p1", **metadata: object) -> bytes:
+        """A pod of f1 as the server has just stored it, with the next version."""
+        self.version += 1
+        return raw(name, version=self.version, kind=Pod, **{**OWNED, **metadata})
+
+    def watch(self, pod: bytes, kind: str = "ADDED") -> None:
+        """The watch tells of it."""
+        self.pods.informer._intakes[0].event(kind, msgspec.Raw(pod))
+
+    def listed_again(self, *pods: bytes) -> None:
+        """The watch had expired, and the kind was listed anew."""
+        intake = self.pods.informer._intakes[0]
+        intake.begin_list()
+        for pod in pods:
+            intake.list_item(msgspec.Raw(pod))
+        intake.finish_list(self.version)
+
+    def answered(self, pod: bytes, *, before: int | None = 0) -> None:
+        """The server's answer to our write arrives, by default to a create."""
+        self.cache.observe_write(Pod, pod, before=before)
+
+    def skipped(self, controller: str = "foo") -> float | None:
+        return self.metrics.registry.get_sample_value(SKIPPED, {"controller": controller})
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+def once(act: Callable[[], Awaitable[Result | None] | None]) -> Act:
+    """Does it at the first call, and nothing at later ones."""
+    calls: list[Request] = []
+
+    async def reconcile(request: Request) -> Result | None:
+        calls.append(request)
+        if len(calls) > 1:
+            return None
+        outcome = act()
+        return None if outcome is None else await outcome
+
+    return reconcile
+
+
+async def test_a_create_does_not_call_again_when_its_event_follows_the_answer(world: World):
+    pod = world.stored()
+    reconciler = world.controller(once(lambda: world.answered(pod)))
+    async with world.running():
+        world.watch(pod)
+        await turns()
+    assert reconciler.names == ["f1"]
+    assert world.skipped() == 1
+
+
+async def test_a_create_does_not_call_again_when_its_event_comes_before_the_answer(world: World):
+    pod = world.stored()
+
+    async def create() -> None:
+        world.watch(pod)
+        await turns()
+        world.answered(pod)
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1"]
+    assert world.skipped() == 1
+
+
+async def test_without_asking_for_it_a_create_calls_again(world: World):
+    reconciler = world.controller(once(lambda: world.answered(world.stored())), skips=False)
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+    assert world.skipped() == 0
+
+
+async def test_what_somebody_made_of_it_before_our_answer_calls_again(world: World):
+    ours, theirs = world.stored(), world.stored(labels={"by": "others"})
+
+    async def create() -> None:
+        world.watch(ours)
+        world.watch(theirs, "MODIFIED")
+        await turns()
+        world.answered(ours)
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_what_somebody_made_of_it_after_our_answer_calls_again(world: World):
+    ours, theirs = world.stored(), world.stored(labels={"by": "others"})
+
+    async def create() -> None:
+        world.answered(ours)
+        await asyncio.sleep(1)  # the reconcile goes on
+        world.watch(ours)
+        world.watch(theirs, "MODIFIED")
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        await asyncio.sleep(2)
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_what_somebody_made_of_it_after_the_reconcile_calls_again(world: World):
+    ours, theirs = world.stored(), world.stored(labels={"by": "others"})
+    reconciler = world.controller(once(lambda: world.answered(ours)))
+    async with world.running():
+        assert reconciler.names == ["f1"]
+        world.watch(ours)
+        world.watch(theirs, "MODIFIED")
+        await turns()
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_a_write_that_may_hide_somebody_elses_change_calls_again(world: World):
+    """An apply or a patch: between what was read and what came back there may be a change of others."""
+    first = world.stored()
+    world.watch(first)
+    reconciler = world.controller(once(lambda: world.answered(world.stored(), before=None)))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_an_update_of_what_the_cache_showed_does_not_call_again(world: World):
+    world.watch(world.stored())
+    read = world.version
+    reconciler = world.controller(once(lambda: world.answered(world.stored(), before=read)))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1"]
+
+
+async def test_an_update_of_something_newer_than_the_cache_showed_calls_again(world: World):
+    """Who reads around the cache may write over what the cache has not told of yet."""
+    world.watch(world.stored())
+    world.stored()  # somebody's change, still on its way
+    read = world.version
+    reconciler = world.controller(once(lambda: world.answered(world.stored(), before=read)))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_a_new_list_with_just_what_we_wrote_does_not_call_again(world: World):
+    pod = world.stored()
+
+    async def create() -> None:
+        world.listed_again(pod)
+        world.answered(pod)
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        world.listed_again(pod)
+        await turns()
+    assert reconciler.names == ["f1"]
+
+
+async def test_a_new_list_with_what_became_of_it_calls_again(world: World):
+    ours, theirs = world.stored(), world.stored(labels={"by": "others"})
+
+    async def create() -> None:
+        world.listed_again(theirs)
+        world.answered(ours)
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_that_it_was_deleted_at_once_calls_again(world: World):
+    pod = world.stored()
+
+    async def create() -> None:
+        world.answered(pod)
+        world.watch(world.stored(), "DELETED")
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_one_that_takes_the_place_of_another_calls_again(world: World):
+    """The cache tells of both: that the other went is nobody's own doing here."""
+    world.watch(world.stored(uid="uid-of-the-first"))
+    reconciler = world.controller(once(lambda: world.answered(world.stored())))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+
+
+@pytest.mark.parametrize("error", [OSError("no"), TerminalError("never"), AlreadyExists(409, "", "taken")])
+async def test_a_reconcile_that_fails_after_its_write_is_called_again(world: World, error: Exception):
+    async def create() -> None:
+        world.answered(world.stored())
+        raise error
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        await asyncio.sleep(1)
+    assert reconciler.names == ["f1", "f1"]
+    assert world.skipped() == 0
+
+
+async def test_a_create_whose_answer_is_lost_calls_again(world: World):
+    """The reconciler gave up waiting, so it has not seen what its write led to."""
+
+    async def create() -> None:
+        world.watch(world.stored())
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_the_time_that_a_reconcile_asked_for_is_kept(world: World):
+    async def create() -> Result:
+        world.answered(world.stored())
+        return Result(requeue_after=30)
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        await asyncio.sleep(100)
+    assert reconciler.times == [0, 30]
+
+
+async def test_a_request_from_elsewhere_is_not_swallowed_with_our_write(world: World):
+    channel = ChannelSource()
+
+    async def create() -> None:
+        world.answered(world.stored("p1"))
+        channel.send(Request("ns", "f1"))
+        world.answered(world.stored("p2"))
+
+    reconciler = world.controller(once(create), channel=channel)
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_a_change_of_something_else_calls_again(world: World):
+    async def create() -> None:
+        world.answered(world.stored("p1"))
+        world.watch(world.stored("p2"))
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_a_change_of_the_primary_meanwhile_calls_again(world: World):
+    async def create() -> None:
+        world.answered(world.stored())
+        world.foos.put("f1", generation=2)
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        pass
+    assert reconciler.names == ["f1", "f1"]
+
+
+async def test_several_creates_of_one_reconcile_do_not_call_again(world: World):
+    async def create() -> None:
+        async with asyncio.TaskGroup() as group:
+            for name in ("p1", "p2", "p3"):
+                group.create_task(write(name))
+
+    async def write(name: str) -> None:
+        world.answered(world.stored(name))
+
+    reconciler = world.controller(once(create))
+    async with world.running():
+        await asyncio.sleep(1)
+    assert reconciler.names == ["f1"]
+
+
+async def test_another_controller_of_the_same_kind_is_called(world: World):
+    async def create() -> None:
+        await asyncio.sleep(1)
+        world.answered(world.stored())
+
+    writer = world.controller(once(create), name="writer")
+    other = world.controller(once(lambda: None), name="other")
+    async with world.running():
+        await asyncio.sleep(2)
+    assert writer.names == ["f1"]
+    assert other.names == ["f1", "f1"]
+
+
+async def test_the_write_of_another_objects_reconcile_calls_even_while_this_one_runs(world: World):
+    """Two workers: f2 makes a pod for f1, which is being worked on."""
+    began = asyncio.Event()
+
+    async def act(request: Request) -> None:
+        if request.name == "f2":
+            world.answered(world.stored())
+        elif not began.is_set():
+            began.set()
+            await asyncio.sleep(10)
+
+    reconciler = world.controller(act)
+    async with world.running():
+        await began.wait()
+        world.foos.put("f2")
+        await asyncio.sleep(20)
+    assert reconciler.names == ["f1", "f2", "f1"]
