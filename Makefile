@@ -99,11 +99,12 @@ manifests: venv ## what is generated under config/: definitions and roles from t
 generate: manifests ## everything that is generated: config/, and petstore's stubs from its contract
 	$(BIN)/python scripts/generate-petstore
 
+# The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover
+ONLY ?=
+
 .PHONY: bench
-bench: venv ## what the manager and devcluster cost; needs KUBEBUILDER_ASSETS, and an idle machine
-	$(BIN)/python -m benchmarks.drive converge
-	$(BIN)/python -m benchmarks.drive pods
-	$(BIN)/python -m benchmarks.devcluster_speed
+bench: venv ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed)
+	@$(BIN)/python -m benchmarks $(if $(ONLY),--only=$(ONLY))
 
 ##@ On a cluster: the one that KUBECONFIG or ~/.kube/config names
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
-import json
+import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
+
+import orjson
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.control_plane import ControlPlane
     from tests.support.daemon import Daemon
 
@@ -21,13 +26,14 @@ class StatusWatch:
     """Counts in a thread, with one watch, while the `with` block lasts.
 
     `seen` maps each name to the moment (monotonic seconds) at which the object was first seen, `converged` to
-    that of its status.
+    that of its first status, and `observed` to the latest generation that a status was for, with its moment.
     """
 
     def __init__(self, plane: ControlPlane, path: str = MEMCACHEDS) -> None:
-        """`path` is that of all objects of the kind."""
+        """`path` is that of all objects of the kind; what is there already counts once it changes."""
         self.seen: dict[str, float] = {}
         self.converged: dict[str, float] = {}
+        self.observed: dict[str, tuple[int, float]] = {}
         self._changed = threading.Condition()
         self._path = path
         self._version = plane.api.get(path, limit="1")["metadata"]["resourceVersion"]
@@ -39,16 +45,17 @@ class StatusWatch:
         self._thread = threading.Thread(target=self._run, name="status-watch")
 
     def __enter__(self) -> Self:
-        query = f"watch=true&resourceVersion={self._version}&timeoutSeconds=3600"
-        self._connection.request("GET", f"{self._path}?{query}", headers=self._headers)
+        self._connection.connect()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopping = True
-        if self._connection.sock is not None:
-            self._connection.sock.shutdown(2)
-        self._thread.join()
+        while self._thread.is_alive():  # it may be about to connect again
+            if self._connection.sock is not None:
+                with contextlib.suppress(OSError):
+                    self._connection.sock.shutdown(socket.SHUT_RDWR)
+            self._thread.join(0.1)
         self._connection.close()
 
     def wait(self, count: int, process: Daemon, timeout: float) -> None:
@@ -58,32 +65,73 @@ class StatusWatch:
             TimeoutError: fewer had after `timeout` seconds.
             DaemonDied: the process ended before.
         """
+        self._wait(
+            lambda: len(self.converged) >= count,
+            lambda: f"{len(self.converged)} of {count} converged",
+            process,
+            timeout,
+        )
+
+    def wait_generation(self, name: str, generation: int, process: Daemon, timeout: float) -> float:
+        """Wait until the status of an object is for this generation; return the moment it was.
+
+        Raises:
+            TimeoutError: it was not after `timeout` seconds.
+            DaemonDied: the process ended before.
+        """
+        self._wait(
+            lambda: self.observed.get(name, (0, 0.0))[0] >= generation,
+            lambda: f"no status of {name} for generation {generation}",
+            process,
+            timeout,
+        )
+        return self.observed[name][1]
+
+    def _wait(
+        self, condition: Callable[[], bool], found: Callable[[], str], process: Daemon, timeout: float
+    ) -> None:
         deadline = time.monotonic() + timeout
         with self._changed:
-            while not self._changed.wait_for(lambda: len(self.converged) >= count, timeout=1.0):
+            while not self._changed.wait_for(condition, timeout=0.2):
                 process.check()
+                if not self._thread.is_alive():
+                    raise TimeoutError("the watch on the statuses has ended")
                 if time.monotonic() > deadline:
-                    found = f"{len(self.converged)} of {count} converged within {timeout:g} s"
-                    raise TimeoutError(f"{process.name}: {found}; {process.tail()}")
+                    raise TimeoutError(f"{process.name}: {found()} within {timeout:g} s; {process.tail()}")
 
     def _run(self) -> None:
         try:
-            answer = self._connection.getresponse()
-            # The response's own readline costs more than all the rest here, and we share the machine's cores.
-            rest = b""
-            while chunk := answer.read1(CHUNK):
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    self._see(json.loads(line)["object"])
+            # The API server ends a watch that cannot keep up; what it had not sent comes with the next.
+            while not self._stopping:
+                self._follow()
         except (OSError, ValueError, http.client.HTTPException):
             if not self._stopping:
                 raise
 
+    def _follow(self) -> None:
+        query = {"watch": "true", "resourceVersion": self._version, "timeoutSeconds": 3600}
+        self._connection.request("GET", f"{self._path}?{urlencode(query)}", headers=self._headers)
+        answer = self._connection.getresponse()
+        # The response's own readline costs more than all the rest here, and we share the machine's cores.
+        rest = b""
+        while chunk := answer.read1(CHUNK):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                event = orjson.loads(line)
+                if event["type"] == "ERROR":
+                    raise OSError(f"the watch on {self._path} failed: {event['object'].get('message')}")
+                self._see(event["object"])
+
     def _see(self, obj: dict[str, Any]) -> None:
-        metadata = obj["metadata"]
-        self.seen.setdefault(metadata["name"], time.monotonic())
-        if obj.get("status", {}).get("observedGeneration") != metadata["generation"]:
+        metadata, now = obj["metadata"], time.monotonic()
+        self._version = metadata["resourceVersion"]
+        self.seen.setdefault(metadata["name"], now)
+        observed = obj.get("status", {}).get("observedGeneration")
+        if observed is None:
             return
         with self._changed:
-            self.converged.setdefault(metadata["name"], time.monotonic())
+            if observed > self.observed.get(metadata["name"], (0, 0.0))[0]:
+                self.observed[metadata["name"]] = (observed, now)
+            if observed == metadata["generation"]:
+                self.converged.setdefault(metadata["name"], now)
             self._changed.notify_all()

@@ -1,0 +1,212 @@
+"""The command line of the suite."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.machine import describe
+from benchmarks.parts import PARTS, Sizes
+from benchmarks.peers import PEERS, LeftOutError, Peer, Ready
+from benchmarks.program import Program
+from benchmarks.progress import Progress, minutes
+from benchmarks.report.page import RAW, write_page
+from benchmarks.report.text import shown
+from benchmarks.results import Results, Run
+from benchmarks.suite import Suite, Taking
+from tests.support.envtest import VARIABLE, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "benchmarks"
+KEPT = ROOT / ".local" / "benchmarks"
+ROUNDS = 3
+WHERE_FROM = "go run sigs.k8s.io/controller-runtime/tools/setup-envtest@latest use -p path"
+
+
+def main(arguments: Sequence[str], description: str) -> int:
+    """Returns the exit code."""
+    parser = _parser(description)
+    options = parser.parse_args(arguments)
+    if options.render:
+        return _render(parser)
+    peers = _chosen(parser, options)
+    problem = why_not()
+    if problem:
+        parser.error(f"{problem}. One way to get one: {VARIABLE}=$({WHERE_FROM})")
+    parts = [part for part in PARTS if not options.only or part in options.only]
+    try:
+        results = _measure(peers, parts, options.rounds, Sizes.quick() if options.quick else Sizes())
+    except KeyboardInterrupt:
+        print(f"\nstopped; what was measured until then is in {KEPT}", file=sys.stderr)
+        return 130
+    print(shown(results))
+    if options.write or _is_whole(options):
+        kept = PAGE / RAW
+        results = Results.read(kept).merged_with(results) if kept.exists() else results
+        results.write(kept)
+        write_page(results, PAGE)
+        print(f"written to {PAGE.relative_to(ROOT)}/", file=sys.stderr)
+    return 0
+
+
+def _parser(description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = ", ".join(PARTS)
+    parser.add_argument(
+        "--only",
+        action="extend",
+        type=_parts,
+        default=[],
+        metavar="PART,...",
+        help=f"only these parts: {names}",
+    )
+    parser.add_argument("--rounds", type=_at_least_one, default=ROUNDS, help="of every part (%(default)s)")
+    parser.add_argument(
+        "--peers",
+        type=_peers,
+        metavar="NAME,...",
+        help=f"only these: {', '.join(peer.name for peer in PEERS)}",
+    )
+    parser.add_argument(
+        "--program",
+        type=_program,
+        action="append",
+        default=[],
+        metavar="NAME=COMMAND",
+        help="one more program that does the work of Memcached, such as an older version of this one; in the"
+        " command {kubeconfig}, {concurrency} and {health} stand for what they say",
+    )
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything, to see that it works")
+    parser.add_argument(
+        "--write", action="store_true", help="put the figures of a partial run on the page too"
+    )
+    parser.add_argument(
+        "--render", action="store_true", help="measure nothing; make the page from its figures"
+    )
+    return parser
+
+
+def _parts(text: str) -> list[str]:
+    return _among(text, list(PARTS), "part")
+
+
+def _peers(text: str) -> list[str]:
+    return _among(text, [peer.name for peer in PEERS], "peer")
+
+
+def _among(text: str, known: Sequence[str], what: str) -> list[str]:
+    """The names in a list with commas, which are all known."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names or [text]:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name!r} is no {what}; there are {', '.join(known)}")
+    return names
+
+
+def _program(text: str) -> Program:
+    try:
+        return Program.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _at_least_one(text: str) -> int:
+    with contextlib.suppress(ValueError):
+        if int(text) >= 1:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+
+
+def _chosen(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Peer]:
+    """The peers in the order of the tables, then the programs that were given."""
+    peers = [peer for peer in PEERS if options.peers is None or peer.name in options.peers]
+    for program in options.program:
+        if program.name in {peer.name for peer in PEERS}:
+            parser.error(f"--program: {program.name} is the name of a peer")
+        peers.append(_given(program))
+    return peers
+
+
+def _given(program: Program) -> Peer:
+    """A program of which only the command line is known."""
+    lacks = {}
+    if not program.tells_readiness:
+        lacks = dict.fromkeys(("takeover",), "its command has no {health}")
+    if not any("{workload}" in part for part in program.command):
+        lacks |= dict.fromkeys(("pods-metadata", "pods", "ten"), "its command has no {workload}")
+    return Peer(
+        name=program.name,
+        make=lambda: Ready(program=program, version="as given on the command line"),
+        about="a program given on the command line",
+        lacks=lacks,
+    )
+
+
+def _is_whole(options: argparse.Namespace) -> bool:
+    return (
+        not (options.only or options.peers or options.program or options.quick) and options.rounds >= ROUNDS
+    )
+
+
+def _measure(peers: Sequence[Peer], parts: Sequence[str], rounds: int, sizes: Sizes) -> Results:
+    ready, left_out = _build(peers)
+    began = time.monotonic()
+    run = Run(
+        date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+        rounds=rounds,
+        machine=describe(Path(os.environ[VARIABLE])),
+        versions={peer.name: built.version for peer, built in ready},
+        about={peer.name: peer.about for peer in peers},
+        left_out=left_out,
+        lacks={peer.name: dict(peer.lacks) for peer in peers},
+        sizes=sizes.as_json(),
+    )
+    results = Results.begin(run, parts)
+    path = KEPT / f"{run.date.replace(' ', '-').replace(':', '')}.json"
+
+    def save() -> None:
+        run.minutes = round((time.monotonic() - began) / 60, 1)
+        results.write(path)
+
+    taking = [Taking.of(peer, built) for peer, built in ready]
+    suite = Suite(taking, parts, results, rounds=rounds, sizes=sizes, save=save)
+    expected = suite.seconds()
+    progress = Progress(expected)
+    progress.note(f"{len(taking)} programs, {rounds} rounds; about {minutes(expected)}; figures go to {path}")
+    suite.run(progress)
+    save()
+    return results
+
+
+def _build(peers: Iterable[Peer]) -> tuple[list[tuple[Peer, Ready]], dict[str, str]]:
+    """Those that can be measured, and why others cannot."""
+    ready, left_out = [], {}
+    for peer in peers:
+        try:
+            ready.append((peer, peer.make()))
+        except LeftOutError as error:
+            left_out[peer.name] = str(error)
+            print(f"{peer.name} is left out: {error}", file=sys.stderr)
+    return ready, left_out
+
+
+def _render(parser: argparse.ArgumentParser) -> int:
+    try:
+        results = Results.read(PAGE / RAW)
+    except (OSError, ValueError) as error:
+        parser.error(f"--render: {error}")
+    write_page(results, PAGE)
+    return 0

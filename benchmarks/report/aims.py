@@ -1,0 +1,118 @@
+"""The aims of this project against the better of controller-runtime's two settings, and what came of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from benchmarks.parts import PARTS
+from benchmarks.report.tables import number
+from benchmarks.summary import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from benchmarks.results import Results
+
+__all__ = ["OURS", "THEIRS", "Aim", "aims_of"]
+
+OURS = "operator-manager"
+# Its two settings; where one has no figure of its own, the other's counts.
+THEIRS = ("controller-runtime", "controller-runtime-ryw")
+REACHED, NOT_REACHED = "reached", "not reached"
+# What is at most so much worse cannot be told from the noise between two rounds.
+NOISE = 1.05
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Aim:
+    """One aim, decided by the medians of one run."""
+
+    part: str
+    text: str
+    found: str
+    reached: bool
+
+    @property
+    def verdict(self) -> str:
+        """In a word."""
+        return REACHED if self.reached else NOT_REACHED
+
+
+def aims_of(results: Results) -> list[Aim]:
+    """Those of which both sides have been measured."""
+    return [
+        *_at_least(results, "cold", "rate", 1.5, "cold convergence: at least 1.5 times its objects/s"),
+        *_at_most(
+            results, "cold", "cpu_ms", 1.0, "cold convergence: client CPU per object no more than its own"
+        ),
+        *_none(results, "cold", "conflicts", "cold convergence: no write refused with a conflict"),
+        *_latency(results),
+        *_at_most(
+            results, "memory", "pods-metadata.mb", 0.25, "50,000 Pods as metadata in a quarter of its memory"
+        ),
+        *_at_most(results, "memory", "idle.mb", 2.0, "idle memory no more than twice its own"),
+        *_at_most(results, "takeover", "sigterm.seconds", NOISE, "takeover after SIGTERM no slower"),
+        *_at_most(results, "takeover", "sigkill.seconds", NOISE, "takeover after kill -9 no slower"),
+        *_independent(results),
+        *_one_watch(results),
+    ]
+
+
+def _latency(results: Results) -> Iterator[Aim]:
+    for group in PARTS["latency"].groups:
+        for key in ("p50_ms", "p99_ms"):
+            figure = f"{group.key}.{key}"
+            text = f"latency at {group.label}: {key.removesuffix('_ms')} no worse"
+            yield from _at_most(results, "latency", figure, NOISE, text)
+
+
+def _at_least(results: Results, part: str, figure: str, factor: float, text: str) -> Iterator[Aim]:
+    ours, theirs = _median(results, part, OURS, figure), _best(results, part, figure, max)
+    if ours is not None and theirs:
+        yield Aim(part, text, _compared(ours, theirs), ours >= factor * theirs)
+
+
+def _at_most(results: Results, part: str, figure: str, factor: float, text: str) -> Iterator[Aim]:
+    ours, theirs = _median(results, part, OURS, figure), _best(results, part, figure, min)
+    if ours is not None and theirs:
+        yield Aim(part, text, _compared(ours, theirs), ours <= factor * theirs)
+
+
+def _none(results: Results, part: str, figure: str, text: str) -> Iterator[Aim]:
+    ours = summarize(results, part, OURS, figure)
+    if ours is not None:
+        yield Aim(part, text, f"at most {number(ours.high)} in a round", ours.high == 0)
+
+
+def _independent(results: Results) -> Iterator[Aim]:
+    """The cost of one change, whatever the number of objects."""
+    few, many = (_median(results, "change", OURS, f"{group}.cpu_ms") for group in ("few", "many"))
+    if few and many is not None:
+        text = "the CPU of one change does not grow with the number of objects"
+        found = f"{number(few)} ms among few, {number(many)} ms among many"
+        # 100 times the objects; what only depends on them logarithmically is within this.
+        yield Aim("change", text, found, many <= 1.5 * few)
+
+
+def _one_watch(results: Results) -> Iterator[Aim]:
+    ours = summarize(results, "ten", OURS, "watches")
+    if ours is not None:
+        yield Aim("ten", "ten controllers on one kind share one watch", number(ours.high), ours.high == 1)
+
+
+def _compared(ours: float, theirs: float) -> str:
+    times = f"{ours / theirs:.2f} times" if theirs else ""
+    return f"{number(ours)} against {number(theirs)}, {times}"
+
+
+def _median(results: Results, part: str, peer: str, figure: str) -> float | None:
+    summary = summarize(results, part, peer, figure)
+    return summary.median if summary else None
+
+
+def _best(results: Results, part: str, figure: str, better: object) -> float | None:
+    found: Iterable[float | None] = (_median(results, part, peer, figure) for peer in THEIRS)
+    values = [value for value in found if value is not None]
+    assert callable(better)
+    return better(values) if values else None

@@ -1,0 +1,128 @@
+"""The page under docs/benchmarks/, with its plots; made of results alone, so that it can be made again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.parts import PARTS
+from benchmarks.program import CONCURRENCY
+from benchmarks.report.aims import aims_of
+from benchmarks.report.charts import charts_of
+from benchmarks.report.prose import ABOUT, FAIRNESS, INTRODUCTION, REPEAT
+from benchmarks.report.tables import number, table_of
+from benchmarks.summary import requests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from benchmarks.results import Results, Run
+
+__all__ = ["NAME", "RAW", "page", "write_page"]
+
+NAME, RAW = "README.md", "results.json"
+# Written by hand: where the time goes, for aims that are not reached.
+PROFILES = "profiles.md"
+
+
+def write_page(results: Results, folder: Path) -> None:
+    """The page and its plots into a folder; plots of parts that are no more are removed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in PARTS:
+        chart, path = charts_of(results, part) if part in results.samples else None, folder / f"{part}.svg"
+        if chart is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(chart)
+    (folder / NAME).write_text(page(results, has_profiles=(folder / PROFILES).exists()))
+
+
+def page(results: Results, *, has_profiles: bool = False) -> str:
+    """The page as Markdown."""
+    return "\n".join(_lines(results, has_profiles=has_profiles)).rstrip() + "\n"
+
+
+def _lines(results: Results, *, has_profiles: bool) -> Iterator[str]:
+    parts = [key for key in PARTS if key in results.samples]
+    main = max(
+        results.runs.values(), key=lambda run: (list(results.of_run.values()).count(run.date), run.date)
+    )
+    yield "<!-- made by `python -m benchmarks`; do not edit -->"
+    yield INTRODUCTION
+    yield from _aims(results, has_profiles=has_profiles)
+    yield from _setting(main)
+    for key in parts:
+        yield from _part(results, key, main)
+    yield FAIRNESS.format(concurrency=CONCURRENCY)
+    yield REPEAT.format(raw=RAW)
+
+
+def _aims(results: Results, *, has_profiles: bool) -> Iterator[str]:
+    aims = aims_of(results)
+    if not aims:
+        return
+    yield "## Aims\n"
+    yield "Against the better of controller-runtime's two settings: its defaults, and read-your-writes on.\n"
+    verdicts = [[aim.text, aim.found, aim.verdict if aim.reached else f"**{aim.verdict}**"] for aim in aims]
+    yield from _markdown(["aim", "found", ""], verdicts, labels=2)
+    yield ""
+    if has_profiles and not all(aim.reached for aim in aims):
+        yield f"Where the time goes that keeps an aim from being reached: [profiles]({PROFILES}).\n"
+
+
+def _setting(run: Run) -> Iterator[str]:
+    yield "## What was measured, on what\n"
+    machine = run.machine
+    yield (
+        f"{run.date} UTC, {run.rounds} rounds in {run.minutes:g} minutes, on {machine['processor']},"
+        f" {machine['cores']} cores, {machine['memory']}, {machine['system']};"
+        f" kube-apiserver {machine['kube-apiserver']}, etcd {machine['etcd']}.\n"
+    )
+    rows = [[peer, run.about[peer], version] for peer, version in run.versions.items()]
+    yield from _markdown(["", "", "version"], rows, labels=3)
+    yield ""
+    for peer, reason in run.left_out.items():
+        yield f"- {peer} is left out: {reason}"
+    if run.left_out:
+        yield ""
+
+
+def _part(results: Results, key: str, main: Run) -> Iterator[str]:
+    part, run, table = PARTS[key], results.run_of(key), table_of(results, key)
+    yield f"## {part.title}\n"
+    yield ABOUT[key].format(**run.sizes)
+    if run is not main:
+        yield f"*Of another run than most of this page: {run.date} UTC, {run.rounds} rounds.*\n"
+    yield from _markdown(table.header, table.rows, labels=table.labels)
+    yield ""
+    for note in table.notes:
+        yield f"- {note}"
+    if table.notes:
+        yield ""
+    if charts_of(results, key):
+        yield f"![{part.title}]({key}.svg)\n"
+    yield from _requests(results, key, run)
+
+
+def _requests(results: Results, key: str, run: Run) -> Iterator[str]:
+    found = {peer: requests(results, key, peer) for peer in run.versions}
+    if key != "cold" or not any(found.values()):
+        return
+    yield "Requests by verb, resource and code:\n"
+    names = sorted({name for counts in found.values() for name in counts})
+    peers = [peer for peer, counts in found.items() if counts]
+    rows = [[name, *(number(found[peer].get(name, 0)) for peer in peers)] for name in names]
+    yield from _markdown(["", *peers], rows, labels=1)
+    yield ""
+
+
+def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int) -> Iterator[str]:
+    """A table, its first so many columns to the left and the others to the right."""
+    yield _row(header)
+    yield _row(["---"] * labels + ["--:"] * (len(header) - labels))
+    for row in rows:
+        yield _row(cell.replace("|", "\\|") for cell in row)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"

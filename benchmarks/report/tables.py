@@ -1,0 +1,88 @@
+"""The rows of a part's table, for a page or a terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from benchmarks.parts import PARTS
+from benchmarks.summary import failure, summarize
+
+if TYPE_CHECKING:
+    from benchmarks.parts import Group, Part
+    from benchmarks.results import Results, Run
+    from benchmarks.summary import Summary
+
+__all__ = ["DASH", "NOTHING", "Table", "group_label", "number", "spread", "table_of", "why_empty"]
+
+# Between the ends of a range, and where there is nothing.
+DASH = "–"
+NOTHING = DASH
+FAILED = "failed"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """Texts; the first column of a row is its label, as is the second where there are groups."""
+
+    header: list[str]
+    rows: list[list[str]]
+    labels: int
+    notes: list[str]
+    """Why cells are empty."""
+
+
+def table_of(results: Results, key: str) -> Table:
+    """A part's table, without columns that nobody has a figure in."""
+    part, run = PARTS[key], results.run_of(key)
+    grouped = len(part.groups) > 1
+    figures = [
+        figure
+        for figure in part.figures
+        if any(group.of(figure) in sample.figures for sample in results.samples[key] for group in part.groups)
+    ]
+    rows = []
+    notes = [f"{peer} is not in this: {lacks[key]}" for peer, lacks in run.lacks.items() if key in lacks]
+    for group in part.groups:
+        for peer in run.versions:
+            if key in run.lacks.get(peer, {}):
+                continue
+            found = {figure.key: summarize(results, key, peer, group.of(figure)) for figure in figures}
+            why = why_empty(results, part, group, peer)
+            if why:
+                where = f", {group_label(group, run)}" if group.label else ""
+                notes.append(f"{peer}{where}: {why}")
+            empty = FAILED if failure(results, key, peer, group.key) else NOTHING
+            cells = [spread(each) if each else empty for each in found.values()]
+            rows.append([*([group_label(group, run)] if grouped else []), peer, *cells])
+    labels = 2 if grouped else 1
+    header = [""] * labels + [figure.heading for figure in figures]
+    return Table(header, rows, labels, list(dict.fromkeys(notes)))
+
+
+def why_empty(results: Results, part: Part, group: Group, peer: str) -> str | None:
+    """The reason that a peer has no figures in a group, if one is known."""
+    lacks = results.run_of(part.key).lacks.get(peer, {})
+    if group.key in lacks:
+        return lacks[group.key]
+    reason = failure(results, part.key, peer, group.key)
+    return f"failed: {reason}" if reason else None
+
+
+def group_label(group: Group, run: Run) -> str:
+    """With the run's own sizes in it."""
+    return group.label.format(**run.sizes)
+
+
+def spread(summary: Summary) -> str:
+    """The median, and the smallest and the largest if they are not the same to the eye."""
+    median, low, high = number(summary.median), number(summary.low), number(summary.high)
+    return median if low == high else f"{median} ({low}{DASH}{high})"
+
+
+def number(value: float) -> str:
+    """With as many digits as mean something."""
+    if value == round(value):
+        return f"{value:,.0f}"
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}"

@@ -1,0 +1,40 @@
+"""Results on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.parts import PARTS
+from benchmarks.report.aims import aims_of
+from benchmarks.report.tables import number, table_of
+from benchmarks.summary import requests
+from benchmarks.table import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.results import Results
+
+__all__ = ["shown"]
+
+
+def shown(results: Results) -> str:
+    """Every table, the requests behind it, and what became of the aims."""
+    return "\n".join(_lines(results))
+
+
+def _lines(results: Results) -> Iterator[str]:
+    for key in (key for key in PARTS if key in results.samples):
+        found, run = table_of(results, key), results.run_of(key)
+        yield f"\n{PARTS[key].title}: medians of {run.rounds} rounds (smallest–largest)"
+        yield table(found.header, found.rows)
+        yield from (f"  {note}" for note in found.notes)
+        for peer in run.versions:
+            counts = requests(results, key, peer)
+            if counts:
+                listed = ", ".join(f"{number(count)} {name}" for name, count in counts.items() if count)
+                yield f"  {peer}: {listed or 'no request'}"
+    aims = aims_of(results)
+    if aims:
+        yield "\nAims"
+        yield table(["", "", ""], [[aim.text, aim.found, aim.verdict] for aim in aims])

@@ -1,0 +1,168 @@
+"""One program from its first start to its limits: start, idle, a cold start with much to do, rising load."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.program import Setting
+from benchmarks.sessions.load import create_steadily
+from benchmarks.sessions.plane import create, delete_copies, fresh_plane, name_of, store_copies
+from benchmarks.sessions.process import health_ports, peak_mb, resident_mb, started, wait_quiet, wait_ready
+from benchmarks.sessions.requests import Requests, conflicts, events, writes
+from benchmarks.status_watch import StatusWatch
+from benchmarks.summary import quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from benchmarks.parts import Sizes
+    from benchmarks.program import Program
+    from benchmarks.results import Recorder, Results
+    from tests.support.daemon import Daemon
+    from tests.support.envtest import EnvtestControlPlane
+
+PARTS = ("startup", "memory", "cold", "latency")
+START_WITHIN = 30.0
+COLD_WITHIN = 90.0
+RATE_WITHIN = 60.0
+# Seconds that steps usually take, besides what the sizes say.
+PLANE, START, COLD, RATE = 6.0, 3.0, 14.0, 1.5
+
+
+def seconds(parts: Collection[str], sizes: Sizes) -> float:
+    """How long it usually takes with these parts."""
+    total = PLANE if parts else 0.0
+    if {"startup", "memory"} & set(parts):
+        total += START + sizes.settle
+    if {"cold", "memory", "latency"} & set(parts):
+        total += COLD
+    if "latency" in parts:
+        total += len(sizes.rates) * (sizes.seconds + RATE)
+    return total
+
+
+def missing(
+    parts: Collection[str], results: Results, peer: str, number: int, sizes: Sizes
+) -> Iterator[tuple[str, str]]:
+    """The parts and groups that a session which failed had not come to."""
+    groups = {
+        "startup": [""],
+        "cold": [""],
+        "memory": ["idle", "objects"],
+        "latency": [f"at_{rate}" for rate in sizes.rates],
+    }
+    for part in parts:
+        figures = results.sample(part, peer, number).figures
+        for group in groups[part]:
+            if not any(key.startswith(f"{group}.") or not group for key in figures):
+                yield part, group
+
+
+class Busy:
+    """The session of one program in one round."""
+
+    def __init__(
+        self,
+        program: Program,
+        number: int,
+        sizes: Sizes,
+        recorder: Recorder,
+        step: Callable[[str, float], None],
+    ) -> None:
+        """`step` is told what is done next, and how many seconds that usually takes."""
+        self.program = program
+        self.number = number
+        self.sizes = sizes
+        self.recorder = recorder
+        self.step = step
+
+    def run(self, parts: Collection[str]) -> None:
+        """What these parts need, on a control plane of its own."""
+        self.step("a control plane", PLANE)
+        with fresh_plane() as plane:
+            if {"startup", "memory"} & set(parts):
+                self._start(plane)
+            if {"cold", "memory", "latency"} & set(parts):
+                self._work(plane, with_latency="latency" in parts)
+
+    def _start(self, plane: EnvtestControlPlane) -> None:
+        """Start with one object there, and nothing to do after."""
+        self.step("start and idle", START + self.sizes.settle)
+        create(plane, 0)
+        with StatusWatch(plane) as watch, health_ports() as (address,):
+            began = time.monotonic()
+            with started(self.program, plane, Setting(health_address=address)) as process:
+                figures = {}
+                if self.program.tells_readiness:
+                    figures["ready_s"] = wait_ready(process, address, START_WITHIN) - began
+                watch.wait(1, process, START_WITHIN)
+                figures["first_s"] = watch.converged[name_of(0)] - began
+                time.sleep(self.sizes.settle)
+                figures["cpu_s"] = process.cpu_seconds()
+                self.recorder.record("startup", self.number, figures)
+                memory = {"mb": resident_mb(process), "peak_mb": peak_mb(process)}
+                self.recorder.record("memory", self.number, memory, group="idle")
+        delete_copies(plane, 0, 1)
+
+    def _work(self, plane: EnvtestControlPlane, *, with_latency: bool) -> None:
+        """Start with many objects waiting; then more of them come, faster and faster."""
+        self.step("cold start", COLD)
+        total = self.sizes.objects
+        with StatusWatch(plane) as watch, health_ports() as (address,):
+            create(plane, 0)
+            store_copies(plane, 1, total, of=0)
+            _wait_seen(watch, total)
+            counted, server = Requests(plane), plane.part("apiserver")
+            server_cpu, began = server.cpu_seconds(), time.monotonic()
+            with started(self.program, plane, Setting(health_address=address)) as process:
+                watch.wait(1, process, START_WITHIN)
+                first_cpu, already = process.cpu_seconds(), len(watch.converged)
+                watch.wait(total, process, COLD_WITHIN)
+                last = max(watch.converged.values())
+                # What it still does then, such as to look at what it has written, belongs to the work.
+                wait_quiet(process, at_least=self.sizes.settle, timeout=10.0)
+                cpu, server_cpu = process.cpu_seconds(), server.cpu_seconds() - server_cpu
+                requests = counted.so_far()
+                figures = {
+                    "rate": total / (last - began),
+                    "cpu_ms": (cpu - first_cpu) / max(1, total - already) * 1000,
+                    "cpu_s": cpu,
+                    "server_cpu_ms": server_cpu / total * 1000,
+                    "writes": writes(requests) / total,
+                    "conflicts": conflicts(requests),
+                    "events": events(requests),
+                }
+                self.recorder.record("cold", self.number, figures, requests=requests)
+                memory = {"mb": resident_mb(process), "peak_mb": peak_mb(process)}
+                self.recorder.record("memory", self.number, memory, group="objects")
+                if with_latency:
+                    for rate in self.sizes.rates:
+                        self._latency(plane, watch, process, rate)
+
+    def _latency(self, plane: EnvtestControlPlane, watch: StatusWatch, process: Daemon, rate: int) -> None:
+        """New objects at one rate, until all have their status."""
+        self.step(f"{rate} new objects/s", self.sizes.seconds + RATE)
+        names = [f"at-{rate}-{index:05d}" for index in range(rate * self.sizes.seconds)]
+        before = len(watch.converged)
+        load = create_steadily(plane.kubeconfig, names, rate, lambda: len(watch.converged))
+        watch.wait(before + len(names), process, RATE_WITHIN)
+        delays = sorted((watch.converged[name] - watch.seen[name]) * 1000 for name in names)
+        figures = {
+            "reached": load.reached,
+            "p50_ms": quantile(delays, 0.5),
+            "p90_ms": quantile(delays, 0.9),
+            "p99_ms": quantile(delays, 0.99),
+            "behind": load.behind,
+        }
+        self.recorder.record("latency", self.number, figures, group=f"at_{rate}")
+        time.sleep(self.sizes.settle / 4)
+
+
+def _wait_seen(watch: StatusWatch, count: int) -> None:
+    """Until the API server's own caches have so many objects."""
+    deadline = time.monotonic() + START_WITHIN
+    while len(watch.seen) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the API server showed {len(watch.seen)} of {count} objects")
+        time.sleep(0.02)

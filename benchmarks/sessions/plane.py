@@ -1,0 +1,127 @@
+"""A control plane of its own for a measurement, and many objects in it at once."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import shutil
+import tempfile
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.support.api_objects import deployment_path
+from tests.support.crds import printed_crds, wait_served
+from tests.support.envtest import BARE, EnvtestControlPlane
+from tests.support.memcacheds import memcached, memcached_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+NAMESPACE = "default"
+GROUP = "cache.example.com"
+# Of one length, so that every object has the same size.
+NAME = "object-{:06d}"
+WRITERS = 4
+MEMCACHED_KEY = f"/registry/{GROUP}/memcacheds/{NAMESPACE}/"
+DEPLOYMENT_KEY = f"/registry/deployments/{NAMESPACE}/"
+
+
+@contextlib.contextmanager
+def fresh_plane() -> Iterator[EnvtestControlPlane]:
+    """etcd and kube-apiserver with nothing in them but the definition of Memcached, thrown away after."""
+    folder = Path(tempfile.mkdtemp(prefix="benchmark-"))
+    try:
+        with EnvtestControlPlane(folder, parts=BARE) as plane:
+            definitions = yaml.safe_load_all(printed_crds())
+            plane.api.apply(each for each in definitions if each["spec"]["group"] == GROUP)
+            wait_served(plane)
+            yield plane
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def name_of(index: int) -> str:
+    """The name of one of many."""
+    return NAME.format(index)
+
+
+def create(plane: EnvtestControlPlane, index: int) -> dict[str, Any]:
+    """One Memcached, by the API server."""
+    created: dict[str, Any] = plane.api.create(memcached_path(NAMESPACE), memcached(name_of(index)))
+    return created
+
+
+def store_copies(plane: EnvtestControlPlane, first: int, end: int, *, of: int) -> None:
+    """Store copies number `first` to `end` - 1 of Memcached `of`, and of its Deployment if it has one.
+
+    They go straight into etcd, which takes a tenth of the time; the API server sees them as if it had stored
+    them itself. A copy of what a program has finished is finished work for that program.
+    """
+    sources = [(MEMCACHED_KEY, plane.api.get(memcached_path(NAMESPACE, name_of(of))))]
+    deployment = plane.api.find(deployment_path(NAMESPACE, name_of(of)))
+    if deployment is not None:
+        sources.append((DEPLOYMENT_KEY, deployment))
+    uids = [source["metadata"]["uid"] for _, source in sources]
+    for _, source in sources:
+        del source["metadata"]["resourceVersion"]  # etcd's revision of the key is what it is read from
+    texts = [(key, json.dumps(source, separators=(",", ":"))) for key, source in sources]
+    _transactions(plane.etcd, _copies(texts, uids, name_of(of), range(first, end)))
+
+
+def delete_copies(plane: EnvtestControlPlane, first: int, end: int) -> None:
+    """Remove Memcacheds number `first` to `end` - 1 with their Deployments, straight from etcd."""
+    keys = (
+        [prefix + name_of(index) for prefix in (MEMCACHED_KEY, DEPLOYMENT_KEY)] for index in range(first, end)
+    )
+    _transactions(
+        plane.etcd, ([{"requestDeleteRange": {"key": _encode(key)}} for key in pair] for pair in keys)
+    )
+
+
+def _copies(
+    texts: list[tuple[str, str]], uids: list[str], name: str, indexes: Iterable[int]
+) -> Iterator[list[dict[str, Any]]]:
+    """What stores each copy."""
+    for index in indexes:
+        puts = []
+        for key, source in texts:
+            text = source.replace(name, name_of(index))
+            for uid in uids:
+                text = text.replace(uid, str(uuid.uuid5(uuid.UUID(uid), str(index))))
+            puts.append({"requestPut": {"key": _encode(key + name_of(index)), "value": _encode(text)}})
+        yield puts
+
+
+def _transactions(etcd: str, operations: Iterable[list[dict[str, Any]]]) -> None:
+    """Each in one of its own: of several objects of a kind in one revision, watches lose some."""
+    local = threading.local()
+    connections: list[http.client.HTTPConnection] = []
+
+    def commit(operation: list[dict[str, Any]]) -> None:
+        if not hasattr(local, "connection"):
+            local.connection = http.client.HTTPConnection(etcd)
+            connections.append(local.connection)
+        local.connection.request("POST", "/v3/kv/txn", json.dumps({"success": operation}))
+        answer = local.connection.getresponse()
+        text = answer.read().decode()
+        if answer.status != http.HTTPStatus.OK:
+            raise OSError(f"etcd: {text}")
+
+    try:
+        with ThreadPoolExecutor(WRITERS, thread_name_prefix="etcd") as pool:
+            for _ in pool.map(commit, operations):
+                pass
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+def _encode(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,64 @@
+"""Many Pods of a usual size: what it costs to know them. Nobody changes them; all programs read the same."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.pod_store import store_pods
+from benchmarks.program import Setting
+from benchmarks.sessions.plane import fresh_plane
+from benchmarks.sessions.process import health_ports, peak_mb, resident_mb, started, wait_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.parts import Sizes
+    from benchmarks.program import Program
+    from benchmarks.results import Recorder
+    from tests.support.envtest import EnvtestControlPlane
+
+WORKLOADS = ("pods-metadata", "pods")
+SYNC_WITHIN = 90.0
+# Until what the sync needed has been given back.
+SETTLE = 3.0
+# Seconds that it usually takes to store one, and to sync one.
+STORE = 0.0007
+SYNC = 0.00022
+
+
+@contextlib.contextmanager
+def plane_with_pods(count: int) -> Iterator[EnvtestControlPlane]:
+    """A control plane with so many."""
+    with fresh_plane() as plane:
+        store_pods(plane.etcd, count)
+        yield plane
+
+
+def sync(
+    plane: EnvtestControlPlane, program: Program, workload: str, number: int, recorder: Recorder
+) -> None:
+    """Start the program, and read what it used until it is ready and what it holds some seconds later."""
+    with health_ports() as (address,):
+        began = time.monotonic()
+        with started(program, plane, Setting(workload=workload, health_address=address)) as process:
+            ready, cpu = wait_ready(process, address, SYNC_WITHIN), process.cpu_seconds()
+            time.sleep(SETTLE)
+            figures = {
+                "sync_s": ready - began,
+                "cpu_s": cpu,
+                "peak_mb": peak_mb(process),
+                "mb": resident_mb(process),
+            }
+    recorder.record("memory", number, figures, group=workload)
+
+
+def usual(sizes: Sizes) -> float:
+    """Seconds that one sync usually takes, with all around it."""
+    return 1 + SETTLE + SYNC * sizes.pods
+
+
+def seconds(syncs: int, rounds: int, sizes: Sizes) -> float:
+    """The same for all of it, with so many syncs in each round."""
+    return 6 + STORE * sizes.pods + syncs * rounds * usual(sizes) if syncs else 0.0

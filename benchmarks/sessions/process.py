@@ -1,0 +1,96 @@
+"""A program while it runs: when it is ready, and what it uses."""
+
+from __future__ import annotations
+
+import contextlib
+import http
+import http.client
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.program import Program, Setting
+    from tests.support.daemon import Daemon
+    from tests.support.envtest import EnvtestControlPlane
+
+MB = 1 << 20
+POLL = 0.01
+READY_WITHIN = 60.0
+# So little CPU in a second means that there is nothing left to do.
+QUIET_SHARE = 0.03
+
+
+@contextlib.contextmanager
+def health_ports(count: int = 1) -> Iterator[list[str]]:
+    """So many free addresses."""
+    with PortBlock(count) as block:
+        yield [f"127.0.0.1:{block[index]}" for index in range(count)]
+
+
+@contextlib.contextmanager
+def started(
+    program: Program, plane: EnvtestControlPlane, setting: Setting, *, replica: str = ""
+) -> Iterator[Daemon]:
+    """The process of a program, stopped after."""
+    process = program.daemon(plane.kubeconfig, plane.folder, setting, replica=replica)
+    process.start()
+    try:
+        yield process
+    finally:
+        process.stop(grace=3.0)
+
+
+def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> float:
+    """Wait until /readyz answers 200; return the moment (monotonic seconds).
+
+    Raises:
+        TimeoutError: it did not within so many seconds.
+        DaemonDied: the process ended before.
+    """
+    deadline = time.monotonic() + timeout
+    while not _is_ready(address):
+        process.check()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{process.name}: not ready within {timeout:g} s; {process.tail()}")
+        time.sleep(POLL)
+    return time.monotonic()
+
+
+def wait_quiet(process: Daemon, *, at_least: float = 1.0, timeout: float = READY_WITHIN) -> None:
+    """Wait until the process has been idle for a second, or the time is over: then it never is."""
+    deadline, before = time.monotonic() + timeout, process.cpu_seconds()
+    earliest = time.monotonic() + at_least
+    while time.monotonic() < deadline:
+        time.sleep(1.0)
+        process.check()
+        now = process.cpu_seconds()
+        if now - before <= QUIET_SHARE and time.monotonic() >= earliest:
+            return
+        before = now
+
+
+def resident_mb(process: Daemon) -> float:
+    """The memory that it holds now."""
+    return process.resident_bytes() / MB
+
+
+def peak_mb(process: Daemon) -> float:
+    """The largest resident memory so far (Linux)."""
+    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise LookupError(f"{process.name} has ended")
+
+
+def _is_ready(address: str) -> bool:
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        connection = http.client.HTTPConnection(address, timeout=5.0)
+        with contextlib.closing(connection):
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == http.HTTPStatus.OK
+    return False

@@ -1,0 +1,153 @@
+"""All programs at once, each on a control plane of its own, for what takes time but no processor.
+
+Where a figure would suffer from neighbours, such as the time that one change takes, the others only wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from benchmarks.failures import FAILURES, reason_of
+from benchmarks.sessions.process import wait_quiet
+from benchmarks.sessions.stand import Stand
+from benchmarks.sessions.takeover import take_over
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from benchmarks.parts import Sizes
+    from benchmarks.progress import Progress
+
+PARTS = ("takeover", "change", "steady", "ten")
+# Seconds that it usually takes, a round of takeovers with both ends.
+PLANE, TAKEOVER = 11.0, 30.0
+
+
+def seconds(taking: Iterable[set[str]], rounds: int, sizes: Sizes) -> float:
+    """How long it usually takes; `taking`: the parts of each peer."""
+    every = [parts for parts in taking if parts]
+    counts = {part: sum(part in parts for parts in every) for part in PARTS}
+    total = PLANE * len(every)
+    if counts["takeover"]:
+        total += TAKEOVER * rounds + 5
+    for count in (sizes.few, sizes.many):
+        total += counts["change"] * (_grow(count) + rounds * _change(sizes))
+    if counts["steady"]:
+        total += counts["steady"] * _grow(sizes.objects) + rounds * (sizes.quiet_seconds + 1)
+    if counts["ten"]:
+        total += rounds * (5 + sizes.settle)
+    return total
+
+
+def _grow(count: int) -> float:
+    return count / 1000 + 3
+
+
+def _change(sizes: Sizes) -> float:
+    return 2 + sizes.changes / 80
+
+
+class Quiet:
+    """The session of all programs, with all rounds."""
+
+    def __init__(
+        self, stands: dict[str, tuple[Stand, set[str]]], rounds: int, sizes: Sizes, progress: Progress
+    ) -> None:
+        """`stands`: by peer, with the parts that it is measured in."""
+        self._stands = stands
+        self._rounds = rounds
+        self._sizes = sizes
+        self._progress = progress
+
+    def run(self) -> None:
+        """All parts that anybody takes part in."""
+        with contextlib.ExitStack() as stack:
+            for peer, (stand, _) in list(self._stands.items()):
+                self._progress.step("", peer, "a control plane that stays", PLANE)
+                stack.callback(stand.close)
+                self._try(peer, Stand.open)
+            self._take_over()
+            self._change("few", self._sizes.few)
+            self._steady()
+            self._ten()
+            self._change("many", self._sizes.many)
+
+    def _take_over(self) -> None:
+        taking = self._in("takeover")
+        if not taking:
+            return
+        for peer in taking:
+            self._try(peer, Stand.stop)
+        self._progress.step("", "all", "takeover, in all rounds", self._rounds * TAKEOVER + 5)
+        self._together(self._in("takeover"), lambda stand: take_over(stand, self._rounds), part="takeover")
+
+    def _change(self, group: str, count: int) -> None:
+        if not self._in("change"):
+            return
+        for peer in self._in("change"):
+            self._progress.step("", peer, f"{count} objects", _grow(count))
+            self._try(peer, lambda stand: self._grown(stand, count))
+        for number in range(1, self._rounds + 1):
+            for peer in rotated(self._in("change"), number):
+                self._progress.step(number, peer, f"one change among {count}", _change(self._sizes))
+                self._try(peer, lambda stand: stand.change(number, group, self._sizes.changes), part="change")  # noqa: B023
+
+    def _steady(self) -> None:
+        if not self._in("steady"):
+            return
+        for peer in self._in("steady"):
+            self._progress.step("", peer, f"{self._sizes.objects} objects", _grow(self._sizes.objects))
+            self._try(peer, lambda stand: self._grown(stand, self._sizes.objects))
+        for number in range(1, self._rounds + 1):
+            self._progress.step(number, "all", "steady state", self._sizes.quiet_seconds + 1)
+            for peer in self._in("steady"):
+                self._try(peer, Stand.begin_steady, part="steady")
+            time.sleep(self._sizes.quiet_seconds)
+            for peer in self._in("steady"):
+                self._try(peer, lambda stand: stand.end_steady(number), part="steady")  # noqa: B023
+
+    def _ten(self) -> None:
+        if not self._in("ten"):
+            return
+        for peer in self._in("ten"):
+            self._try(peer, Stand.stop)
+        for number in range(1, self._rounds + 1):
+            self._progress.step(number, "all", "ten controllers on one kind", 5 + self._sizes.settle)
+            self._together(self._in("ten"), lambda stand: stand.ten(number, self._sizes.settle), part="ten")  # noqa: B023
+
+    def _grown(self, stand: Stand, count: int) -> None:
+        """With a program that runs and has nothing left to do."""
+        if not stand.runs:
+            stand.start()
+        stand.grow(count)
+        wait_quiet(stand.process, at_least=self._sizes.settle)
+
+    def _in(self, part: str) -> list[str]:
+        return [peer for peer, (_, parts) in self._stands.items() if part in parts]
+
+    def _together(self, peers: list[str], do: Callable[[Stand], None], *, part: str) -> None:
+        """For all of them at once, in a thread each: what they start has to end in it."""
+        if peers:
+            with ThreadPoolExecutor(len(peers)) as pool:
+                list(pool.map(lambda peer: self._try(peer, do, part=part), peers))
+
+    def _try(self, peer: str, do: Callable[[Stand], None], *, part: str | None = None) -> None:
+        """Who fails is out: of this part, or of all that would follow."""
+        stand, parts = self._stands[peer]
+        if part is not None and part not in parts:
+            return
+        try:
+            do(stand)
+        except FAILURES as error:
+            for each in [part] if part else list(parts):
+                stand.recorder.fail(each, 1, reason_of(error))
+                parts.discard(each)
+
+
+def rotated(peers: Iterable[str], number: int) -> list[str]:
+    """The order of a round: each begins with another."""
+    every = list(peers)
+    return every[(number - 1) % len(every) :] + every[: (number - 1) % len(every)] if every else []

@@ -1,0 +1,66 @@
+"""Two replicas, of which the leader ends: when does the other do its first write?"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.sessions.plane import name_of
+from benchmarks.sessions.process import health_ports, wait_ready
+
+if TYPE_CHECKING:
+    from benchmarks.sessions.stand import Stand
+    from tests.support.daemon import Daemon
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+START_WITHIN = 60.0
+STOP_WITHIN = 30.0
+TAKEOVER_WITHIN = 60.0
+POLL = 0.02
+# So long the leader renews its lease before it ends, so that the end comes at any moment of a period.
+LEADS = 3.0
+HOW = {"sigterm": signal.SIGTERM, "sigkill": signal.SIGKILL}
+
+
+def take_over(stand: Stand, rounds: int) -> None:
+    """In each round the leader ends once cleanly and once as in a crash; it comes back as the standby."""
+    with health_ports(2) as addresses, contextlib.ExitStack() as stack:
+        replicas = [
+            (stand.replica(address, f"-{number}"), address) for number, address in enumerate(addresses)
+        ]
+        for process, _ in replicas:
+            stack.callback(process.kill)
+        for process, address in replicas:
+            # The first leads before the second comes.
+            process.start()
+            wait_ready(process, address, START_WITHIN)
+            generation = stand.resize()
+            stand.watch.wait_generation(name_of(0), generation, replicas[0][0], START_WITHIN)
+        for number in range(1, rounds + 1):
+            for group, how in HOW.items():
+                (leader, address), (standby, _) = replicas
+                time.sleep(LEADS)
+                seconds = _end(stand, leader, standby, how)
+                stand.recorder.record("takeover", number, {"seconds": seconds}, group=group)
+                leader.start()
+                wait_ready(leader, address, START_WITHIN)
+                replicas.reverse()
+
+
+def _end(stand: Stand, leader: Daemon, standby: Daemon, how: signal.Signals) -> float:
+    """Seconds from the signal to a status that only the standby can have written."""
+    lease = f"{LEASES}/bench-{stand.program.name}"
+    holder = stand.plane.api.get(lease)["spec"].get("holderIdentity")
+    ended = time.monotonic()
+    leader.signal(how)
+    # What the leader has not seen before it gave up, it cannot do: only then is there something to do.
+    while leader.running and stand.plane.api.get(lease)["spec"].get("holderIdentity") in {holder, "", None}:
+        if time.monotonic() - ended > STOP_WITHIN:
+            raise TimeoutError(f"{leader.name} still led {STOP_WITHIN:g} s after {how.name}")
+        time.sleep(POLL)
+    generation = stand.resize()
+    written = stand.watch.wait_generation(name_of(0), generation, standby, TAKEOVER_WITHIN)
+    leader.wait(STOP_WITHIN)
+    return written - ended

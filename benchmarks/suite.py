@@ -1,0 +1,146 @@
+"""All parts for all peers, in the order of rounds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from benchmarks.failures import FAILURES, reason_of
+from benchmarks.parts import PARTS
+from benchmarks.results import Recorder
+from benchmarks.sessions import busy, pods, quiet
+from benchmarks.sessions.stand import Stand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from benchmarks.parts import Sizes
+    from benchmarks.peers import Peer, Ready
+    from benchmarks.program import Program
+    from benchmarks.progress import Progress
+    from benchmarks.results import Results
+
+__all__ = ["Suite", "Taking"]
+
+# Who has failed so often is not waited for in further rounds.
+CHANCES = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Taking:
+    """A peer that takes part."""
+
+    name: str
+    program: Program
+    lacks: Mapping[str, str]
+
+    @classmethod
+    def of(cls, peer: Peer, ready: Ready) -> Taking:
+        """One that has been built."""
+        return cls(peer.name, ready.program, peer.lacks)
+
+
+class Suite:
+    """One run; what comes out is in `results` after each step."""
+
+    def __init__(
+        self,
+        peers: Iterable[Taking],
+        parts: Iterable[str],
+        results: Results,
+        *,
+        rounds: int,
+        sizes: Sizes,
+        save: Callable[[], None],
+    ) -> None:
+        """`save` is called whenever there is something new."""
+        self._peers = {peer.name: peer for peer in peers}
+        self._parts = set(parts)
+        self._rounds = rounds
+        self._sizes = sizes
+        self._save = save
+        self._recorders = {name: Recorder(results, name) for name in self._peers}
+        self._results = results
+        self._failures = dict.fromkeys(self._peers, 0)
+
+    def seconds(self) -> float:
+        """How long it usually takes."""
+        each_round = sum(busy.seconds(self._of(peer, busy.PARTS), self._sizes) for peer in self._peers)
+        syncs = sum(len(self._workloads(peer)) for peer in self._peers)
+        waiting = [self._of(peer, quiet.PARTS) for peer in self._peers]
+        return (
+            each_round * self._rounds
+            + pods.seconds(syncs, self._rounds, self._sizes)
+            + quiet.seconds(waiting, self._rounds, self._sizes)
+        )
+
+    def run(self, progress: Progress) -> None:
+        """Measure everything; programs that fail are taken down as failed."""
+        for number in range(1, self._rounds + 1):
+            for peer in quiet.rotated(self._peers, number):
+                self._busy(peer, number, progress)
+                self._save()
+        self._pods(progress)
+        self._quiet(progress)
+        progress.end()
+
+    def _of(self, peer: str, parts: Iterable[str]) -> set[str]:
+        """Of these parts, those that are wanted and that the peer is measured in."""
+        return {part for part in parts if part in self._parts and part not in self._peers[peer].lacks}
+
+    def _workloads(self, peer: str) -> list[str]:
+        if "memory" not in self._of(peer, ["memory"]):
+            return []
+        return [each for each in pods.WORKLOADS if each not in self._peers[peer].lacks]
+
+    def _busy(self, peer: str, number: int, progress: Progress) -> None:
+        parts = self._of(peer, busy.PARTS)
+        if not parts or self._failures[peer] >= CHANCES:
+            return
+        recorder = self._recorders[peer]
+
+        def step(what: str, seconds: float) -> None:
+            progress.step(number, peer, what, seconds)
+
+        try:
+            busy.Busy(self._peers[peer].program, number, self._sizes, recorder, step).run(parts)
+        except FAILURES as error:
+            self._failures[peer] += 1
+            progress.note(f"{peer}, round {number}: {reason_of(error)}")
+            for part, group in busy.missing(parts, self._results, peer, number, self._sizes):
+                recorder.fail(part, number, reason_of(error), group=group)
+
+    def _pods(self, progress: Progress) -> None:
+        peers = [peer for peer in self._peers if self._workloads(peer)]
+        if not peers:
+            return
+        progress.step("", "all", f"{self._sizes.pods} Pods are stored", pods.STORE * self._sizes.pods)
+        failures = dict.fromkeys(((peer, each) for peer in peers for each in pods.WORKLOADS), 0)
+        with pods.plane_with_pods(self._sizes.pods) as plane:
+            for number in range(1, self._rounds + 1):
+                for peer in quiet.rotated(peers, number):
+                    for workload in self._workloads(peer):
+                        if failures[peer, workload] >= CHANCES:
+                            continue
+                        progress.step(
+                            number, peer, f"{self._sizes.pods} Pods: {workload}", pods.usual(self._sizes)
+                        )
+                        recorder, program = self._recorders[peer], self._peers[peer].program
+                        try:
+                            pods.sync(plane, program, workload, number, recorder)
+                        except FAILURES as error:
+                            failures[peer, workload] += 1
+                            recorder.fail("memory", number, reason_of(error), group=workload)
+                    self._save()
+
+    def _quiet(self, progress: Progress) -> None:
+        stands = {
+            name: (Stand(peer.program, self._recorders[name]), self._of(name, quiet.PARTS))
+            for name, peer in self._peers.items()
+            if self._of(name, quiet.PARTS)
+        }
+        quiet.Quiet(stands, self._rounds, self._sizes, progress).run()
+        self._save()
+
+
+assert {*busy.PARTS, *quiet.PARTS} == set(PARTS)

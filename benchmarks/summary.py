@@ -1,0 +1,62 @@
+"""From the samples of several rounds to what a table shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.results import Results
+
+__all__ = ["Summary", "failure", "quantile", "requests", "summarize"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Summary:
+    """One figure of one peer over all rounds."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Summary:
+        """At least one value."""
+        return cls(statistics.median(values), min(values), max(values), len(values))
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The smallest value that `share` of the ordered values do not exceed."""
+    return ordered[max(0, math.ceil(len(ordered) * share) - 1)]
+
+
+def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | None:
+    """None when no round has the figure."""
+    values = [
+        sample.figures[figure]
+        for sample in results.samples.get(part, ())
+        if sample.peer == peer and figure in sample.figures
+    ]
+    return Summary.of(values) if values else None
+
+
+def failure(results: Results, part: str, peer: str, group: str = "") -> str | None:
+    """Why a peer has no figures of a part, or of a group of its rows; the first reason of any round."""
+    for sample in results.samples.get(part, ()):
+        if sample.peer == peer:
+            for key in (group, ""):
+                if key in sample.failed:
+                    return sample.failed[key]
+    return None
+
+
+def requests(results: Results, part: str, peer: str) -> dict[str, float]:
+    """The median count of each kind of request; 0 in a round that had none of it."""
+    samples = [each for each in results.samples.get(part, ()) if each.peer == peer and each.requests]
+    names = sorted({name for each in samples for name in each.requests})
+    return {name: statistics.median(each.requests.get(name, 0) for each in samples) for name in names}

@@ -1,0 +1,133 @@
+"""The page under docs/benchmarks/ is made of results alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.parts import PARTS
+from benchmarks.report.charts import BARS, charts_of
+from benchmarks.report.page import page, write_page
+from benchmarks.report.text import shown
+from benchmarks.results import Results
+from tests.support.benchmark_results import made_results, made_run, with_parts
+
+PEERS = ("operator-manager", "controller-runtime")
+RUN = made_run(*PEERS, left_out={"kube-rs": "cargo is not on the PATH"})
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def whole() -> Results:
+    """Every figure of every part."""
+    return with_parts(
+        *(
+            made_results(
+                RUN,
+                part.key,
+                operator_manager={
+                    group.of(figure): [3.0, 1.0, 2.0] for group in part.groups for figure in part.figures
+                },
+                controller_runtime={
+                    group.of(figure): [2.0, 4.0, 3.0] for group in part.groups for figure in part.figures
+                },
+            )
+            for part in PARTS.values()
+        )
+    )
+
+
+def test_the_page_has_every_part_the_versions_the_machine_and_how_to_repeat_it():
+    text = page(whole())
+    for part in PARTS.values():
+        assert f"\n## {part.title}\n" in text
+    for said in ("A CPU", "24 GB", "kube-apiserver 1.34.1", "etcd 3.6.4", "2026-11-21 20:20", "make bench"):
+        assert said in text
+    assert "| controller-runtime | what controller-runtime is | controller-runtime 1.0 |" in text
+    assert "kube-rs is left out: cargo is not on the PATH" in text
+
+
+def test_the_page_says_of_every_aim_whether_it_is_reached():
+    text = page(whole())
+    assert (
+        "| cold convergence: client CPU per object no more than its own | 2 against 3, 0.67 times | reached |"
+        in text
+    )
+    assert (
+        "| cold convergence: at least 1.5 times its objects/s | 2 against 3, 0.67 times | **not reached** |"
+        in text
+    )
+
+
+def test_profiles_are_linked_to_where_there_are_some_and_an_aim_is_missed():
+    assert "](profiles.md)" in page(whole(), has_profiles=True)
+    assert "](profiles.md)" not in page(whole())
+
+
+def test_a_part_of_another_run_says_so():
+    later = made_results(
+        made_run(*PEERS, date="2026-11-22 08:00"), "ten", operator_manager={"watches": [1.0]}
+    )
+    text = page(whole().merged_with(later))
+    assert text.count("Of another run") == 1
+    assert "Of another run" in text.partition("## Ten controllers")[2]
+
+
+def test_the_page_has_requests_by_verb_of_a_cold_start():
+    results = whole()
+    results.sample("cold", "operator-manager", 1).requests["POST deployments 201"] = 2000
+    assert "| POST deployments 201 | 2,000 |" in page(results)
+
+
+def test_rendering_writes_the_page_and_its_plots_and_removes_those_of_parts_that_are_gone(tmp_path: Path):
+    write_page(whole(), tmp_path)
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"README.md", "latency.svg", *(f"{part}.svg" for part in BARS)}
+    text = (tmp_path / "README.md").read_text()
+    assert all(f"]({name})" in text for name in written - {"README.md"})
+    write_page(made_results(RUN, "ten", operator_manager={"watches": [1.0]}), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"README.md"}
+
+
+@pytest.mark.parametrize("part", ["latency", *BARS])
+def test_a_plot_is_a_drawing_within_its_borders_for_light_and_dark(part: str):
+    chart = charts_of(whole(), part)
+    assert chart is not None
+    drawing = ElementTree.fromstring(chart)
+    assert "prefers-color-scheme:dark" in chart
+    width, height = float(drawing.attrib["width"]), float(drawing.attrib["height"])
+    for each in drawing.iter():
+        right = float(each.get("x", 0)) + float(each.get("width", 0) if each is not drawing else 0)
+        assert 0 <= right <= width
+        assert 0 <= float(each.get("y", 0)) + 4 <= height or each is drawing
+    labels = {each.text for each in drawing.iter(f"{SVG}text")}
+    assert {"operator-manager", "controller-runtime"} <= labels
+
+
+def test_a_bar_is_as_long_as_its_figure():
+    results = made_results(
+        RUN, "startup", operator_manager={"ready_s": [1.0]}, controller_runtime={"ready_s": [0.25]}
+    )
+    chart = charts_of(results, "startup")
+    assert chart is not None
+    ours, theirs = (float(each.attrib["width"]) for each in ElementTree.fromstring(chart).iter(f"{SVG}rect"))
+    assert ours == pytest.approx(4 * theirs, rel=0.01)
+
+
+def test_a_part_that_nobody_finished_has_no_plot():
+    assert charts_of(Results.begin(RUN, ["cold", "latency"]), "cold") is None
+    assert charts_of(Results.begin(RUN, ["cold", "latency"]), "latency") is None
+
+
+def test_names_in_a_plot_are_text_not_markup():
+    results = made_results(made_run("a<b>&c"), "startup", **{"a<b>&c": {"ready_s": [1.0]}})
+    chart = charts_of(results, "startup")
+    assert chart is not None
+    assert "a<b>&c" in {each.text for each in ElementTree.fromstring(chart).iter(f"{SVG}text")}
+
+
+def test_a_terminal_shows_the_same_tables():
+    text = shown(whole())
+    assert all(part.title in text for part in PARTS.values())
+    assert "not reached" in text

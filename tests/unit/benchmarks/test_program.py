@@ -1,0 +1,49 @@
+"""How a program under measurement is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.peers import PEERS
+from benchmarks.peers.ours import manager
+from benchmarks.program import Election, Program, Setting, by_contract
+
+FILE = Path("/tmp/kubeconfig")
+
+
+def test_placeholders_are_filled_from_the_setting():
+    program = Program.parse("mine=/bin/mine --file={kubeconfig} -n {concurrency} --probe={health} {workload}")
+    setting = Setting(workload="ten", concurrency=3, health_address="127.0.0.1:9")
+    assert program.arguments(FILE, setting) == [
+        *("/bin/mine", "--file=/tmp/kubeconfig", "-n", "3", "--probe=127.0.0.1:9", "ten")
+    ]
+
+
+def test_a_peer_gets_the_flags_that_all_peers_have():
+    program = by_contract("peer", "/bin/peer", "--read-your-writes")
+    election = Election("lease", "team")
+    assert program.arguments(FILE, Setting(election=election)) == [
+        *("/bin/peer", "--read-your-writes", "--kubeconfig=/tmp/kubeconfig", "--concurrency=8"),
+        *("--health-probe-bind-address=0", "--workload=memcached"),
+        *("--leader-elect", "--leader-election-id=lease", "--leader-election-namespace=team"),
+    ]
+
+
+def test_our_own_work_is_done_by_the_real_manager_and_the_rest_by_a_program_beside_it():
+    assert manager().arguments(FILE, Setting())[0].endswith("/operator-manager")
+    assert "benchmarks.peers.ours" in manager().arguments(FILE, Setting(workload="pods"))
+
+
+@pytest.mark.parametrize(
+    ("command", "tells"), [("mine={kubeconfig}", False), ("mine={kubeconfig} --probe={health}", True)]
+)
+def test_readiness_is_asked_of_programs_that_can_be_told_where(command: str, tells: bool):
+    assert Program.parse(command).tells_readiness is tells
+
+
+def test_names_of_peers_are_fit_for_a_list_and_are_one_of_a_kind():
+    names = [peer.name for peer in PEERS]
+    assert len(names) == len(set(names))
+    assert all(name == name.lower() and not set(name) & set(", =") for name in names)

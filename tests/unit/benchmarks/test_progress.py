@@ -1,0 +1,69 @@
+"""What a person sees while the suite runs, and what is said of programs that fail."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from benchmarks.failures import reason_of
+from benchmarks.progress import Progress, minutes
+from tests.support.daemon import DaemonDied
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (65.9, "1:05"), (3600, "60:00")])
+def test_time_is_shown_as_a_clock_does(seconds: float, text: str):
+    assert minutes(seconds) == text
+
+
+def test_a_pipe_gets_a_line_for_each_step():
+    stream = io.StringIO()
+    progress = Progress(60, stream)
+    progress.step(1, "bare", "cold start", 30)
+    progress.step("", "all", "takeover", 30)
+    first, second = stream.getvalue().splitlines()
+    assert first.startswith("[  0%] 0:00 gone, about 1:00 to go: round 1, bare: cold start")
+    assert second.startswith("[ 50%]")
+    assert second.endswith("to go: all: takeover")
+
+
+def test_a_terminal_gets_one_line_that_is_written_over():
+    stream = Terminal()
+    progress = Progress(60, stream)
+    progress.step(1, "bare", "cold start", 30)
+    progress.note("kopf, round 1: not ready")
+    progress.end()
+    assert stream.getvalue().count("\n") == 2
+    assert "\r\x1b[Kkopf, round 1: not ready\n" in stream.getvalue()
+
+
+def test_more_steps_than_expected_are_no_more_than_all():
+    stream = io.StringIO()
+    progress = Progress(10, stream)
+    for _ in range(3):
+        progress.step(1, "bare", "cold start", 10)
+    assert "[100%]" in stream.getvalue().splitlines()[-1]
+    assert "about 0:00 to go" in stream.getvalue().splitlines()[-1]
+
+
+def test_of_a_program_that_ended_the_last_that_it_wrote_is_said():
+    log = "; the end of its log /tmp/x.log:\nstarting\nerror: no such flag\n"
+    assert reason_of(DaemonDied(f"kopf ended with 2{log}")) == "kopf ended with 2: error: no such flag"
+    assert reason_of(TimeoutError(f"kopf: not ready within 30 s{log}")) == "kopf: not ready within 30 s"
+
+
+def test_the_first_of_several_failures_is_said():
+    assert reason_of(ExceptionGroup("several", [OSError("the first"), OSError("the second")])) == "the first"
+
+
+def test_a_failure_without_words_has_its_kind():
+    assert reason_of(ConnectionResetError()) == "ConnectionResetError"
+
+
+def test_a_reason_is_short_enough_for_a_footnote():
+    assert len(reason_of(OSError("x" * 1000))) <= 160

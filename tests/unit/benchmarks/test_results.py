@@ -1,0 +1,73 @@
+"""What is measured is kept in a file, and a partial run does not lose the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.results import Recorder, Results
+from tests.support.benchmark_results import made_results, made_run
+
+
+def test_what_is_written_is_read_again(tmp_path: Path):
+    results = made_results(made_run("a", "b"), "cold", a={"rate": [1.0, 2.0]}, b={"rate": [3.0]})
+    results.sample("cold", "b", 2).failed[""] = "not ready within 30 s"
+    results.sample("cold", "a", 1).requests["POST deployments 201"] = 2000
+    results.write(tmp_path / "deep" / "results.json")
+    assert Results.read(tmp_path / "deep" / "results.json") == results
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"runs": {"x": {}}, "of_run": {}, "samples": {}}', "no JSON"])
+def test_another_file_is_refused(tmp_path: Path, text: str):
+    path = tmp_path / "results.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"results|Expecting"):
+        Results.read(path)
+
+
+def test_a_later_run_of_one_part_leaves_the_other_parts_with_their_run():
+    old = made_run("a", date="2026-11-20 10:00")
+    whole = made_results(old, "cold", a={"rate": [1.0]}).merged_with(
+        made_results(old, "ten", a={"watches": [1.0]})
+    )
+    new = made_results(made_run("a", date="2026-11-21 10:00"), "cold", a={"rate": [2.0]})
+    merged = whole.merged_with(new)
+    assert merged.run_of("cold").date == "2026-11-21 10:00"
+    assert merged.run_of("ten").date == "2026-11-20 10:00"
+    assert merged.samples["cold"][0].figures == {"rate": 2.0}
+
+
+def test_a_run_that_no_part_is_of_any_more_is_forgotten():
+    old, new = made_run("a", date="2026-11-20 10:00"), made_run("a", date="2026-11-21 10:00")
+    merged = made_results(old, "cold", a={"rate": [1.0]}).merged_with(made_results(new, "cold"))
+    assert list(merged.runs) == ["2026-11-21 10:00"]
+
+
+def test_figures_of_one_round_come_together_in_one_sample():
+    results = Results.begin(made_run("a"), ["memory"])
+    recorder = Recorder(results, "a")
+    recorder.record("memory", 1, {"mb": 60.0}, group="idle")
+    recorder.record("memory", 1, {"mb": 90.0}, group="pods", requests={"LIST pods 200": 1})
+    recorder.record("memory", 2, {"mb": 61.0}, group="idle")
+    recorder.fail("memory", 2, "killed", group="pods")
+    first, second = results.samples["memory"]
+    assert first.figures == {"idle.mb": 60.0, "pods.mb": 90.0}
+    assert first.requests == {"LIST pods 200": 1}
+    assert second.failed == {"pods": "killed"}
+
+
+def test_figures_of_a_part_that_nobody_asked_for_are_let_go():
+    results = Results.begin(made_run("a"), ["cold"])
+    recorder = Recorder(results, "a")
+    recorder.record("memory", 1, {"mb": 60.0})
+    recorder.fail("memory", 1, "killed")
+    assert results.samples == {"cold": []}
+
+
+def test_a_file_is_never_half_written(tmp_path: Path):
+    path = tmp_path / "results.json"
+    made_results(made_run("a"), "cold", a={"rate": [1.0]}).write(path)
+    assert json.loads(path.read_text())
+    assert [each.name for each in tmp_path.iterdir()] == ["results.json"]
