@@ -22,6 +22,8 @@ STAMP = "sources.sha256"
 def build(name: str, sources: Path, make: Callable[[Path], None], *, toolchain: str) -> Path:
     """The folder of the finished build of `name`; `make` fills it when the sources or the toolchain changed.
 
+    `sources` is a folder, or a file.
+
     Raises:
         LeftOutError: `make` says so, or a program that it runs fails.
     """
@@ -78,7 +80,7 @@ def run(command: Sequence[str | Path], *, folder: Path, environ: Mapping[str, st
 
 def _digest(sources: Path, toolchain: str) -> str:
     digest = hashlib.sha256(toolchain.encode())
-    for path in sorted(sources.rglob("*")):
+    for path in [sources] if sources.is_file() else sorted(sources.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             digest.update(f"{path.relative_to(sources)}\n".encode())
             digest.update(path.read_bytes())

@@ -1,12 +1,45 @@
-"""The Python library kopf."""
+"""The Python library kopf, in an environment of its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from benchmarks.peers.peer import Peer
+from benchmarks.peers.building import build, run
+from benchmarks.peers.peer import Peer, Ready
+from benchmarks.program import by_contract
 
 __all__ = ["PEERS"]
 
-PEERS: tuple[Peer, ...] = ()
+NAME = "kopf"
+SOURCES = Path(__file__).parent
+REQUIREMENTS = SOURCES / "requirements.txt"
+NO_ELECTION = "it has no leader election: its peering pauses replicas by their priorities"
+NO_METADATA = "it has no watch of metadata only"
+
+
+def _make() -> Ready:
+    # Only the environment is built; the operator is run from its sources.
+    folder = build(NAME, REQUIREMENTS, _install, toolchain=sys.version)
+    python = folder / "venv" / "bin" / "python"
+    program = by_contract(NAME, str(python), str(SOURCES / "memcached_operator"))
+    tell = "from importlib.metadata import version as v; import platform as p;"
+    tell += ' print(f\'kopf {v("kopf")}, uvloop {v("uvloop")}, Python {p.python_version()}\')'
+    return Ready(program=program, version=run([python, "-c", tell], folder=folder).strip())
+
+
+def _install(folder: Path) -> None:
+    venv = folder / "venv"
+    run([sys.executable, "-m", "venv", "--clear", venv], folder=folder)
+    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    run([venv / "bin" / "python", *install, "--requirement", REQUIREMENTS], folder=folder)
+
+
+PEERS = (
+    Peer(
+        name=NAME,
+        make=_make,
+        about="kopf, the Python framework, with handlers of causes, of children's events, and indexes",
+        lacks={"takeover": NO_ELECTION, "pods-metadata": NO_METADATA},
+    ),
+)
