@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 
@@ -44,7 +45,7 @@ _MISTAKES = {
 }
 _TOKEN = re.compile(
     r"(?P<posix>\[:\^?\w+:\])|(?P<property>\\[pP](?:\{\^?\w+\}|\w))|(?P<quote>\\Q.*?(?:\\E|$))|(?P<escape>\\.)"
-    r"|(?P<around>\(\?<?[=!])|(?P<group>\(\?P?<)|(?P<char>.)",
+    r"|(?P<around>\(\?<?[=!])|(?P<group>\(\?P?<)|(?P<flags>\(\?[a-zA-Z]*(?:-[a-zA-Z]+)?[:)])|(?P<char>.)",
     re.DOTALL,
 )
 
@@ -71,24 +72,75 @@ def _explain(error: Exception) -> str:
     return text
 
 
+@dataclasses.dataclass(slots=True)
+class _Group:
+    """What is between two parentheses, or the whole pattern."""
+
+    multiline: bool = False
+    # In Go, flags hold from where they stand to the end of the group; in Python, in a group of their own.
+    flags: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def end_of_flags(self) -> str:
+        return ")" * len(self.flags)
+
+
 def _translate(pattern: str) -> str:
     out: list[str] = []
+    groups = [_Group()]
     within = False
-    multiline = re.match(r"\(\?[a-z]*m", pattern) is not None
     for token in _TOKEN.finditer(pattern):
-        text, kind = token.group(), token.lastgroup
-        if kind != "char":
-            out.append(_translate_token(str(kind), text, within=within))
+        text, kind = token.group(), str(token.lastgroup)
+        if within and kind in {"around", "group", "flags"}:
+            # In a class, these are characters like others.
+            out.append(text)
+        elif kind == "flags":
+            out.append(_set_flags(text, groups))
+        elif kind != "char":
+            if kind == "group":
+                groups.append(_Group(groups[-1].multiline))
+            out.append(_translate_token(kind, text, within=within))
         elif not within:
             within = text == "["
-            out.append(r"\Z" if text == "$" and not multiline else text)
+            out.append(_translate_char(text, groups))
         elif text == "^" and out[-1] == "[":
             out[-1] = "[^"
         else:
             # A bracket that closes nothing yet is a member of the class.
             within = text != "]" or out[-1] in {"[", "[^"}
             out.append(r"\[" if text == "[" else text)
-    return "".join(out)
+    return "".join(out) + groups[-1].end_of_flags
+
+
+def _set_flags(text: str, groups: list[_Group]) -> str:
+    """`(?i)` and `(?i:`; the first is made a group too, which ends where its effect does."""
+    given, _, taken = text[2:-1].partition("-")
+    multiline = ("m" in given or groups[-1].multiline) and "m" not in taken
+    if text.endswith(":"):
+        groups.append(_Group(multiline))
+        return text
+    if not given and not taken:
+        return ""
+    begin = text[:-1] + ":"
+    groups[-1].flags.append(begin)
+    groups[-1].multiline = multiline
+    return begin
+
+
+def _translate_char(text: str, groups: list[_Group]) -> str:
+    group = groups[-1]
+    if text == "(":
+        groups.append(_Group(group.multiline))
+    elif text == ")":
+        if len(groups) > 1:
+            groups.pop()
+        return group.end_of_flags + text
+    elif text == "|":
+        # An alternative is less than a group, and flags hold in those that follow too.
+        return group.end_of_flags + text + "".join(group.flags)
+    elif text == "$" and not group.multiline:
+        return r"\Z"
+    return text
 
 
 def _translate_token(kind: str, text: str, *, within: bool) -> str:

@@ -129,13 +129,34 @@ def test_defaults_fill_what_is_missing_or_null_and_are_nobodys_to_share() -> Non
         (r"^[\]$]+$", "$]", True),
         (r"\Qa.b\E", "axb", False),
         ("(?i)ABC", "abc", True),
+        # Flags hold from where they stand to the end of their group.
+        ("^(?i)(abort|warn)?$", "ABORT", True),
+        ("^(?i)(abort|warn)?$", "ABORTED", False),
+        ("a(?i)b|c", "aB", True),
+        ("a(?i)b|c", "AB", False),
+        ("a(?i)b|c", "C", True),
+        ("(a(?i)b)c", "aBc", True),
+        ("(a(?i)b)c", "aBC", False),
+        ("(?i:a)b", "Ab", True),
+        ("(?i:a)b", "AB", False),
+        ("(?i)a(?-i)b", "Ab", True),
+        ("(?i)a(?-i)b", "AB", False),
+        ("^a(?m)$", "a\nb", True),
+        ("(^a(?m))$", "a\nb", False),
+        ("(?m:a$)", "a\nb", True),
+        ("(?m:a)$", "a\nb", False),
+        ("(?s)a.b", "a\nb", True),
+        ("[(?i)]", "?", True),
+        ("(?)a", "a", True),
     ],
 )
 def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, *, matches: bool) -> None:
     assert (compile_pattern(pattern).search(text) is not None) is matches
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a", "a**", "(?=a)", "(?<!a)", r"\p{Nope}", "a{2,1}"])
+@pytest.mark.parametrize(
+    "pattern", ["(", "[a", "a**", "(?=a)", "(?<!a)", r"\p{Nope}", "a{2,1}", "(?i)a)", "((?i)a"]
+)
 def test_patterns_that_go_has_not_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="error parsing regexp"):
         compile_pattern(pattern)
