@@ -6,6 +6,7 @@ claim, and a store is not the operator's own.
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import re
@@ -45,8 +46,8 @@ _WATCHED = {
 }
 
 
-def bundle_files(manifests: Sequence[Manifest]) -> dict[str, str]:
-    """Return the files of the bundle by their paths, of what config/manifests makes."""
+def bundle_files(manifests: Sequence[Manifest], icon: bytes) -> dict[str, str]:
+    """Return the files of the bundle by their paths, of what config/manifests makes and an SVG picture."""
     ours = [each for each in manifests if not _is_of_store(each)]
     definitions = [each for each in ours if each["kind"] == "CustomResourceDefinition"]
     (base,) = [each for each in ours if each["kind"] == "ClusterServiceVersion"]
@@ -61,6 +62,8 @@ def bundle_files(manifests: Sequence[Manifest]) -> dict[str, str]:
     accounts = {each["spec"]["template"]["spec"]["serviceAccountName"] for each in deployments}
     permissions, used = _permissions(ours, accounts)
     version = _service_version(base, definitions, samples, deployments, permissions)
+    picture = base64.b64encode(icon).decode()
+    version["spec"]["icon"] = [{"base64data": picture, "mediatype": "image/svg+xml"}]
     files = {"bundle/metadata/annotations.yaml": _yaml({"annotations": _ANNOTATIONS})}
     files[f"bundle/manifests/{PACKAGE}.clusterserviceversion.yaml"] = _yaml(version)
     for each in definitions:

@@ -157,7 +157,8 @@ def _chart(options: argparse.Namespace) -> int:
 
 
 def _bundle(options: argparse.Namespace) -> int:
-    files = bundle_files(list(yaml.safe_load_all(_build(options, "manifests"))))
+    icon = (ROOT / "config" / "manifests" / "icon.svg").read_bytes()
+    files = bundle_files(list(yaml.safe_load_all(_build(options, "manifests"))), icon)
     dockerfile = options.folder / "bundle.Dockerfile"
     inside = {path.removeprefix("bundle/"): text for path, text in files.items() if path != dockerfile.name}
     write_tree(options.folder / "bundle", inside)

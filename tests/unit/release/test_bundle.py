@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -79,6 +81,13 @@ def test_everything_that_a_catalogue_shows_is_there(csv: Manifest):
         assert csv["spec"][field], field
     for name in ("capabilities", "categories", "containerImage", "description", "alm-examples"):
         assert csv["metadata"]["annotations"][name], name
+
+
+def test_the_catalogue_has_a_picture_of_it(csv: Manifest):
+    (icon,) = csv["spec"]["icon"]
+    assert icon["mediatype"] == "image/svg+xml"
+    root = ElementTree.fromstring(base64.b64decode(icon["base64data"]))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_install_modes_are_all_four(csv: Manifest):
