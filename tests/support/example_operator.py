@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGE = ROOT / "docs" / "writing-an-operator.md"
+# What the page says to put into a new folder.
+PACKAGE = '"""Greetings."""\n'
 # A block that is a file says in its first line which.
 _FILE = re.compile(r"# (?P<path>[\w./]+)(?P<how>, continued|, in OPERATORS|, at the top)?\n")
 # After which line of a file that is there already a block goes, and how it is indented.
@@ -74,6 +76,7 @@ class ExampleOperator:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".py":
             for package in (path.parent, path.parent.parent):
-                (package / "__init__.py").touch()
+                if not (package / "__init__.py").exists():
+                    (package / "__init__.py").write_text(PACKAGE)
         with path.open("a") as file:
             file.write(f"\n\n{text}" if how else text)

@@ -1,0 +1,40 @@
+"""The operator of docs/writing-an-operator.md is as tidy as those that come with the project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.dockerfile import ROOT
+from tests.support.example_operator import PACKAGE, PAGE, ExampleOperator
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+NEW = ("apis/hello", "apis/core/v1/config_map.py", "controllers/hello")
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> ExampleOperator:
+    return ExampleOperator(tmp_path_factory.mktemp("example"))
+
+
+@pytest.mark.parametrize("check", [("check",), ("format", "--check")], ids=" ".join)
+def test_the_linter_finds_nothing_to_complain_about(example: ExampleOperator, check: tuple[str, ...]):
+    done = ruff(example.folder, *check)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def ruff(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ruff", *arguments, "--no-cache", f"--config={ROOT / 'pyproject.toml'}"]
+    return subprocess.run(
+        [*command, *NEW], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_page_says_what_a_new_folder_needs():
+    assert f"`{PACKAGE.strip()}`" in PAGE.read_text()
