@@ -31,9 +31,7 @@ def test_the_linter_finds_nothing_to_complain_about(example: ExampleOperator, ch
 
 def ruff(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ruff", *arguments, "--no-cache", f"--config={ROOT / 'pyproject.toml'}"]
-    return subprocess.run(
-        [*command, *NEW], cwd=folder, capture_output=True, text=True, check=False
-    )
+    return subprocess.run([*command, *NEW], cwd=folder, capture_output=True, text=True, check=False)
 
 
 def test_the_page_says_what_a_new_folder_needs():
