@@ -84,6 +84,7 @@ lint: venv ## style, types, layers, and that generated files are current
 	$(BIN)/python -m controllers.generate --check
 	$(RELEASE) generate --check
 	$(BIN)/python scripts/generate-petstore --check
+	@scripts/lint-go
 
 .PHONY: fmt
 fmt: venv ## format the sources and apply the lint fixes that are safe

@@ -1,12 +1,56 @@
-"""The Go library controller-runtime."""
+"""The Go library controller-runtime, with its defaults and with read-your-writes on: one program."""
 
 from __future__ import annotations
 
+import functools
+import os
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.peers.building import build, need, run
+from benchmarks.peers.peer import LeftOutError, Peer, Ready
+from benchmarks.program import by_contract
+
 if TYPE_CHECKING:
-    from benchmarks.peers.peer import Peer
+    from collections.abc import Callable
 
 __all__ = ["PEERS"]
 
-PEERS: tuple[Peer, ...] = ()
+SOURCES = Path(__file__).parent
+NAME = "controller-runtime"
+
+
+def _make(name: str, *flags: str) -> Callable[[], Ready]:
+    def make() -> Ready:
+        go = need("go")
+        toolchain = run([go, "env", "GOVERSION", "GOOS", "GOARCH"], folder=SOURCES).split()
+        folder = build(NAME, SOURCES, functools.partial(_compile, go), toolchain=" ".join(toolchain))
+        version = f"{NAME} {_library_version()}, {toolchain[0]}"
+        return Ready(program=by_contract(name, str(folder / NAME), *flags), version=version)
+
+    return make
+
+
+def _compile(go: str, folder: Path) -> None:
+    # As kubebuilder's Dockerfile builds; where the sources lie is nobody's business in the program.
+    command = [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", str(folder / NAME), "."]
+    run(command, folder=SOURCES, environ={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"})
+
+
+def _library_version() -> str:
+    modules = (SOURCES / "go.mod").read_text()
+    found = re.search(r"^\s+sigs\.k8s\.io/controller-runtime v(\S+)$", modules, re.MULTILINE)
+    if found is None:
+        raise LeftOutError("its go.mod does not name sigs.k8s.io/controller-runtime")
+    return found[1]
+
+
+PEERS: tuple[Peer, ...] = (
+    Peer(name=NAME, make=_make(NAME), about="the Go library that kubebuilder builds on, with its defaults"),
+    Peer(
+        name=f"{NAME}-ryw",
+        make=_make(f"{NAME}-ryw", "--read-your-writes"),
+        about="the same with Client.Cache.EnableReadYourWritesConsistency, which is experimental, on",
+    ),
+)
