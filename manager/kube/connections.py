@@ -6,65 +6,85 @@ import asyncio
 import contextlib
 import socket
 import struct
-from contextvars import ContextVar
+from collections import deque
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-import aiohttp
+from manager.kube.dial import dial
+from manager.kube.errors import ConnectionLost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import ssl
 
-    from aiohttp.connector import AddrInfoType, Connection
-    from aiohttp.tracing import Trace
+    from aiohappyeyeballs import AddrInfoType
 
-CONNECT_TIMEOUT = 10.0
-"""Seconds for a connection to come up, TLS included."""
+    from manager.kube.config import ClusterConfig
+    from manager.kube.connection import Connection
 
 KEEP_ALIVE = 30.0
 """Seconds for which an idle connection is kept: well below the 90 of an API server, which would otherwise
 close it just when it is used again."""
-
-READ_BUFFER = 256 * 1024
-"""Bytes read ahead of whoever consumes an answer."""
-
-HEADER_LIMIT = 64 * 1024
-"""Bytes of one header of an answer; the warnings of admission policies can be long."""
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """A struct linger: on, with no time to deliver what is still buffered."""
 
 
 class Connections:
-    """An aiohttp session, and the sockets that it opened."""
+    """Connections to one server, and the sockets under them.
 
-    def __init__(self, limit: int) -> None:
+    The connection that came back last is used next, so that those there are too many of grow old and go.
+
+    Attributes:
+        free: to be held by whoever uses a connection, except for streams.
+    """
+
+    def __init__(self, config: ClusterConfig, limit: int) -> None:
         """At most `limit` connections are in use at once; those of streams do not count."""
-        self.session = aiohttp.ClientSession(
-            connector=_Connector(
-                limit=0,
-                keepalive_timeout=KEEP_ALIVE,
-                socket_factory=self._open_socket,
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
-            auto_decompress=False,
-            trust_env=False,
-            read_bufsize=READ_BUFFER,
-            max_line_size=HEADER_LIMIT,
-            max_field_size=HEADER_LIMIT,
-            middlewares=(_send_once,),
-        )
         self.free = asyncio.Semaphore(limit)
-        self.is_reset = False
+        self._config = config
+        self._is_reset = False
+        self._idle: deque[Connection] = deque()
+        self._open: WeakSet[Connection] = WeakSet()
+        self._expiry: asyncio.TimerHandle | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
+
+    async def take(self, context: ssl.SSLContext | None) -> Connection:
+        """A connection that was made with this TLS context; to be given back in any case.
+
+        Raises:
+            Unreachable: none came up.
+            ConnectionLost: connections were reset.
+        """
+        self._refuse_after_reset()
+        connection = self._idle_one(context)
+        if connection is None:
+            connection = await dial(self._config, context, self._open_socket)
+            self._open.add(connection)
+            try:
+                self._refuse_after_reset()
+            except ConnectionLost:
+                connection.abort()
+                raise
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection for others; one whose answer was not read to its end is dropped."""
+        if self._is_reset or not connection.is_idle:
+            # Nobody wants the rest, and there may be no peer left to say so to.
+            connection.abort()
+            return
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        if self._expiry is None:
+            self._expiry = loop.call_later(KEEP_ALIVE, self._expire)
 
     def reset(self) -> None:
         """Reset every connection, those coming up included; no further one can be opened.
 
         What is still buffered is discarded, also of a connection that is just being closed.
         """
-        self.is_reset = True
+        self._is_reset = True
         for each in list(self._sockets):
             with contextlib.suppress(OSError):  # closed already
                 # The event loop finds the connection at its end and closes it, which resets it.
@@ -72,48 +92,46 @@ class Connections:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self.session.close()
+        self._is_reset = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        self._idle.clear()
+        for connection in list(self._open):
+            connection.abort()
+            await connection.wait_closed()
+
+    def _idle_one(self, context: ssl.SSLContext | None) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            # Once files have changed, the connections made with the earlier context are of no use.
+            if connection.is_idle and connection.context is context:
+                return connection
+            connection.abort()
+        return None
+
+    def _refuse_after_reset(self) -> None:
+        if self._is_reset:
+            raise ConnectionLost("connections were reset")
+
+    def _expire(self) -> None:
+        """Close what has been idle for too long."""
+        loop = asyncio.get_running_loop()
+        while self._idle and self._idle[0].idle_since + KEEP_ALIVE <= loop.time():
+            self._idle.popleft().abort()
+        self._expiry = None
+        if self._idle:
+            self._expiry = loop.call_at(self._idle[0].idle_since + KEEP_ALIVE, self._expire)
 
     def _open_socket(self, address: AddrInfoType) -> socket.socket:
-        if self.is_reset:
+        if self._is_reset:
             raise ConnectionAbortedError("connections were reset")
         family, kind, protocol, *_ = address
         opened = socket.socket(family, kind, protocol)
+        opened.setblocking(False)
         # Whoever closes a connection here wants nothing more of it. In good order, the system would go on
         # delivering a write that was given up, for minutes if the network is down, even for a process
         # that has died meanwhile.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._sockets.add(opened)
         return opened
-
-
-permit: ContextVar[Callable[[], None] | None] = ContextVar("permit", default=None)
-"""The `WireRequest.permit` of the request that the current task is sending; `Body` asks it once more."""
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Asks for the permit once there is a connection: making one can take long."""
-
-    async def connect(
-        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
-    ) -> Connection:
-        connection = await super().connect(req, traces, timeout)
-        if (ask := permit.get()) is not None:
-            try:
-                ask()
-            except BaseException:
-                connection.release()
-                raise
-        return connection
-
-
-async def _send_once(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """Keep aiohttp from sending PUT and DELETE again on its own when the connection breaks."""
-    try:
-        return await handler(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientConnectionError(str(error)) from error

@@ -15,7 +15,7 @@ import uvloop
 from yarl import URL
 
 from manager.kube.config import ClusterConfig
-from manager.kube.credentials import FixedCredentials
+from manager.kube.credentials import Credentials, FixedCredentials, Obtained
 from manager.kube.errors import ConnectionLost, TransportError
 from manager.kube.http_wire import HttpWire
 from manager.kube.pem import Pem
@@ -49,11 +49,14 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 
 @asynccontextmanager
-async def wire_to(url: str, authority: trustme.CA | None, *, connections: int = 8) -> AsyncIterator[HttpWire]:
+async def wire_to(
+    url: str, authority: trustme.CA | None, *, connections: int = 8, credentials: Credentials | None = None
+) -> AsyncIterator[HttpWire]:
     tls = None
     if authority is not None:
         tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))
-    config = ClusterConfig(server=URL(url), source="test", credentials=FixedCredentials(None), tls=tls)
+    given = credentials or FixedCredentials(None)
+    config = ClusterConfig(server=URL(url), source="test", credentials=given, tls=tls)
     wire = HttpWire(config, connections=connections)
     try:
         yield wire
@@ -177,17 +180,35 @@ def test_a_write_that_waits_for_a_free_connection_is_not_sent(run: Run, authorit
     run(scenario)
 
 
-def test_a_write_that_was_just_asked_for_is_not_sent(run: Run, authority: trustme.CA):
+class SlowCredentials(FixedCredentials):
+    """Comes with the credentials once it may."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def obtain(self, *, rejected: bool) -> Obtained:
+        self.asked.set()
+        await self.go_on.wait()
+        return await super().obtain(rejected=rejected)
+
+
+def test_a_write_that_waits_for_credentials_is_not_sent(run: Run, authority: trustme.CA):
     async def scenario() -> None:
-        async with LocalServer(authority) as server, wire_to(server.url, authority) as wire:
-            assert await fetch(wire) == 200
+        credentials = SlowCredentials()
+        async with (
+            LocalServer(authority) as server,
+            wire_to(server.url, authority, credentials=credentials) as wire,
+        ):
             write = asyncio.create_task(fetch(wire))
-            await asyncio.sleep(0)  # it is on its way, and has not yet been handed to the socket
+            await credentials.asked.wait()
             wire.abort()
-            with pytest.raises(TransportError):
+            credentials.go_on.set()
+            with pytest.raises(ConnectionLost):
                 await write
             assert await fetch(wire) == 200
-            assert len(server.requests) == 2
+            assert len(server.requests) == 1
 
     run(scenario)
 

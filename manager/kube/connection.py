@@ -1,0 +1,207 @@
+"""One HTTP/1.1 connection: requests go out one after the other, and each waits for its answer.
+
+Less than a general HTTP client, and so for a fraction of its cost: nothing is redirected, decompressed, kept
+in a jar or sent again, and head and body of a request leave in one piece.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING, cast
+
+import httptools
+
+from manager.kube.answer import Answer
+from manager.kube.errors import ConnectionLost
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+PIECE = 256 * 1024
+"""Bytes handed to the socket at once: what takes longer to encrypt would hold up the event loop."""
+
+HEAD_LIMIT = 256 * 1024
+"""Bytes of an answer's head; the warnings of admission policies can be long."""
+
+_WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+
+
+class Connection(asyncio.Protocol):
+    """The protocol on one socket.
+
+    Attributes:
+        context: the TLS context it was made with, None if it is plain.
+        idle_since: the loop time at which the last answer was complete; kept by whoever keeps connections.
+    """
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self.context = context
+        self.idle_since = 0.0
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._answer: Answer | None = None
+        self._sending = False
+        self._head_size = 0
+        self._ends_with_connection = False
+        self._writable: asyncio.Future[None] | None = None
+        self._lost = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is open and the next request can be sent."""
+        return self._answer is None and self._transport is not None and not self._transport.is_closing()
+
+    async def ask(self, head: bytes, body: bytes, permit: Callable[[], None] | None) -> Answer:
+        """Send a request and wait for the head of its answer.
+
+        Args:
+            head: request line and headers, up to and with the empty line.
+            body: what comes after it.
+            permit: `WireRequest.permit`, asked before each piece. If the first is refused, nothing was sent
+                and the connection is as it was; if a later one, the request can never become complete.
+
+        Raises:
+            ConnectionLost: it broke; if it had before, nothing was sent.
+        """
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise ConnectionLost("the connection broke before the request was sent")
+        if permit is not None:
+            permit()
+        answer = self._answer = Answer(transport)
+        self._head_size = 0
+        if len(body) <= PIECE:
+            transport.write(head + body)
+        else:
+            transport.write(head + body[:PIECE])
+            self._sending = True
+            await self._send_rest(transport, answer, body, permit)
+            self._sending = False
+        await answer.begun()
+        return answer
+
+    def abort(self) -> None:
+        """Drop it; an answer that is under way is lost."""
+        self._ends_with_connection = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Return once nothing is left of it."""
+        await self._lost
+
+    async def _send_rest(
+        self, transport: asyncio.Transport, answer: Answer, body: bytes, permit: Callable[[], None] | None
+    ) -> None:
+        for start in range(PIECE, len(body), PIECE):
+            await asyncio.sleep(0)  # everybody else gets a turn
+            if self._writable is not None:
+                await self._writable
+            if answer.status or transport.is_closing():
+                return  # the server has heard enough
+            if permit is not None:
+                permit()
+            # Nothing may come in between: the answer to the question is of this moment.
+            transport.write(body[start : start + PIECE])
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It can be used."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        answer = self._answer
+        if answer is None:
+            self.abort()  # nobody asked
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._give_up(f"the answer is no HTTP ({error})")
+            return
+        if not answer.status:
+            self._head_size += len(data)
+            if self._head_size > HEAD_LIMIT:
+                self._give_up("the answer has too many headers")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is gone."""
+        self._transport = None
+        self.resume_writing()
+        if self._answer is not None and self._ends_with_connection and error is None:
+            self._answer.finish()
+        else:
+            reason = str(error) if error is not None else ""
+            self._fail(f"the connection broke: {reason or 'the server hung up'}")
+        self._lost.set_result(None)
+
+    def pause_writing(self) -> None:
+        """The server is slow to take what it is sent."""
+        self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        """The server has caught up, or never will."""
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """An answer begins."""
+        if self._answer is None:
+            raise ValueError("more than was asked for")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header of it, or one that follows a body in chunks and is of no interest."""
+        answer = self._answer
+        if answer is not None and not answer.status:
+            key, text = name.decode("latin-1"), value.decode("utf-8", "replace")
+            before = answer.headers.get(key)
+            answer.headers[key] = text if before is None else f"{before}, {text}"
+
+    def on_headers_complete(self) -> None:
+        """The body comes next, if there is one."""
+        answer = self._answer
+        assert answer is not None
+        status: int = self._parser.get_status_code()
+        if status < HTTPStatus.OK:
+            answer.headers.clear()  # the answer proper is still to come
+            return
+        headers = answer.headers
+        self._ends_with_connection = (
+            "Content-Length" not in headers
+            and "Transfer-Encoding" not in headers
+            and status not in _WITHOUT_BODY
+        )
+        answer.begin(status)
+
+    def on_body(self, part: bytes) -> None:
+        """More of the body."""
+        assert self._answer is not None
+        self._answer.add(part)
+
+    def on_message_complete(self) -> None:
+        """That was the answer, or one that only says that it will come."""
+        answer = self._answer
+        assert answer is not None
+        if not answer.status:
+            return
+        self._answer = None
+        answer.finish()
+        if (self._sending or not self._parser.should_keep_alive()) and self._transport is not None:
+            self._transport.close()
+
+    def _give_up(self, reason: str) -> None:
+        self._fail(reason)
+        self.abort()
+
+    def _fail(self, reason: str) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            began = answer.status != 0
+            answer.fail(ConnectionLost(f"{reason}, in the middle of the answer" if began else reason))

@@ -1,0 +1,199 @@
+"""Ways to the server that lead through a proxy, on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Self
+
+import pytest
+import trustme
+import uvloop
+from yarl import URL
+
+from manager.kube.config import ClusterConfig
+from manager.kube.credentials import FixedCredentials
+from manager.kube.errors import Unreachable
+from manager.kube.http_wire import HttpWire
+from manager.kube.pem import Pem
+from manager.kube.tls import Tls, TlsFiles
+from manager.kube.wire import WireRequest
+from tests.support.local_server import LocalServer
+
+BASIC = "Basic amFuZTpzOmNyZXQ="  # jane, s:cret
+
+Run = Callable[[Callable[[], Awaitable[None]]], None]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a scenario on one kind of event loop."""
+
+    def run(scenario: Callable[[], Awaitable[None]]) -> None:
+        async def within_limits() -> None:
+            async with asyncio.timeout(20):
+                await scenario()
+
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(within_limits())
+        asyncio.set_event_loop(None)
+
+    return run
+
+
+class Proxy:
+    """Connects whoever asks by CONNECT to one server, and keeps what it was asked."""
+
+    def __init__(self, to: int, *, context: ssl.SSLContext | None = None) -> None:
+        self.heads: list[list[str]] = []
+        self.answer = b"HTTP/1.1 200 Connection established\r\n\r\n"
+        self.url = URL()
+        self._to = to
+        self._context = context
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._context)
+        scheme = "http" if self._context is None else "https"
+        self.url = URL(f"{scheme}://jane:s%3Acret@127.0.0.1:{self._server.sockets[0].getsockname()[1]}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._connect(reader, writer))
+        self._tasks.add(task)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2])
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._to)
+        writer.write(self.answer)
+        await asyncio.gather(
+            self._pump(reader, inner_writer), self._pump(inner_reader, writer), return_exceptions=True
+        )
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(65536):
+                sink.write(data)
+        finally:
+            sink.transport.abort()
+
+
+def wire_to(server: LocalServer, proxy: URL, authority: trustme.CA | None) -> HttpWire:
+    tls = None
+    if authority is not None:
+        tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))
+    config = ClusterConfig(
+        server=URL(server.url), source="test", credentials=FixedCredentials("secret"), proxy=proxy, tls=tls
+    )
+    return HttpWire(config)
+
+
+async def fetch(wire: HttpWire) -> tuple[int, bytes]:
+    async with wire.exchange(WireRequest("GET", "/api?a=b", {})) as response:
+        return response.status, await response.read()
+
+
+def test_a_proxy_is_told_who_asks_and_the_server_is_not(run: Run, authority: trustme.CA):
+    async def scenario() -> None:
+        async with LocalServer(authority) as server, Proxy(server.port) as proxy:
+            wire = wire_to(server, proxy.url, authority)
+            assert await fetch(wire) == await fetch(wire) == (200, b"")
+            await wire.aclose()
+            address = f"127.0.0.1:{server.port}"
+            assert proxy.heads == [
+                [f"CONNECT {address} HTTP/1.1", f"Host: {address}", f"Proxy-Authorization: {BASIC}"]
+            ]
+            assert "Proxy-Authorization" not in server.requests[0].headers
+
+    run(scenario)
+
+
+def test_a_proxy_may_want_tls_itself(run: Run, authority: trustme.CA):
+    async def scenario() -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        async with LocalServer(authority) as server, Proxy(server.port, context=context) as proxy:
+            wire = wire_to(server, proxy.url, authority)
+            assert await fetch(wire) == await fetch(wire) == (200, b"")
+            await wire.aclose()
+            assert len(proxy.heads) == server.connections == 1
+
+    run(scenario)
+
+
+def test_plain_http_is_sent_to_the_proxy_with_its_whole_address(run: Run):
+    async def scenario() -> None:
+        async with LocalServer() as proxy:
+            url = URL(proxy.url).with_user("jane").with_password("s:cret")
+            server = LocalServer()
+            server.port = 4711  # nobody connects to it but the proxy
+            wire = wire_to(server, url, None)
+            assert await fetch(wire) == (200, b"")
+            await wire.aclose()
+            (request,) = proxy.requests
+            assert request.target == "http://127.0.0.1:4711/api?a=b"
+            assert request.headers["Proxy-Authorization"] == BASIC
+            assert request.headers["Host"] == "127.0.0.1:4711"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            b"HTTP/1.1 407 Who\r\nContent-Length: 0\r\n\r\n",
+            "the proxy answered 407",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", r"cannot connect to 127\.0\.0\.1:\d+: the proxy does not speak HTTP"),
+        (b"", r"cannot connect to 127\.0\.0\.1:\d+: the proxy hung up"),
+    ],
+    ids=["refusal", "other protocol", "nothing"],
+)
+def test_a_proxy_that_does_not_do_it_makes_the_server_unreachable(
+    run: Run, authority: trustme.CA, answer: bytes, message: str
+):
+    async def answer_so(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        if not answer:
+            writer.write_eof()
+        await reader.read()
+        writer.transport.abort()
+
+    async def scenario() -> None:
+        async with LocalServer(authority) as server:
+            proxy = await asyncio.start_server(answer_so, "127.0.0.1", 0)
+            url = URL(f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
+            wire = wire_to(server, url, authority)
+            with pytest.raises(Unreachable, match=message):
+                await fetch(wire)
+            await wire.aclose()
+            proxy.close()
+
+    run(scenario)
+
+
+def test_a_name_that_nobody_knows_makes_the_server_unreachable(run: Run, authority: trustme.CA):
+    async def scenario() -> None:
+        config = ClusterConfig(
+            server=URL("https://does-not-exist.invalid"),
+            source="test",
+            credentials=FixedCredentials(None),
+            tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
+        )
+        wire = HttpWire(config)
+        with pytest.raises(Unreachable, match=r"cannot connect to does-not-exist\.invalid:443: \w+"):
+            await fetch(wire)
+        await wire.aclose()
+
+    run(scenario)
