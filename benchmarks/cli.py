@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.economy import lacks_of
 from benchmarks.machine import describe
 from benchmarks.parts import PARTS, Sizes
 from benchmarks.peers import PEERS, LeftOutError, Peer, Ready
@@ -171,7 +172,7 @@ def _measure(peers: Sequence[Peer], parts: Sequence[str], rounds: int, sizes: Si
         versions={peer.name: built.version for peer, built in ready},
         about={peer.name: peer.about for peer in peers},
         left_out=left_out,
-        lacks={peer.name: dict(peer.lacks) for peer in peers},
+        lacks={peer.name: lacks_of(peer) for peer, _ in ready},
         sizes=sizes.as_json(),
     )
     results = Results.begin(run, parts)

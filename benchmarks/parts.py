@@ -14,7 +14,7 @@ class Sizes:
 
     objects: int = 2_000
     rates: tuple[int, ...] = (50, 100, 200, 300)
-    seconds: int = 4
+    seconds: int = 3
     """Of each rate."""
     pods: int = 50_000
     few: int = 100
@@ -34,7 +34,7 @@ class Sizes:
     def quick(cls) -> Self:
         """Just to see that all works."""
         return cls(
-            objects=200, seconds=1, pods=5_000, few=10, many=1_000, changes=20, quiet_seconds=3, settle=1.0
+            objects=200, seconds=1, pods=5_000, few=10, many=1_000, changes=10, quiet_seconds=3, settle=1.0
         )
 
 

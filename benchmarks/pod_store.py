@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import functools
 import http.client
 import json
 import uuid
 from typing import Any
+
+import orjson
 
 PER_TRANSACTION = 100
 NAMESPACES = 20
@@ -19,7 +22,7 @@ def store_pods(etcd: str, count: int) -> None:
     connection = http.client.HTTPConnection(etcd)
     for start in range(0, count, PER_TRANSACTION):
         puts = [{"requestPut": _entry(index)} for index in range(start, min(start + PER_TRANSACTION, count))]
-        connection.request("POST", "/v3/kv/txn", json.dumps({"success": puts}))
+        connection.request("POST", "/v3/kv/txn", orjson.dumps({"success": puts}))
         answer = connection.getresponse()
         text = answer.read().decode()
         if answer.status != http.HTTPStatus.OK:
@@ -29,7 +32,9 @@ def store_pods(etcd: str, count: int) -> None:
 
 def encode_pod(index: int) -> bytes:
     """The pod as it is stored, close to 10 KB."""
-    return json.dumps(_pod(index), separators=(",", ":")).encode()
+    pod = _pod(index)
+    pod["metadata"]["managedFields"] = _managed_fields()
+    return orjson.dumps(pod)
 
 
 def _entry(index: int) -> dict[str, str]:
@@ -124,17 +129,24 @@ def _pod(index: int) -> dict[str, Any]:
         "containerStatuses": [_container_status(name, index) for name in ("server", "exporter")],
         "qosClass": "Burstable",
     }
-    managed = [
-        _managed("kube-controller-manager", {"metadata": _owned_metadata(metadata), "spec": spec}),
-        {**_managed("kubelet", {"status": status}), "subresource": "status"},
-    ]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {**metadata, "managedFields": managed},
+        "metadata": metadata,
         "spec": spec,
         "status": status,
     }
+
+
+@functools.cache
+def _managed_fields() -> list[dict[str, Any]]:
+    """Of every pod: which fields there are is the same for all."""
+    pod = _pod(0)
+    owned = {"metadata": _owned_metadata(pod["metadata"]), "spec": pod["spec"]}
+    return [
+        _managed("kube-controller-manager", owned),
+        {**_managed("kubelet", {"status": pod["status"]}), "subresource": "status"},
+    ]
 
 
 def _container(name: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from benchmarks.economy import lacks_of
 from benchmarks.failures import FAILURES, reason_of
 from benchmarks.parts import PARTS
 from benchmarks.results import Recorder
@@ -37,7 +38,7 @@ class Taking:
     @classmethod
     def of(cls, peer: Peer, ready: Ready) -> Taking:
         """One that has been built."""
-        return cls(peer.name, ready.program, peer.lacks)
+        return cls(peer.name, ready.program, lacks_of(peer))
 
 
 class Suite:

@@ -43,16 +43,18 @@ def page(results: Results, *, has_profiles: bool = False) -> str:
 
 
 def _lines(results: Results, *, has_profiles: bool) -> Iterator[str]:
-    parts = [key for key in PARTS if key in results.samples]
-    main = max(
-        results.runs.values(), key=lambda run: (list(results.of_run.values()).count(run.date), run.date)
-    )
     yield "<!-- made by `python -m benchmarks`; do not edit -->"
     yield INTRODUCTION
-    yield from _aims(results, has_profiles=has_profiles)
-    yield from _setting(main)
-    for key in parts:
-        yield from _part(results, key, main)
+    if results.runs:
+        # The run that most of the page is of.
+        of = list(results.of_run.values())
+        main = max(results.runs.values(), key=lambda run: (of.count(run.date), run.date))
+        yield from _aims(results, has_profiles=has_profiles)
+        yield from _setting(main)
+        for key in (key for key in PARTS if key in results.samples):
+            yield from _part(results, key, main)
+    else:
+        yield "Nothing has been measured yet.\n"
     yield FAIRNESS.format(concurrency=CONCURRENCY)
     yield REPEAT.format(raw=RAW)
 

@@ -79,12 +79,17 @@ FAIRNESS = """\
 REPEAT = """\
 ## How to repeat it
 
-    export KUBEBUILDER_ASSETS=...   # a folder with etcd, kube-apiserver and kubectl, as envtest has them
-    make bench                      # everything, in under twenty minutes; on an idle machine
-    make bench ONLY=cold            # one part, printed only
-    .venv/bin/python -m benchmarks --help
+`KUBEBUILDER_ASSETS` names a folder with etcd, kube-apiserver and kubectl, as envtest has them.
+The machine should have nothing else to do.
+
+```sh
+make bench   # everything, in under twenty minutes, and this page
+make bench ONLY=cold,takeover   # some parts, printed only
+.venv/bin/python -m benchmarks --help
+```
 
 Peers are built into `.local/peers/` the first time, which takes minutes more; `go` and `cargo` have to be
 there for those that are written in Go and Rust. One that cannot be built is left out, and the page says so.
-The raw figures are in [`{raw}`]({raw}); `python -m benchmarks --render` makes this page of them again.
+The raw figures are in `{raw}` beside this page, which `python -m benchmarks --render` makes of them again.
+What single parts of the runtime cost, without a control plane: [microbenchmarks](micro.md).
 """

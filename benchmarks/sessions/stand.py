@@ -105,7 +105,7 @@ class Stand:
             "cpu_ms": (self.process.cpu_seconds() - cpu) / count * 1000,
             "requests": sum(requests.values()) / count - 1,  # one is our own
         }
-        self.recorder.record("change", number, figures, group=group, requests=requests)
+        self.recorder.record("change", number, figures, group=group)
 
     def begin_steady(self) -> None:
         """From here."""

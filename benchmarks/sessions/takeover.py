@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ STOP_WITHIN = 30.0
 TAKEOVER_WITHIN = 60.0
 POLL = 0.02
 # So long the leader renews its lease before it ends, so that the end comes at any moment of a period.
-LEADS = 3.0
+LEADS = (1.0, 3.0)
 HOW = {"sigterm": signal.SIGTERM, "sigkill": signal.SIGKILL}
 
 
@@ -41,7 +42,7 @@ def take_over(stand: Stand, rounds: int) -> None:
         for number in range(1, rounds + 1):
             for group, how in HOW.items():
                 (leader, address), (standby, _) = replicas
-                time.sleep(LEADS)
+                time.sleep(random.uniform(*LEADS))
                 seconds = _end(stand, leader, standby, how)
                 stand.recorder.record("takeover", number, {"seconds": seconds}, group=group)
                 leader.start()

@@ -69,6 +69,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ),
     # `make lint` and `make test` make the environment first.
     ".ci/run": ("make venv", "make test"),
+    "tests/unit/benchmarks/test_cli.py": (".venv/bin/python -m benchmarks --help",),
     "tests/unit/benchmarks/micro/test_command.py": (
         ".venv/bin/python -m benchmarks.micro",
         ".venv/bin/python -m benchmarks.micro queue 'store.list-*'",
@@ -142,6 +143,10 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
             '"import sqlite3; '
             "sqlite3.connect('/data/petstore.db').backup(sqlite3.connect('/data/backup.db'))\""
         ),
+    ),
+    "it takes twenty minutes; tests/integration/test_benchmarks.py does the same with a few objects": (
+        "make bench",
+        "make bench ONLY=cold,takeover",
     ),
     "a deployment that was deployed once has no earlier version to go back to": (
         f"{_SYSTEM} rollout undo deployment/operator-manager-controller-manager",

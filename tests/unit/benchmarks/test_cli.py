@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,13 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 )
 def test_a_wrong_argument_is_named(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], said: str):
     assert said in refused(capsys, *arguments)
+
+
+def test_help_lists_the_parts_and_the_peers():
+    command = [sys.executable, "-m", "benchmarks", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "cold, latency" in done.stdout
+    assert "operator-manager" in done.stdout
 
 
 def test_without_a_control_plane_it_says_where_one_comes_from(

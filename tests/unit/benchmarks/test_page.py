@@ -60,6 +60,13 @@ def test_the_page_says_of_every_aim_whether_it_is_reached():
     )
 
 
+def test_before_anything_is_measured_the_page_says_how(tmp_path: Path):
+    write_page(Results(), tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert "Nothing has been measured yet." in text
+    assert "make bench" in text
+
+
 def test_profiles_are_linked_to_where_there_are_some_and_an_aim_is_missed():
     assert "](profiles.md)" in page(whole(), has_profiles=True)
     assert "](profiles.md)" not in page(whole())

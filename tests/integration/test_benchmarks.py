@@ -1,0 +1,84 @@
+"""The benchmark suite at its smallest: two programs, a few objects, every part that fits into seconds."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from benchmarks.parts import Sizes
+from benchmarks.peers.bare import PEERS as BARE
+from benchmarks.peers.ours import PEERS as OURS
+from benchmarks.progress import Progress
+from benchmarks.report.tables import table_of
+from benchmarks.results import Results
+from benchmarks.suite import Suite, Taking
+from tests.support.benchmark_results import made_run
+from tests.support.envtest import why_not
+
+SIZES = Sizes(
+    objects=30, rates=(50,), seconds=1, pods=20, few=5, many=20, changes=5, quiet_seconds=1, settle=0.2
+)
+PEERS = (*OURS, *BARE)
+
+
+def run_suite(*parts: str) -> Results:
+    """One round."""
+    lacks = {peer.name: dict(peer.lacks) for peer in PEERS}
+    run = made_run(*lacks, rounds=1, lacks=lacks, sizes=SIZES.as_json())
+    results = Results.begin(run, parts)
+    taking = [Taking.of(peer, peer.make()) for peer in PEERS]
+    suite = Suite(taking, parts, results, rounds=1, sizes=SIZES, save=lambda: None)
+    suite.run(Progress(suite.seconds(), io.StringIO()))
+    assert [each.failed for samples in results.samples.values() for each in samples if each.failed] == []
+    return results
+
+
+@pytest.fixture(autouse=True)
+def real_control_plane():
+    problem = why_not()
+    if problem:
+        pytest.skip(problem)
+
+
+@pytest.mark.integration
+def test_a_session_of_one_program_after_the_other_measures_what_each_does():
+    results = run_suite("startup", "memory", "cold", "latency")
+    bare, ours = sorted(results.samples["cold"], key=lambda sample: sample.peer)
+    for sample in (bare, ours):
+        assert sample.figures["writes"] == 2
+        assert sample.figures["conflicts"] == 0
+        assert sample.figures["rate"] > 0
+        assert sample.figures["server_cpu_ms"] > 0
+        assert sample.requests["POST deployments 201"] == 30
+    assert bare.requests["LIST memcacheds 200"] == 1
+    (latency,) = results.samples["latency"]
+    assert 0 < latency.figures["at_50.p50_ms"] <= latency.figures["at_50.p99_ms"]
+    assert 0 <= latency.figures["at_50.behind"] <= 50
+    (memory,) = results.samples["memory"]
+    for group in ("idle", "objects", "pods-metadata", "pods"):
+        assert 0 < memory.figures[f"{group}.mb"] <= memory.figures[f"{group}.peak_mb"]
+    (startup,) = results.samples["startup"]
+    assert startup.figures["ready_s"] > 0
+    assert table_of(results, "startup").rows[0][0] == "operator-manager"
+
+
+@pytest.mark.integration
+def test_programs_that_stand_side_by_side_are_quiet_change_one_object_and_share_a_watch():
+    results = run_suite("steady", "change", "ten")
+    (steady,) = results.samples["steady"]
+    assert steady.figures["requests"] == 0
+    (change,) = results.samples["change"]
+    # Its Deployment, its status, and at most one Event.
+    assert 2 <= change.figures["few.requests"] <= 3
+    assert 2 <= change.figures["many.requests"] <= 3
+    (ten,) = results.samples["ten"]
+    assert ten.figures["watches"] == 1
+
+
+@pytest.mark.integration
+@pytest.mark.last
+def test_the_standby_takes_over_after_a_clean_end_and_after_a_crash():
+    (takeover,) = run_suite("takeover").samples["takeover"]
+    # A lease that was given back is free at once; one that was not has to expire.
+    assert takeover.figures["sigterm.seconds"] < takeover.figures["sigkill.seconds"]
