@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Remembers values by key; beyond `capacity`, forgets the one that was not asked for longest."""
+    """Remembers values, none of them None, by key; beyond `capacity`, forgets the one that was not asked for longest."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -24,10 +24,12 @@ class Recent(Generic[K, V]):
 
     def get_or_add(self, key: K, create: Callable[[], V]) -> V:
         """Return the value of `key`, made by `create` when there is none."""
-        try:
-            self._values.move_to_end(key)
-        except KeyError:
-            self._values[key] = create()
-            if len(self._values) > self._capacity:
-                self._values.popitem(last=False)
-        return self._values[key]
+        values = self._values
+        known = values.get(key)
+        if known is not None:
+            values.move_to_end(key)
+            return known
+        added = values[key] = create()
+        if len(values) > self._capacity:
+            values.popitem(last=False)
+        return added

@@ -90,6 +90,8 @@ class Passwords:
         self._verdicts.pop(site, None)
 
     async def _create(self, site: Wordpress) -> None:
+        # First, so that a change between this and reading its value is seen as one.
+        reference = await self._reference_metadata(site)
         root = await self._root_password(site)
         key = secret_key(site)
         values = {ROOT_PASSWORD: root, USER_PASSWORD: secrets.token_urlsafe(_STRENGTH)}
@@ -102,7 +104,7 @@ class Passwords:
         )
         claim_for(secret.metadata, site, DATABASE)
         try:
-            await self._client.create(secret)
+            stored = await self._client.create(secret)
         except (Forbidden, Invalid) as error:
             raise refused(f"Secret {key.name}", f"{error.status} {error.reason} ({_UNTOLD})") from None
         except ApiError as error:
@@ -110,6 +112,7 @@ class Passwords:
             raise type(error)(error.status, error.reason, message, retry_after=error.retry_after) from None
         except ProtocolError:
             raise ProtocolError(f"the answer to creating Secret {key.name} is not a Secret") from None
+        self._verdicts[site.key] = _judge(site, stored, reference, root)
         self._events.event(site, "Normal", "Created", f"Created Secret {key.name}")
         if await self._had_database(site):
             message = (
@@ -121,10 +124,7 @@ class Passwords:
     async def _examine(self, site: Wordpress, reference: PartialObjectMetadata | None) -> _Verdict:
         """Read the Secret itself, and put its labels and owner right."""
         secret = await self._client.uncached.get(Secret, secret_key(site))
-        missing = tuple(name for name in (ROOT_PASSWORD, USER_PASSWORD) if not secret.value(name))
-        differs = False
-        if ROOT_PASSWORD not in missing and (wanted := await self._known_root_password(site)) is not None:
-            differs = not hmac.compare_digest(wanted.encode(), secret.value(ROOT_PASSWORD) or b"")
+        root = await self._known_root_password(site) if secret.value(ROOT_PASSWORD) else None
         # Nobody may have taken it over since the cache last heard of it.
         check_ours("Secret", secret.metadata, site)
         if not is_claimed_for(secret.metadata, site, DATABASE):
@@ -134,13 +134,7 @@ class Passwords:
             if site.metadata.generation == site.status.observed_generation:
                 message = f"Put Secret {secret.metadata.name} back as it should be"
                 self._events.event(site, "Normal", "Restored", message)
-        return _Verdict(
-            site=site.metadata.uid,
-            secret=_version(secret),
-            reference=_version(reference) if reference else None,
-            missing=missing,
-            differs=differs,
-        )
+        return _judge(site, secret, reference, root)
 
     async def _had_database(self, site: Wordpress) -> bool:
         """Whether there may have been a database before the site's Secret was made."""
@@ -196,6 +190,23 @@ class Passwords:
                 " line break at its end",
             )
         return text
+
+
+def _judge(
+    site: Wordpress, secret: Secret, reference: PartialObjectMetadata | None, root: str | None
+) -> _Verdict:
+    """What is to be said of the Secret, where the root password is to be `root`, or is not known."""
+    missing = tuple(name for name in (ROOT_PASSWORD, USER_PASSWORD) if not secret.value(name))
+    differs = False
+    if root is not None and (stored := secret.value(ROOT_PASSWORD)):
+        differs = not hmac.compare_digest(root.encode(), stored)
+    return _Verdict(
+        site=site.metadata.uid,
+        secret=_version(secret),
+        reference=_version(reference) if reference else None,
+        missing=missing,
+        differs=differs,
+    )
 
 
 def _version(obj: Secret | PartialObjectMetadata) -> _Version:

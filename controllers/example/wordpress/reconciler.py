@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from apis.apps.v1.deployment import Deployment
 from apis.core.v1.service import Service
 from apis.example.v1.wordpress import Wordpress
-from apis.meta import ObjectKey, Resource, is_controlled_by, is_true, set_condition
+from apis.meta import Condition, ObjectKey, Resource, is_controlled_by, is_true, set_condition
 from controllers.adoption import NotWanted
 from controllers.announcing import announce
 from controllers.applying import apply_child
@@ -78,8 +79,9 @@ class WordpressReconciler:
         except NotWanted:
             return None  # the cache is about to hear of it
         await self.look(site, sight)
-        self.tell(site, sight)
-        await self.write(site, sight)
+        conditions = list(conditions_of(site, sight))
+        self.tell(site, sight, conditions)
+        await self.write(site, sight, conditions)
         return next_look(sight)
 
     async def build(self, site: Wordpress, sight: Sight) -> None:
@@ -124,7 +126,7 @@ class WordpressReconciler:
         found = await self.client.find(kind, ObjectKey(site.metadata.namespace, part.workload(site)))
         return found if found is not None and is_controlled_by(found.metadata, site) else None
 
-    def tell(self, site: Wordpress, sight: Sight) -> None:
+    def tell(self, site: Wordpress, sight: Sight, conditions: Iterable[Condition]) -> None:
         """Record Events about what is new since the last status."""
         troubles = list(sight.troubles)
         if sight.obstacle is not None and not sight.obstacle.passing:
@@ -133,15 +135,15 @@ class WordpressReconciler:
         for trouble in troubles:
             if is_news(before, "Degraded", trouble.message):
                 self.events.event(site, "Warning", trouble.reason, trouble.message)
-        now = {each.type: each for each in conditions_of(site, sight)}
+        now = {each.type: each for each in conditions}
         for kind in ("DatabaseReady", "Available"):
             if now[kind].status == "True" and not is_true(before, kind):
                 self.events.event(site, "Normal", kind, now[kind].message)
 
-    async def write(self, site: Wordpress, sight: Sight) -> None:
+    async def write(self, site: Wordpress, sight: Sight, conditions: Iterable[Condition]) -> None:
         """Write the status, if it differs."""
         status = site.status
-        for each in conditions_of(site, sight):
+        for each in conditions:
             set_condition(status.conditions, each, now=clock.now())
         status.url = url_of(site, sight.service)
         status.node_port = node_port_of(site, sight.service)

@@ -13,6 +13,8 @@ from tests.unit.controllers.wordpress.world import DEFINITION, SECRET, SITES, Wo
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from apis.meta import ObjectKey
+
 pytestmark = pytest.mark.looptime
 
 
@@ -128,3 +130,34 @@ async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, stat
     assert quoted not in warning
     assert await process.reconcile(world.key) is not None
     assert world.api.peek("secrets", world.namespace, SECRET) is not None
+
+
+class Reads:
+    """What `client.uncached` is, with a list of what is got through it."""
+
+    def __init__(self, reader: Any) -> None:
+        self.find = reader.find
+        self.got: list[str] = []
+        self._get = reader.get
+
+    async def get(self, kind: Any, key: ObjectKey) -> Any:
+        self.got.append(f"{kind.__name__} {key.name}")
+        return await self._get(kind, key)
+
+
+async def test_a_secret_that_it_has_just_made_is_not_read_again(world: World) -> None:
+    await world.create()
+    process = world.process(Fate())
+    reads: Any = Reads(process.client.uncached)
+    process.client.uncached = reads
+    for _ in range(3):
+        await process.reconcile(world.key)
+        await world.bring_up()
+    assert world.conditions()["DatabaseReady"] == ("True", "Ready")
+    assert reads.got == []
+
+    # What somebody else has done to it is looked at, once.
+    await world.api.patch("secrets", world.namespace, SECRET, {"metadata": {"annotations": {"by": "hand"}}})
+    for _ in range(2):
+        await process.reconcile(world.key)
+    assert reads.got == [f"Secret {SECRET}"]
