@@ -13,7 +13,10 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Remembers values, none of them None, by key; beyond `capacity`, forgets the one that was not asked for longest."""
+    """Remembers values by key; beyond `capacity`, forgets the one that was not asked for longest.
+
+    None is no value.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
