@@ -42,43 +42,46 @@ class Applier:
         kind = type(obj)
         wanted = _wanted(obj, owner)
         encoded = orjson.dumps(wanted)
-        live = await self._live(kind, obj.key)
-        if live is None:
+        found = await self._live(kind, obj.key)
+        if found is None:
             try:
                 return await self._create(obj, wanted, encoded)
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
-                live = orjson.loads(await self._writer.read(kind, obj.key))
+                found = await self._writer.read(kind, obj.key)
+        live = orjson.loads(found)
         metadata = live["metadata"]
         if owner is not None:
             self._refuse_foreign(kind, obj.key, live, owner)
         if self._holds(wanted, live, encoded) or self._settled.knows(encoded, live):
-            return Applied(kind.model_validate(live), None, Outcome.UNCHANGED)
+            return Applied(kind.decode(found, parsed=live), None, Outcome.UNCHANGED)
         if self._own_entries(live).created is not None:
             await self._take_over(kind, obj.key)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
         targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": metadata["uid"]}}
         raw = await self._writer.send_apply(kind, obj.key, orjson.dumps(targeted), self._field_manager)
         after = self._settle(wanted, encoded, raw)
-        if _content(after) == _content(live):
-            return Applied(kind.decode(raw), None, Outcome.UNCHANGED)  # only ownership was to be written down
-        return Applied(kind.decode(raw), kind.model_validate(live), Outcome.UPDATED)
+        changed = _content(after) != _content(live)
+        now = kind.decode(raw, parsed=after)
+        if not changed:
+            return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
+        return Applied(now, kind.decode(found, parsed=live), Outcome.UPDATED)
 
-    async def _live(self, kind: type[Resource], key: ObjectKey) -> dict[str, Any] | None:
+    async def _live(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         informer = self._cache.lookup(kind, metadata_only=False)
         if informer is not None:
             record = informer.get(key)
-            return None if record is None else orjson.loads(record.raw)
+            return None if record is None else record.raw
         try:
-            return dict(orjson.loads(await self._writer.read(kind, key)))
+            return await self._writer.read(kind, key)
         except NotFound:
             return None
 
     async def _create(self, obj: R, wanted: dict[str, Any], encoded: bytes) -> Applied[R]:
         name = creator_name(self._field_manager, encoded)
         raw = await self._writer.send_create(type(obj), obj.key.namespace, encoded, name)
-        self._settle(wanted, encoded, raw)
-        return Applied(type(obj).decode(raw), None, Outcome.CREATED)
+        after = self._settle(wanted, encoded, raw)
+        return Applied(type(obj).decode(raw, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
         self, kind: type[Resource], key: ObjectKey, live: dict[str, Any], owner: Resource

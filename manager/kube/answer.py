@@ -62,7 +62,7 @@ class Answer:
         self._parts.append(part)
         self._held += len(part)
         if not self._whole:
-            if self._held > READ_AHEAD and not self._paused:
+            if self._held > READ_AHEAD and not self._paused and not self._transport.is_closing():
                 self._paused = True
                 self._transport.pause_reading()
             self._wake()
@@ -118,7 +118,8 @@ class Answer:
     def _resume(self) -> None:
         if self._paused:
             self._paused = False
-            self._transport.resume_reading()
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
 
     async def _news(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()

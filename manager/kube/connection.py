@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection: requests go out one after the other, and each waits for its answer.
 
 Less than a general HTTP client, and so for a fraction of its cost: nothing is redirected, decompressed, kept
-in a jar or sent again, and head and body of a request leave in one piece.
+in a jar or sent again, there is no HEAD, and head and body of a request leave in one piece.
 """
 
 from __future__ import annotations

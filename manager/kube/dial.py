@@ -88,8 +88,8 @@ async def _through(
         proxy_context = context or await asyncio.to_thread(ssl.create_default_context)
     connected = await _connect(proxy, open_socket)
     if context is None:  # the proxy takes requests for plain HTTP as they are
-        return await _use(connected, lambda: Connection(context), proxy_context, proxy.host)
-    tunnel = await _use(connected, _Tunnel, proxy_context, proxy.host)
+        return await _use(connected, lambda: Connection(context), proxy_context, proxy.raw_host)
+    tunnel = await _use(connected, _Tunnel, proxy_context, proxy.raw_host)
     server = f"{config.server.host_subcomponent}:{config.server.port}"
     try:
         transport = await tunnel.open(server, proxy_authorization(proxy))
@@ -109,7 +109,7 @@ async def _through(
 async def _connect(to: URL, open_socket: Callable[[AddrInfoType], socket.socket]) -> socket.socket:
     """A socket with a TCP connection, by whichever of the host's addresses answers first."""
     loop = asyncio.get_running_loop()
-    addresses = await loop.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)
+    addresses = await loop.getaddrinfo(to.raw_host, to.port, type=socket.SOCK_STREAM)
     return await start_connection(
         addresses, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, socket_factory=open_socket
     )
@@ -129,9 +129,10 @@ async def _use(
     return speaking
 
 
-def _name(config: ClusterConfig) -> str | None:
+def _name(config: ClusterConfig) -> str:
     """The name that the server's certificate has to have."""
-    return config.tls_server_name or config.server.host
+    # One that ends in a dot is the same name, and no certificate spells it so.
+    return config.tls_server_name or (config.server.raw_host or "").rstrip(".")
 
 
 class _Tunnel(asyncio.Protocol):

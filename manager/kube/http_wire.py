@@ -26,7 +26,7 @@ _HEADER_SETS = 64
 """Sets of headers remembered."""
 
 _is_target = re.compile(r"[!-~]+").fullmatch
-_is_value = re.compile(r"[^\r\n\0]*").fullmatch
+_is_line = re.compile(r"[^\r\n\0]*").fullmatch
 
 
 class HttpWire:
@@ -95,7 +95,8 @@ class HttpWire:
         known = self._headers.get(id(headers))
         if known is not None and known[0] is headers and known[1] == authorization:
             return known[2]
-        complete = {"Host": self._host, **headers, "Accept-Encoding": "identity"}
+        host = self._config.server.host_port_subcomponent or self._host
+        complete = {"Host": host, **headers, "Accept-Encoding": "identity"}
         if authorization is not None:
             complete["Authorization"] = authorization
         proxy = self._config.proxy
@@ -103,11 +104,11 @@ class HttpWire:
             named = proxy_authorization(proxy)
             if named is not None:
                 complete["Proxy-Authorization"] = named
-        lines = [*complete.items(), *self._config.headers]
-        for name, value in lines:
-            if not _is_value(value):
-                raise ValueError(f"the header {name} has more than one line")
-        encoded = "".join(f"{name}: {value}\r\n" for name, value in lines).encode()
+        lines = [f"{name}: {value}" for name, value in (*complete.items(), *self._config.headers)]
+        for line in lines:
+            if not _is_line(line):
+                raise ValueError(f"the header {line.partition(':')[0]} has more than one line")
+        encoded = "".join(f"{line}\r\n" for line in lines).encode()
         if len(self._headers) >= _HEADER_SETS:
             self._headers.clear()
         self._headers[id(headers)] = (headers, authorization, encoded)

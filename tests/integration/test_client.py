@@ -245,6 +245,11 @@ async def test_an_apply_creates_then_is_silent_then_changes_and_removes(bench: B
         assert (await client.apply(wanted, owner=owner)).outcome is Outcome.UNCHANGED
     assert bench.writes() == before
 
+    unchanged = (await client.apply(wanted, owner=owner)).object
+    unchanged.metadata.annotations["noted"] = "yes"
+    patched = await client.patch(unchanged)
+    assert patched.metadata.annotations["noted"] == "yes"
+
     fewer = bench.deployment("d", env=[{"name": "B", "value": "3"}])
     applied = await client.apply(fewer, owner=owner)
     assert applied.outcome is Outcome.UPDATED

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -63,6 +64,13 @@ def test_a_decoded_object_remembers_what_it_was_decoded_from(form: type[bytes | 
     gadget.spec["size"] = 2
     assert gadget.origin == raw
     assert gadget.model_copy(deep=True).origin == raw
+
+
+def test_decoding_what_was_parsed_already_gives_the_same():
+    raw = b'{"metadata":{"name":"a","creationTimestamp":"2026-01-31T12:00:00Z"},"extra":{"x":[1]}}'
+    decoded = PartialObjectMetadata.decode(raw, parsed=json.loads(raw))
+    assert decoded == PartialObjectMetadata.decode(raw)
+    assert decoded.origin is raw
 
 
 def test_decoding_shares_the_bytes_instead_of_copying_them():

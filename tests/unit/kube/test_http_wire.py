@@ -82,6 +82,21 @@ async def test_the_path_of_the_server_comes_before_that_of_the_request(
     await wire.aclose()
 
 
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://api.example.test", "api.example.test"),
+        ("https://api.example.test:443", "api.example.test"),
+        ("https://api.example.test:6443", "api.example.test:6443"),
+        ("http://[2001:db8::1]:8080", "[2001:db8::1]:8080"),
+    ],
+)
+async def test_the_host_is_named_as_browsers_do(url: str, host: str):
+    config = ClusterConfig(server=URL(url), source="test", credentials=FixedCredentials(None), tls=None)
+    lines = HttpWire(config).head(GET, None).decode().split("\r\n")
+    assert lines == ["GET /api HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity", "", ""]
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST", "PATCH"])
 async def test_nothing_is_sent_twice_when_the_server_hangs_up(
     wire: HttpWire, server: LocalServer, method: str
