@@ -29,7 +29,7 @@ OVERLAY ?= default
 NAMESPACES ?=
 # true: it is no failure when there is nothing to delete
 ignore-not-found ?= false
-# Flags of the manager, for `make run`.
+# Flags, for `make run` and `make bench-micro`.
 ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
@@ -106,6 +106,10 @@ ONLY ?=
 .PHONY: bench
 bench: venv ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed)
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only=$(ONLY))
+
+.PHONY: bench-micro
+bench-micro: venv ## what single parts of the runtime cost, next to simpler ones (ARGS="--against FILE": next to before)
+	@$(BIN)/python -m benchmarks.micro $(ARGS)
 
 ##@ On a cluster: the one that KUBECONFIG or ~/.kube/config names
 

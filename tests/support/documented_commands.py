@@ -71,7 +71,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ".ci/run": ("make venv", "make test"),
     "tests/unit/benchmarks/test_cli.py": (".venv/bin/python -m benchmarks --help",),
     "tests/unit/benchmarks/micro/test_command.py": (
-        ".venv/bin/python -m benchmarks.micro",
+        "make bench-micro",
         ".venv/bin/python -m benchmarks.micro queue 'store.list-*'",
         ".venv/bin/python -m benchmarks.micro --list",
         ".venv/bin/python -m benchmarks.micro --save before.json",
