@@ -10,7 +10,6 @@ from manager.cache.event import CacheEvent
 from manager.cache.index import Index, IndexFunction, KeyGroups
 from manager.cache.meta import Meta
 from manager.cache.record import Record
-from manager.cache.selector import Selector
 
 __all__ = ["Indexes"]
 
@@ -43,7 +42,7 @@ class Indexes:
         self,
         *,
         namespace: str | None,
-        selector: Selector,
+        labels: Mapping[str, str] | None,
         owner_uid: str | None,
         index: tuple[str, str] | None,
     ) -> list[Collection[ObjectKey]]:
@@ -58,11 +57,12 @@ class Indexes:
                 raise KeyError(f"no index {name!r} is registered")
             found.append(self._indexes[f"own {name}"].keys(value))
         if owner_uid is not None:
-            found.append(self._get("owner", _owners).keys(owner_uid))
-        for requirement in selector.requirements:
-            if requirement.equals is not None:
-                label = self._get(f"label {requirement.key}", partial(_label, requirement.key))
-                found.append(label.keys(requirement.equals))
+            owners = self._indexes.get("owner") or self._build("owner", _owners)
+            found.append(owners.keys(owner_uid))
+        for label, value in (labels or {}).items():
+            name = f"label {label}"
+            known = self._indexes.get(name) or self._build(name, partial(_label, label))
+            found.append(known.keys(value))
         if namespace is not None:
             found.append(self._in_namespace(namespace))
         return found
@@ -89,9 +89,6 @@ class Indexes:
             for key in self._records:
                 self._namespaces.add(key.namespace, key)
         return self._namespaces.keys(namespace)
-
-    def _get(self, name: str, function: IndexFunction) -> Index:
-        return self._indexes.get(name) or self._build(name, function)
 
     def _build(self, name: str, function: IndexFunction) -> Index:
         index = self._indexes[name] = Index(name, function)

@@ -113,9 +113,8 @@ class Informer:
         condition lets through, not what the cache holds. Raises ValueError for a bad selector and KeyError
         for an index that is not registered.
         """
-        return self._store.select(
-            namespace=namespace, selector=Selector.of(labels), owner_uid=owner_uid, index=index
-        )
+        wanted = Selector.parse(labels) if isinstance(labels, str) else labels
+        return self._store.select(namespace=namespace, labels=wanted, owner_uid=owner_uid, index=index)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Find objects by a function of theirs: `list(index=(name, value))`.

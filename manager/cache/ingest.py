@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,7 +14,7 @@ from manager.cache.meta import Meta
 from manager.cache.record import Record
 from manager.kube.errors import ProtocolError
 
-__all__ = ["Ingest"]
+__all__ = ["Arrival", "Ingest"]
 
 PARTIAL = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}'
 PARTIAL_KIND = "PartialObjectMetadata"
@@ -34,6 +35,16 @@ class _Arriving(msgspec.Struct, gc=False):
 
 class _Metadata(msgspec.Struct):
     metadata: msgspec.Raw
+
+
+class Arrival(NamedTuple):
+    """An object of which only the metadata was looked at so far: enough to see whether it is news."""
+
+    raw: bytes | msgspec.Raw
+    key: ObjectKey
+    uid: str
+    version: int
+    object: _Arriving
 
 
 _decode = msgspec.json.Decoder(_Arriving).decode
@@ -68,21 +79,35 @@ class Ingest:
 
         Raises ProtocolError when it is not an object of this kind.
         """
+        return self.take(self.look(raw))
+
+    def look(self, raw: bytes | msgspec.Raw) -> Arrival:
+        """Return what identifies an object and its state; raises ProtocolError where that is missing."""
         try:
             arriving = _decode(raw)
             meta = arriving.metadata
-            version = int(meta.resource_version)
+            # Objects of a namespace share its name, which saves more than it costs to look up.
+            key = ObjectKey(sys.intern(meta.namespace), meta.name)
+            return Arrival(raw, key, meta.uid, int(meta.resource_version), arriving)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise self._refusal(raw, error) from error
+
+    def take(self, arrival: Arrival) -> tuple[Record, Meta]:
+        """Return the record of what was looked at, and its metadata; raises as a call does."""
+        raw, key, uid, version, arriving = arrival
+        meta = arriving.metadata
+        try:
             whole = self._project(bytes(raw), arriving.kind)
         except (msgspec.DecodeError, ValueError) as error:
-            raise ProtocolError(f"not a {self._kind} object: {error}: {bytes(raw)[:200]!r}") from error
+            raise self._refusal(raw, error) from error
         kept = self._managed_fields.strip(whole, bytes(meta.managed_fields))
-        # Objects of a namespace share its name, which saves more than it costs to look up.
-        key = ObjectKey(sys.intern(meta.namespace), meta.name)
-        deleting = meta.deletion_timestamp is not None
-        record = Record(key, kept, meta.uid, version, meta.generation, deleting)
+        record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
         if self._transform is not None:
             return self._transformed(record, self._transform)
         return record, meta
+
+    def _refusal(self, raw: bytes | msgspec.Raw, error: Exception) -> ProtocolError:
+        return ProtocolError(f"not a {self._kind} object: {error}: {bytes(raw)[:200]!r}")
 
     def _project(self, raw: bytes, kind: str) -> bytes:
         if self._metadata_only:

@@ -74,15 +74,18 @@ class Intake:
 
     def event(self, kind: str, raw: msgspec.Raw) -> None:
         """Take one event of the watch; raises ProtocolError when it is not one about an object."""
-        record, meta = self._ingest(raw)
+        arrival = self._ingest.look(raw)
+        changes: Sequence[CacheEvent] = ()
         match kind:
             case "ADDED" | "MODIFIED":
-                changes = self._store.put(record, meta)
+                # Most of what a converging process is told are its own writes, which it knows already.
+                if self._store.is_news(arrival.key, arrival.uid, arrival.version):
+                    changes = self._store.put(*self._ingest.take(arrival))
             case "DELETED":
-                changes = self._store.remove(record)
+                changes = self._store.remove(self._ingest.take(arrival)[0])
             case _:
                 raise ProtocolError(f"a watch event of unknown type {kind!r}")
-        self._store.advance(self.namespace, record.version)
+        self._store.advance(self.namespace, arrival.version)
         self._publish(changes)
 
     def bookmark(self, version: int) -> bool:

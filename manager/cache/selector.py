@@ -81,18 +81,6 @@ class Selector:
     requirements: tuple[Requirement, ...] = ()
 
     @classmethod
-    def of(cls, labels: Mapping[str, str] | str | None) -> Selector:
-        """Build one from a map of labels that must be equal, or from kubectl's form.
-
-        Raises ValueError when the text is not a selector.
-        """
-        if labels is None:
-            return cls()
-        if isinstance(labels, str):
-            return cls.parse(labels)
-        return cls(tuple(Requirement(key, Operator.IN, frozenset((value,))) for key, value in labels.items()))
-
-    @classmethod
     def parse(cls, text: str) -> Selector:
         """Read `app=web,tier!=cache,env in (a,b),env notin (c),owner,!legacy`.
 
@@ -109,6 +97,19 @@ class Selector:
             requirements.append(_requirement(match, text))
             position, more = match.end(), match["end"] == ","
         return cls(tuple(requirements))
+
+    def split(self) -> tuple[dict[str, str], tuple[Requirement, ...]]:
+        """The labels that have to be equal, which an index can answer, and the other requirements."""
+        equal: dict[str, str] = {}
+        others = []
+        for requirement in self.requirements:
+            value = requirement.equals
+            # Of two values that one label should have, the second is not for the index: nothing has both.
+            if value is None or requirement.key in equal:
+                others.append(requirement)
+            else:
+                equal[requirement.key] = value
+        return equal, tuple(others)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """True when the labels meet every requirement."""

@@ -21,7 +21,7 @@ from manager.cache.index import IndexFunction
 from manager.cache.indexes import Indexes
 from manager.cache.meta import Meta
 from manager.cache.record import Record
-from manager.cache.selector import Selector
+from manager.cache.selector import Requirement, Selector
 
 __all__ = ["Store"]
 
@@ -36,8 +36,8 @@ class _Floor(NamedTuple):
     version: int
     deleted: str = ""
 
-    def refuses(self, record: Record) -> bool:
-        return record.version <= self.version or record.uid == self.deleted
+    def refuses(self, uid: str, version: int) -> bool:
+        return version <= self.version or uid == self.deleted
 
 
 class Store:
@@ -80,29 +80,32 @@ class Store:
         self,
         *,
         namespace: str | None = None,
-        selector: Selector | None = None,
+        labels: Mapping[str, str] | Selector | None = None,
         owner_uid: str | None = None,
         index: tuple[str, str] | None = None,
     ) -> list[Record]:
         """Return the records that meet every condition, in the order of their keys.
 
-        Costs what the most selective condition lets through. Only `!=`, `in`, `notin` and the existence of a
-        label are not answered by an index, but by a look at each record that is left.
+        `labels` is a map of labels that must be equal, or a selector. Costs what the most selective condition
+        lets through. Only `!=`, `in`, `notin` and the existence of a label are not answered by an index, but
+        by a look at each record that is left.
         """
-        selector = selector or Selector()
-        narrowed = self._indexes.narrow(
-            namespace=namespace, selector=selector, owner_uid=owner_uid, index=index
-        )
+        rest: tuple[Requirement, ...] = ()
+        if isinstance(labels, Selector):
+            labels, rest = labels.split()
+        narrowed = self._indexes.narrow(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
         if narrowed:
+            if not all(narrowed):
+                return []
             fewest, *others = sorted(narrowed, key=len)
             keys = sorted(key for key in fewest if all(key in other for other in others))
         else:
             keys = sorted(self._records)
         records = [self._records[key] for key in keys]
-        rest = [requirement for requirement in selector.requirements if requirement.equals is None]
         if not rest:
             return records
-        return [record for record in records if Selector(tuple(rest)).matches(record.meta().labels)]
+        others_of_labels = Selector(rest)
+        return [record for record in records if others_of_labels.matches(record.meta().labels)]
 
     # What the watch and the lists say.
 
@@ -116,12 +119,16 @@ class Store:
 
     def put(self, record: Record, meta: Meta | None = None, *, initial: bool = False) -> Sequence[CacheEvent]:
         """Take in a state of an object, unless it is no news."""
-        if self._refuses(record):
+        if not self.is_news(record.key, record.uid, record.version):
             return ()
-        held = self._records.get(record.key)
-        if held is not None and record.version <= held.version:
-            return ()
-        return self._exchange(held, record, meta, initial=initial)
+        return self._exchange(self._records.get(record.key), record, meta, initial=initial)
+
+    def is_news(self, key: ObjectKey, uid: str, version: int) -> bool:
+        """Whether `put` would take in this state of an object."""
+        if self._refuses(key, uid, version):
+            return False
+        held = self._records.get(key)
+        return held is None or version > held.version
 
     def remove(self, record: Record) -> Sequence[CacheEvent]:
         """Take in that an object went, or left the selection, in this last state."""
@@ -165,7 +172,7 @@ class Store:
 
     def observe_write(self, record: Record, meta: Meta) -> Sequence[CacheEvent]:
         """Take in the state that a write of ours led to."""
-        if self._refuses(record):
+        if self._refuses(record.key, record.uid, record.version):
             return ()
         if not self._selector.matches(meta.labels):
             return self._leave(record)
@@ -204,9 +211,9 @@ class Store:
     def _selective(self) -> bool:
         return self._filtered or bool(self._selector.requirements)
 
-    def _refuses(self, record: Record) -> bool:
-        floor = self._floors.get(record.key)
-        return floor is not None and floor.refuses(record)
+    def _refuses(self, key: ObjectKey, uid: str, version: int) -> bool:
+        floor = self._floors.get(key)
+        return floor is not None and floor.refuses(uid, version)
 
     def _raise_floor(self, key: ObjectKey, floor: _Floor) -> None:
         # Put back at the end, so that the first to be forgotten is the oldest.

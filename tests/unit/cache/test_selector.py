@@ -63,13 +63,10 @@ def test_what_is_no_selector_is_refused_and_shown(text: str):
         Selector.parse(text)
 
 
-def test_a_map_means_equality():
-    assert Selector.of({"app": "web", "tier": "front"}).matches(WEB)
-    assert not Selector.of({"app": "web", "tier": "back"}).matches(WEB)
-
-
-def test_none_means_everything():
-    assert Selector.of(None).matches({})
+def test_what_has_to_be_equal_is_told_apart_for_the_index():
+    equal, others = Selector.parse("app=web,tier in (front),app=db,!owner,env in (a,b)").split()
+    assert equal == {"app": "web", "tier": "front"}
+    assert [str(each) for each in others] == ["app=db", "!owner", "env in (a,b)"]
 
 
 names = st.sampled_from(["a", "b-c", "example.com/d"])

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from apis.meta import ObjectKey
 from manager.cache.event import CacheEvent
+from manager.cache.ingest import Arrival
 from manager.cache.intake import Intake
 from manager.cache.meta import Meta
 from manager.cache.record import Record
@@ -71,9 +72,19 @@ def as_record(meta: Meta, version: int | None = None) -> Record:
     return Record(ObjectKey("ns", meta.name), raw, meta.uid, version or int(meta.resource_version))
 
 
-def ingest(raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
-    meta = msgspec.json.decode(raw, type=Meta)
-    return as_record(meta), meta
+class MetadataIngest:
+    """Takes objects that are nothing but their metadata."""
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
+        return self.take(self.look(raw))
+
+    def look(self, raw: bytes | msgspec.Raw) -> Arrival:
+        meta = msgspec.json.decode(raw, type=Meta)
+        return Arrival(raw, ObjectKey("ns", meta.name), meta.uid, int(meta.resource_version), meta)  # type: ignore[arg-type]
+
+    def take(self, arrival: Arrival) -> tuple[Record, Meta]:
+        meta = msgspec.json.decode(arrival.raw, type=Meta)
+        return as_record(meta), meta
 
 
 class Following(RuleBasedStateMachine):
@@ -89,7 +100,7 @@ class Following(RuleBasedStateMachine):
         self.store = Store(selector=Selector.parse(self.selector), filtered=self.filtered)
         self.view: dict[ObjectKey, Record] = {}
         self.last_version: dict[str, int] = {}
-        self.intake = Intake(self.store, ingest, "", publish=self.publish)  # type: ignore[arg-type]
+        self.intake = Intake(self.store, MetadataIngest(), "", publish=self.publish)  # type: ignore[arg-type]
         self.answers: list[Change] = []
         self.seen: dict[str, int] = {}
         self.listing: Listing | None = None
