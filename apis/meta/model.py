@@ -22,7 +22,6 @@ class ApiModel(BaseModel):
         validate_by_alias=True,
         validate_by_name=True,
         extra="allow",
-        use_attribute_docstrings=True,
     )
 
     def to_wire(self, *, only: set[str] | None = None) -> dict[str, Any]:

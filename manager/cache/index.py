@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-import structlog
-
 from apis.meta import ObjectKey
 from manager.cache.meta import Meta
 from manager.cache.record import Record
+from manager.logs import get_logger
 
 __all__ = ["Index", "IndexFunction", "KeyGroups"]
 
@@ -95,4 +94,4 @@ class Index(KeyGroups):
             return frozenset()
 
 
-_log = structlog.get_logger(logger_name="cache.index")
+_log = get_logger("cache.index")

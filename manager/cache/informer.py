@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-import structlog
 from prometheus_client import Counter
 
 from apis.meta import ObjectKey
@@ -25,6 +24,7 @@ from manager.cache.store import Store
 from manager.cache.written import deleted_uid, is_removed
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
+from manager.logs import get_logger
 
 __all__ = ["EventHandler", "Informer", "Subscription"]
 
@@ -59,7 +59,7 @@ class Informer:
             Reflector(spec, intake, transport=transport, mapper=mapper, restarts=restarts, rng=rng)
             for intake in self._intakes
         ]
-        self._log = structlog.get_logger(logger_name="cache.informer", resource=spec.resource)
+        self._log = get_logger("cache.informer", resource=spec.resource)
 
     def __len__(self) -> int:
         return len(self._store)

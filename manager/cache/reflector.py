@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
-import structlog
 from prometheus_client import Counter
 
 from manager.backoff import Backoff
@@ -38,6 +37,7 @@ from manager.kube.errors import (
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.kube.watch import WatchEvent, decode_event, lines, status_error
+from manager.logs import get_logger
 
 __all__ = ["Reflector"]
 
@@ -100,9 +100,7 @@ class Reflector:
         self._attempt = _Attempt(0.0)
         self._delay = 0.0
         self._after_wait = State.RESOLVE
-        self._log = structlog.get_logger(
-            logger_name="cache.reflector", resource=spec.resource, namespace=intake.namespace or None
-        )
+        self._log = get_logger("cache.reflector", resource=spec.resource, namespace=intake.namespace or None)
         self.state = State.RESOLVE
         self.problem: str | None = None
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
+from manager.codegen.attribute_docs import attribute_docs
 from manager.codegen.errors import ModelError
 
 __all__ = ["INEXPRESSIBLE", "JsonSchema", "model_schema", "overlaid"]
@@ -22,6 +23,15 @@ _RULES = "x-kubernetes-validations"
 
 
 class _Generator(GenerateJsonSchema):
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        described = super().model_schema(schema)
+        docs = attribute_docs(schema["cls"])
+        for name, field in schema["cls"].model_fields.items():
+            on_wire = field.validation_alias if isinstance(field.validation_alias, str) else name
+            if name in docs and on_wire in described["properties"]:
+                described["properties"][on_wire].setdefault("description", docs[name])
+        return described
+
     def handle_invalid_for_json_schema(
         self,
         schema: core_schema.CoreSchema,  # noqa: ARG002 - the signature is pydantic's

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-
-from structlog.typing import FilteringBoundLogger
+from typing import TYPE_CHECKING
 
 from manager.cache import own_writes_from_here
 from manager.controller.failure import Failure, explain
@@ -17,6 +16,9 @@ from manager.controller.request import Request
 from manager.controller.result import Result
 from manager.logs import reset_reconcile_log, set_reconcile_log
 from manager.rate_limit import TokenBucket
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 __all__ = ["ReconcileRunner"]
 

@@ -7,16 +7,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
-
 from manager.kube.errors import ConfigError
+from manager.logs import get_logger
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from manager.kube.pem import Pem
 
-_log = structlog.get_logger(logger_name="kube")
+_log = get_logger("kube")
 
 FOREVER = float("inf")
 

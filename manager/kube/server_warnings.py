@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import structlog
+from manager.logs import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_log = structlog.get_logger(logger_name="kube")
+_log = get_logger("kube")
 
 _REMEMBERED = 256
 """Warnings that are told once; beyond so many different ones, they may be told again."""

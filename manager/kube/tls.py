@@ -7,15 +7,14 @@ import ssl
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
-import structlog
-
 from manager.kube.errors import ConfigError
+from manager.logs import get_logger
 from manager.tls.as_file import as_file
 
 if TYPE_CHECKING:
     from manager.kube.pem import Pem, Version
 
-_log = structlog.get_logger(logger_name="kube")
+_log = get_logger("kube")
 
 RECHECK_INTERVAL = 60.0
 """Seconds between two looks at whether a file has changed."""

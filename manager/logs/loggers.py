@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import structlog
-from structlog.typing import FilteringBoundLogger
+from manager.logs.lean import structlog
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 
 def get_logger(name: str, **fields: Any) -> FilteringBoundLogger:
@@ -15,7 +17,7 @@ def get_logger(name: str, **fields: Any) -> FilteringBoundLogger:
     May be called at import, before logging is set up: the settings are read when it is used.
     A hot path calls `.bind()` once and keeps the result, which saves that look-up per line.
     """
-    return cast(FilteringBoundLogger, structlog.get_logger(logger_name=name, **fields))
+    return cast("FilteringBoundLogger", structlog.get_logger(logger_name=name, **fields))
 
 
 _outside = get_logger("reconcile")

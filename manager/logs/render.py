@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from structlog.dev import ConsoleRenderer, plain_traceback
-from structlog.typing import EventDict
 
 from manager import clock
+from manager.logs.lean import structlog
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict
 
 _LEVELS = {"warning": "warn", "critical": "error", "exception": "error", "notset": "debug"}
 _OPTIONS = orjson.OPT_NON_STR_KEYS
@@ -48,9 +50,9 @@ class ConsoleLines:
 
     def __init__(self, *, colours: bool) -> None:
         """`colours` adds ANSI colours, which only a terminal understands."""
-        self._render = ConsoleRenderer(
+        self._render = structlog.dev.ConsoleRenderer(
             colors=colours,
-            exception_formatter=plain_traceback,
+            exception_formatter=structlog.dev.plain_traceback,
             timestamp_key="ts",
             event_key="msg",
             sort_keys=False,

@@ -6,14 +6,15 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
-
-import structlog
-from structlog.typing import EventDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from manager.logs import bridge
+from manager.logs.lean import structlog
 from manager.logs.render import ConsoleLines, render_json
 from manager.logs.writer import LineWriter
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict
 
 LogLevel = Literal["debug", "info", "warn", "error"]
 """The least level whose lines are written."""

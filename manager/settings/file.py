@@ -5,39 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from pydantic_settings import PydanticBaseSettingsSource
+from typing import Any
 
 from manager.settings.error import SettingsError
-from manager.settings.origin import env_names, key_name
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
-
-class FileSource(PydanticBaseSettingsSource):
-    """The file that the stronger sources name as `config`; nothing when they name none."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Not used: the file is read as a whole."""
-        raise NotImplementedError
-
-    def __call__(self) -> dict[str, Any]:
-        """Values by field, but for those a stronger source gave, whose name may be an alias.
-
-        Keys that are no field's are left alone. Raises `SettingsError` for an unreadable file.
-        """
-        path = self.current_state.get("config")
-        if not path:
-            return {}
-        values = read_file(path)
-        stronger = self.current_state.keys()
-        return {
-            field: values[key_name(field)]
-            for field in self.settings_cls.model_fields
-            if key_name(field) in values and stronger.isdisjoint({field, *env_names(field)})
-        }
 
 
 def check_keys(path: str, known: Collection[str]) -> None:

@@ -33,12 +33,13 @@ def load_settings(flags: Mapping[str, str], declared: Sequence[Setting[Any]] = (
     `load_declared`. Raises `SettingsError` with one line: where the value came from, the value, what is
     expected.
     """
-    theirs = {setting.name for setting in declared}
-    if path := Sources(flags).path:
-        check_keys(path, theirs.union(map(key_name, Settings.model_fields)) - {"config"})
-    given: dict[str, Any] = {field: value for field, value in flags.items() if field not in theirs}
+    sources = Sources(flags)
+    if sources.path:
+        theirs = (setting.name for setting in declared)
+        check_keys(sources.path, {*theirs, *map(key_name, Settings.model_fields)} - {"config"})
+    found = {field: sources.find(field, env_names(field)) for field in Settings.model_fields}
     try:
-        return Settings(**given)
+        return Settings.model_validate({field: given.value for field, given in found.items() if given})
     except ValidationError as error:
         # The first is enough: one line that can be acted upon.
         raise SettingsError(_told(error.errors()[0], flags)) from None
@@ -48,12 +49,10 @@ def _told(detail: ErrorDetails, flags: Mapping[str, str]) -> str:
     message = detail["msg"].removeprefix("Value error, ")
     if not detail["loc"]:
         return message
-    name = str(detail["loc"][0])
-    field = next((field for field in Settings.model_fields if name in {field, *env_names(field)}), name)
     if detail["type"] == "literal_error":
         message = f"{detail['ctx']['expected']} is expected"
     message = _EXPECTED.get(detail["type"], message)
-    where, value = given_by(field, flags)
+    where, value = given_by(str(detail["loc"][0]), flags)
     return f"invalid value {value!r} for {where}: {message}"
 
 

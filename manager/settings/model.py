@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import AliasChoices, Field, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from manager.http.address import BindAddress
-from manager.settings.file import FileSource
-from manager.settings.origin import ENV_PREFIX, env_names
 from manager.settings.values import (
     Address,
     Concurrency,
@@ -25,7 +22,7 @@ from manager.settings.values import (
 )
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings of `operator-manager run`.
 
     Each can be given as a flag, as an environment variable and as a key of the settings file,
@@ -33,15 +30,7 @@ class Settings(BaseSettings):
     `--help` prints.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX,
-        env_ignore_empty=True,
-        extra="forbid",
-        frozen=True,
-        validate_by_name=True,
-        validate_by_alias=True,
-        hide_input_in_errors=True,
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     config: Annotated[Text | None, Shown("Settings", "FILE")] = Field(
         default=None,
@@ -58,7 +47,6 @@ class Settings(BaseSettings):
     namespaces: Annotated[Namespaces, Shown("Cluster", "NAME,...")] = Field(
         default=(),
         description="namespaces to watch; all of them when not set",
-        validation_alias=AliasChoices(*env_names("namespaces")),
     )
 
     controllers: Annotated[Names, Shown("Controllers", "LIST")] = Field(
@@ -154,16 +142,3 @@ class Settings(BaseSettings):
                 "--metrics-cert-path is given without --metrics-secure, and metrics would go over plain HTTP"
             )
         return self
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags before the environment before the file."""
-        del dotenv_settings, file_secret_settings
-        return init_settings, env_settings, FileSource(settings_cls)

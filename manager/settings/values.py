@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator
-from pydantic_settings import NoDecode
 
 from manager.duration import format_duration, parse_duration
 from manager.http.address import BindAddress, parse_address
@@ -115,9 +114,9 @@ Address = Annotated[BindAddress | None, BeforeValidator(_address)]
 Text = Annotated[str, BeforeValidator(_text)]
 Namespace = Annotated[str, BeforeValidator(_namespace)]
 ObjectName = Annotated[str, BeforeValidator(_object_name)]
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_list)]
-Namespaces = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_namespaces)]
-Concurrency = Annotated[dict[str, int], NoDecode, BeforeValidator(_concurrency)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
+Namespaces = Annotated[tuple[str, ...], BeforeValidator(_namespaces)]
+Concurrency = Annotated[dict[str, int], BeforeValidator(_concurrency)]
 
 
 def written(value: object) -> str:

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from apis.meta import ApiModel
+from manager.codegen.attribute_docs import attribute_docs
+from manager.codegen.model_schema import model_schema
+
+
+class Documented(BaseModel):
+    """Not of an attribute."""
+
+    limit: ClassVar[int] = 3
+    """Of no field."""
+
+    size: int = 0
+    """How many
+    there are."""
+
+    bare: int = 0
+
+    class Inner:
+        deep: int
+        """Of an attribute of another class."""
+
+    last: int = 0
+    """At the end."""
+
+
+class Narrowed(Documented):
+    size: int = Field(default=1, ge=1)
+    """At least one."""
+
+
+class Silent(Documented):
+    size: int = 2
+
+
+class OnWire(ApiModel):
+    ready_replicas: int = 0
+    """How many are ready."""
+    explicit: int = Field(default=0, description="Said in the field.")
+    """Said below it."""
+
+
+def test_a_docstring_belongs_to_the_attribute_above_it():
+    docs = attribute_docs(Documented)
+    assert docs["size"] == "How many\nthere are."
+    assert docs["last"] == "At the end."
+    assert not {"bare", "deep", "Inner"} & docs.keys()
+
+
+def test_a_subclass_inherits_docstrings_and_can_give_its_own():
+    assert attribute_docs(Narrowed)["size"] == "At least one."
+    assert attribute_docs(Narrowed)["last"] == "At the end."
+    assert attribute_docs(Silent)["size"] == "How many\nthere are."
+
+
+def test_a_class_in_a_function_has_docstrings_too():
+    class Local(BaseModel):
+        size: int = 0
+        """Found all the same."""
+
+    assert attribute_docs(Local) == {"size": "Found all the same."}
+
+
+def test_a_model_without_source_has_none():
+    made: type[Any] = create_model("Made", size=(int, 0))
+    assert attribute_docs(made) == {}
+
+
+def test_docstrings_describe_the_fields_under_their_names_on_the_wire():
+    properties = model_schema(OnWire)["properties"]
+    assert properties["readyReplicas"]["description"] == "How many are ready."
+
+
+def test_what_the_field_itself_says_goes_before_its_docstring():
+    assert model_schema(OnWire)["properties"]["explicit"]["description"] == "Said in the field."
+
+
+def test_a_field_with_an_alias_of_its_own_is_described_under_that():
+    class Aliased(BaseModel):
+        model_config = ConfigDict(validate_by_name=True)
+
+        size: int = Field(default=0, alias="count")
+        """How many."""
+
+    assert model_schema(Aliased)["properties"]["count"]["description"] == "How many."
