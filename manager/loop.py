@@ -1,18 +1,14 @@
-"""The event loop and the garbage collector, set up for holding many objects and waiting little."""
+"""The event loop, and how busy it is."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable
 
 from prometheus_client import Histogram
 
-__all__ = ["count_tasks", "loop_factory", "observe_lag", "settle", "tune_garbage_collector"]
-
-_GC_THRESHOLDS = (50_000, 20, 100)
-"""The default of 700 new objects collects so often that it doubles the cost of decoding a list."""
+__all__ = ["count_tasks", "loop_factory", "observe_lag"]
 
 _LAG_INTERVAL = 1.0
 
@@ -34,21 +30,6 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
         time = staticmethod(time.monotonic)
 
     return ExactLoop
-
-
-def tune_garbage_collector() -> None:
-    """Collect rarely. For the whole process; to be called once, at its start."""
-    gc.set_threshold(*_GC_THRESHOLDS)
-
-
-def settle() -> None:
-    """Take what exists now out of every later collection.
-
-    To be called when the start is over: modules, classes and the first content of the caches
-    stay for good, and looking at them again and again is what makes full collections slow.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def count_tasks() -> int:

@@ -16,6 +16,7 @@ from manager.access import Access
 from manager.cache import CacheOptions
 from manager.cli.errors import ServerUnusable
 from manager.controller import ControllerOptions
+from manager.garbage import settle
 from manager.http.guard import guarded
 from manager.http.health_pages import health_pages
 from manager.http.metrics_page import metrics_page
@@ -26,7 +27,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.leader import LeaderElector, new_identity
 from manager.logs import get_logger
-from manager.loop import count_tasks, observe_lag, settle
+from manager.loop import count_tasks, observe_lag
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
 from manager.tls import CertificateFiles, SelfSigned, ServedCertificate

@@ -13,6 +13,7 @@ from typing import cast
 
 from manager.cli.errors import UsageError
 from manager.cli.operator import Operator
+from manager.garbage import tune_garbage_collector
 
 __all__ = ["FAILED", "OK", "PROGRAM", "WRONG_USAGE", "main"]
 
@@ -39,6 +40,8 @@ def main(argv: Sequence[str], operators: Sequence[Operator]) -> int:
     if not argv:
         print(_help(), file=sys.stderr)
         return WRONG_USAGE
+    # Before all else is imported, which makes a few hundred thousand objects.
+    tune_garbage_collector()
     try:
         with _silent_interrupt():
             code = _dispatch(argv, operators)

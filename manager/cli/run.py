@@ -59,10 +59,9 @@ def _settings(
 
 def _run(settings: Settings, operators: Sequence[Operator], declared: SettingValues) -> int:
     from manager.logs import configured, get_logger
-    from manager.loop import loop_factory, tune_garbage_collector
+    from manager.loop import loop_factory
     from manager.settings.environment import unknown_variables
 
-    tune_garbage_collector()
     with configured(level=settings.log_level, log_format=settings.log_format) as lines:
         for name in unknown_variables():
             get_logger("start").warning("this environment variable sets nothing", variable=name)

@@ -1,22 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 import time
 
 import pytest
 
-from manager.loop import count_tasks, loop_factory, observe_lag, settle, tune_garbage_collector
+from manager.loop import count_tasks, loop_factory, observe_lag
 from manager.metrics import Metrics
-
-
-@pytest.fixture
-def garbage_collector():
-    thresholds = gc.get_threshold()
-    yield
-    gc.unfreeze()
-    gc.set_threshold(*thresholds)
 
 
 def test_the_standard_loop_is_used_where_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch):
@@ -59,18 +50,6 @@ def test_timers_follow_the_loops_clock():
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         assert runner.run(due()) >= -0.001
-
-
-def test_collections_become_rare(garbage_collector: None):
-    tune_garbage_collector()
-    assert gc.get_threshold()[0] > 10_000
-
-
-def test_after_settling_what_existed_is_not_looked_at_again(garbage_collector: None):
-    kept = [[]]
-    settle()
-    assert gc.get_freeze_count() > 0
-    assert kept
 
 
 @pytest.mark.looptime

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from manager.garbage import settle, tune_garbage_collector
+
+
+@pytest.fixture
+def garbage_collector():
+    thresholds = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+def test_collections_become_rare(garbage_collector: None):
+    tune_garbage_collector()
+    assert gc.get_threshold()[0] > 10_000
+
+
+def test_after_settling_what_existed_is_not_looked_at_again(garbage_collector: None):
+    kept = [[]]
+    settle()
+    assert gc.get_freeze_count() > 0
+    assert kept
