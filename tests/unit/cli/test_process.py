@@ -70,6 +70,28 @@ def test_help_of_run_does_not_import_the_runtime():
     assert not {"aiohttp", "structlog", "prometheus_client", "manager.kube", "manager.leader"} & set(imported)
 
 
+# What loads a manager with one operator: imported as `run` does it, and nothing connects.
+LOADED = (
+    "import sys, linecache; import manager.cli.run, manager.cli.assembly, manager.cli.signals;"
+    "from controllers.main import OPERATORS; OPERATORS[0].load();"
+)
+
+
+def test_a_manager_imports_only_what_its_operators_need():
+    script = f"{LOADED} print('imported', *sorted(sys.modules))"
+    imported = set(run(python=("-c", script)).stdout.rpartition("imported ")[2].split())
+    assert "controllers.cache.memcached" in imported
+    assert not {"controllers.petstore.pet", "controllers.tutorial.foo", "manager.codegen"} & imported
+    packages = {name.partition(".")[0] for name in imported}
+    assert "structlog" in packages
+    assert not {"grpc", "google", "cryptography", "kubernetes_asyncio", "rich", "petstore"} & packages
+
+
+def test_a_manager_reads_no_source_at_its_start():
+    script = f"{LOADED} print('read', *linecache.cache)"
+    assert run(python=("-c", script)).stdout.rpartition("read")[2].split() == []
+
+
 @pytest.mark.parametrize("argv", ["version", "crds", "--help"])
 def test_output_that_nobody_reads_is_no_error(argv: str):
     reading, writing = os.pipe()
