@@ -30,18 +30,17 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def rendered(chart: Path, *values: str, release: str = RELEASE, namespace: str = SYSTEM) -> Objects:
+def helm_template(
+    chart: Path, *values: str, release: str = RELEASE, namespace: str = SYSTEM
+) -> subprocess.CompletedProcess[str]:
     settings = [f"--set={value}" for value in values]
-    done = subprocess.run(
-        [
-            tool("helm"),
-            *("template", release, chart, f"--namespace={namespace}", "--kube-version=1.36.0"),
-            *settings,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    place = f"--namespace={namespace}"
+    command = [tool("helm"), "template", release, chart, place, "--kube-version=1.36.0", *settings]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def rendered(chart: Path, *values: str, release: str = RELEASE, namespace: str = SYSTEM) -> Objects:
+    done = helm_template(chart, *values, release=release, namespace=namespace)
     assert done.returncode == 0, done.stderr
     return keyed(each for each in yaml.safe_load_all(done.stdout) if each)
 
@@ -98,6 +97,48 @@ def test_images_flags_variables_and_resources_are_as_the_values_say(chart: Path)
     assert container_of(made["Deployment", PETSTORE])["image"] == f"petstore:{VERSION}"
     claim = made["PersistentVolumeClaim", "operator-manager-petstore-data"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
+
+
+def test_pods_run_where_and_from_what_registry_the_values_say(chart: Path):
+    digest = f"sha256:{'0' * 64}"
+    made = rendered(
+        chart,
+        "imagePullSecrets[0].name=registry",
+        f"manager.image.digest={digest}",
+        "manager.tolerations[0].operator=Exists",
+        "petstore.affinity.nodeAffinity.x=y",
+    )
+    manager, store = (made["Deployment", name]["spec"]["template"]["spec"] for name in (MANAGER, PETSTORE))
+    assert manager["imagePullSecrets"] == store["imagePullSecrets"] == [{"name": "registry"}]
+    assert manager["containers"][0]["image"] == f"operator-manager:{VERSION}@{digest}"
+    assert manager["tolerations"] == [{"operator": "Exists"}]
+    assert store["affinity"] == {"nodeAffinity": {"x": "y"}}
+    assert "affinity" not in manager
+    assert "tolerations" not in store
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("manager.replicas=two", "/manager/replicas"),
+        ("manager.image.tga=v1", "tga"),
+        ("manager.image.pullPolicy=Sometimes", "/manager/image/pullPolicy"),
+        ("manager.image.digest=sha256:1", "/manager/image/digest"),
+        ("manager.extraArgs=--log-level=debug", "/manager/extraArgs"),
+        ("manager.extraArgs={run}", "/manager/extraArgs/0"),
+        ("petstore.storage=lots", "/petstore/storage"),
+        ("crd.keep=maybe", "/crd/keep"),
+        ("replicas=2", "replicas"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_name(chart: Path, value: str, named: str):
+    done = helm_template(chart, value)
+    assert done.returncode != 0
+    assert named in done.stderr
+
+
+def test_values_of_a_chart_around_it_are_taken(chart: Path):
+    assert rendered(chart, "global.region=here") == rendered(chart)
 
 
 def test_a_second_manager_brings_a_disruption_budget(chart: Path):

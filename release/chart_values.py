@@ -1,0 +1,109 @@
+"""The values of the Helm chart, and the schema by which helm refuses wrong ones."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+__all__ = ["schema_text", "values_text"]
+
+_VALUES = """\
+# The values of the chart, with what they are when nothing is said.
+
+# Secrets with the passwords of private registries, for both programs: [{name: NAME}].
+imagePullSecrets: []
+
+manager:
+  # More than one is safe: the one that holds the lease works. A PodDisruptionBudget comes with the second.
+  replicas: 1
+  image:
+    repository: operator-manager
+    # By default the version of the chart.
+    tag: ""
+    # sha256:... pins an image whatever its tag says.
+    digest: ""
+    pullPolicy: IfNotPresent
+  # Further flags, such as --namespaces=a,b or --concurrency=memcached=2 (operator-manager run --help).
+  extraArgs: []
+  # Further environment variables, as a container has them.
+  extraEnv: []
+  resources: %(resources)s
+  # Where its pods may run, as a pod has them.
+  tolerations: []
+  affinity: {}
+
+crd:
+  # Whether the custom resource definitions are part of the release.
+  enable: true
+  # Whether they, and so every object of their kinds, stay when the release is uninstalled.
+  keep: true
+
+rbac:
+  # Roles for the people who use the kinds: one for administrators, editors and viewers of each.
+  helpers:
+    enable: true
+
+petstore:
+  # Without it, say where another store is.
+  enable: true
+  # HOST:PORT of a store; by default the one that comes with the chart.
+  address: ""
+  image:
+    repository: petstore
+    tag: ""
+    digest: ""
+    pullPolicy: IfNotPresent
+  storage: %(storage)s
+  tolerations: []
+  affinity: {}
+
+prometheus:
+  # ServiceMonitors and alerts; needs the Prometheus operator.
+  enable: false
+
+networkPolicy:
+  # Lets only namespaces labelled `metrics: enabled` reach the metrics, and only the manager the store.
+  enable: false
+"""
+
+# By the names of the values: what they may be, where the default does not say it.
+_NARROWER: dict[str, dict[str, Any]] = {
+    "replicas": {"type": "integer", "minimum": 0},
+    "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
+    "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+    "tag": {"type": "string"},
+    "extraArgs": {"type": "array", "items": {"type": "string", "pattern": "^--"}},
+    "extraEnv": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+    "imagePullSecrets": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+    "tolerations": {"type": "array", "items": {"type": "object"}},
+    # As Kubernetes has them; it checks them itself.
+    "resources": {"type": "object"},
+    "affinity": {"type": "object"},
+    "storage": {"type": "string", "pattern": "^[0-9.]+([EPTGMK]i?|k)?$"},
+}
+_TYPES = {bool: "boolean", str: "string"}
+
+
+def values_text(*, resources: dict[str, Any], storage: str) -> str:
+    """The text of values.yaml, with the manager's resources and the size of the store's volume."""
+    line = yaml.safe_dump(resources, default_flow_style=True, width=200).strip()
+    return _VALUES % {"resources": line, "storage": storage}
+
+
+def schema_text(values: str) -> str:
+    """The text of values.schema.json: what is in no line of `values` is a mistake in writing."""
+    schema = _schema("", yaml.safe_load(values))
+    # Helm gives these to every chart that is part of another one.
+    schema["properties"]["global"] = {"type": "object"}
+    return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, indent=2) + "\n"
+
+
+def _schema(name: str, value: object) -> dict[str, Any]:
+    if name in _NARROWER:
+        return dict(_NARROWER[name])
+    if isinstance(value, dict):
+        members = {key: _schema(key, each) for key, each in value.items()}
+        return {"type": "object", "additionalProperties": False, "properties": members}
+    return {"type": _TYPES[type(value)]}
