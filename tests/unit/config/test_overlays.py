@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from manager.cli.flags import parse_flags
 from manager.http.address import parse_address
 from manager.settings import load_settings
 from manager.version import VERSION
 from petstore.cli.flags import parser as petstore_parser
+from release.kustomize import ROOT, build
 from release.namespaces import limited_to
 from tests.support.manifests import (
     MANAGER,
@@ -162,6 +167,41 @@ def test_the_overlay_for_some_namespaces_makes_what_make_deploy_makes_for_them()
     wanted = list(limited_to(("team-a", "team-b"), manifests()))
     assert sorted(made, key=identity) == sorted(wanted, key=identity)
     assert {each["metadata"]["namespace"] for each in made if each["kind"] == "Role"} > {"team-a", "team-b"}
+
+
+@pytest.fixture
+def edited(tmp_path: Path) -> Path:
+    """A copy of config/, to do what its comments say."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("no kubectl on the PATH")
+    return Path(shutil.copytree(ROOT / "config", tmp_path / "config"))
+
+
+def test_what_is_commented_out_in_the_default_can_be_had(edited: Path):
+    file = edited / "default" / "kustomization.yaml"
+    text, changes = re.subn(r"^#- ", "- ", file.read_text(), flags=re.MULTILINE)
+    file.write_text(text)
+    made = list(yaml.safe_load_all(build(edited / "default")))
+    # Whatever they are for, they are where the rest is and are called like it.
+    added = [each for each in made if each not in manifests()]
+    assert changes == 2
+    assert {each["kind"] for each in added} == {"ServiceMonitor", "PrometheusRule", "NetworkPolicy"}
+    assert {each["metadata"]["namespace"] for each in added} == {SYSTEM}
+    assert all(each["metadata"]["name"].startswith("operator-manager-") for each in added)
+    assert len(made) == len(added) + len(manifests())
+
+
+def test_the_default_without_the_store_has_nothing_of_it(edited: Path):
+    file = edited / "default" / "kustomization.yaml"
+    overlay = yaml.safe_load(file.read_text())
+    overlay["resources"].remove("../petstore")
+    overlay["patches"] = [each for each in overlay["patches"] if "petstore" not in each["path"]]
+    del overlay["replacements"]
+    file.write_text(yaml.safe_dump(overlay))
+    made = list(yaml.safe_load_all(build(edited / "default")))
+    assert PETSTORE not in {each["metadata"]["name"] for each in made}
+    (deployment,) = [each for each in made if each["kind"] == "Deployment"]
+    assert "env" not in container_of(deployment)
 
 
 def identity(manifest: dict[str, Any]) -> tuple[str, str, str]:
