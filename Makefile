@@ -212,7 +212,7 @@ catalog-build: ## the image of a catalogue with the bundle that was pushed (CATA
 	$(call need,$(OPM),read the bundle)
 	$(call engine,$(CONTAINER_TOOL),build images)
 	@mkdir -p dist/catalog/operator-manager
-	$(OPM) init operator-manager --default-channel=alpha --output=yaml >dist/catalog/operator-manager/catalog.yaml
+	$(OPM) init operator-manager --default-channel=alpha --icon=config/manifests/icon.svg --output=yaml >dist/catalog/operator-manager/catalog.yaml
 	$(OPM) render $(BUNDLE_IMG) --output=yaml >>dist/catalog/operator-manager/catalog.yaml
 	@printf -- '---\nschema: olm.channel\npackage: operator-manager\nname: alpha\nentries:\n- name: operator-manager.v%s\n' \
 		'$(VERSION)' >>dist/catalog/operator-manager/catalog.yaml
