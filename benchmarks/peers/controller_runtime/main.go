@@ -9,7 +9,8 @@
 //
 // What was chosen instead, in its favour: as many workers as the other programs have; the log only takes
 // warnings, and metrics are not served, as with the other programs; caches are warm before a standby is elected,
-// and the lease is released on a clean stop, so that a takeover is quick; an index for the pods of one Memcached.
+// and the lease is released on a clean stop, so that a takeover is quick; an index for the pods of one Memcached;
+// and its own status writes do not call the reconciler again, as with ours.
 // Choices that change what is compared have a flag: --read-your-writes, --strip-managed-fields.
 package main
 
