@@ -45,6 +45,7 @@ class Connection(asyncio.Protocol):
         self._enough = 0
         self._body: list[bytes] = []
         self._done: asyncio.Future[bytes] | None = None
+        self._gone = asyncio.Event()
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
 
@@ -65,10 +66,11 @@ class Connection(asyncio.Protocol):
         assert self._done is not None
         return self._done
 
-    def close(self) -> None:
-        """Be done."""
+    async def close(self) -> None:
+        """Be done, at once."""
         if self._transport is not None:
-            self._transport.close()
+            self._transport.abort()
+            await self._gone.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ready."""
@@ -76,6 +78,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """No answer comes any more."""
+        self._gone.set()
         if self._done is not None and not self._done.done():
             self._done.set_exception(error or ConnectionResetError("the server closed the connection"))
 

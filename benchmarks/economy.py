@@ -15,7 +15,7 @@ _SAME = "as with its defaults: the setting is about what a reconcile reads after
 _LONG = "to give it that many objects takes longer than all others together"
 _LEFT_OUT: Mapping[str, Mapping[str, str]] = {
     "controller-runtime-ryw": dict.fromkeys(
-        ("steady", "change", "takeover", "ten", "pods-metadata", "pods"), _SAME
+        ("startup", "memory", "steady", "change", "takeover", "ten"), _SAME
     ),
     "kopf": dict.fromkeys(("change", "pods"), _LONG),
 }

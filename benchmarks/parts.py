@@ -14,7 +14,7 @@ class Sizes:
 
     objects: int = 2_000
     rates: tuple[int, ...] = (50, 100, 200, 300)
-    seconds: int = 3
+    seconds: float = 2.5
     """Of each rate."""
     pods: int = 50_000
     few: int = 100
@@ -23,7 +23,7 @@ class Sizes:
     """Made one after the other, each among `few` and among `many`."""
     quiet_seconds: int = 20
     """Of steady state in each round."""
-    settle: float = 2.0
+    settle: float = 1.5
     """Seconds for which a program is left alone before its memory is read."""
 
     def as_json(self) -> dict[str, Any]:

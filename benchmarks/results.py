@@ -114,8 +114,10 @@ class Results:
 class Recorder:
     """Takes down what one peer shows, of parts that are asked for; may be called from several threads."""
 
-    def __init__(self, results: Results, peer: str) -> None:
+    def __init__(self, results: Results, peer: str, *, lacks: Iterable[str] = ()) -> None:
+        """`lacks`: the parts that the peer is not measured in, whatever is on the way to others."""
         self._results = results
+        self._parts = set(results.samples) - set(lacks)
         self._peer = peer
         self._lock = threading.Lock()
 
@@ -129,7 +131,7 @@ class Recorder:
         requests: Mapping[str, int] | None = None,
     ) -> None:
         """Figures of a round."""
-        if part not in self._results.samples:
+        if part not in self._parts:
             return
         with self._lock:
             sample = self._results.sample(part, self._peer, number)
@@ -139,7 +141,7 @@ class Recorder:
 
     def fail(self, part: str, number: int, reason: str, *, group: str = "") -> None:
         """Why there are none."""
-        if part not in self._results.samples:
+        if part not in self._parts:
             return
         with self._lock:
             self._results.sample(part, self._peer, number).failed[group] = reason

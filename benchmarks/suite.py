@@ -60,7 +60,9 @@ class Suite:
         self._rounds = rounds
         self._sizes = sizes
         self._save = save
-        self._recorders = {name: Recorder(results, name) for name in self._peers}
+        self._recorders = {
+            name: Recorder(results, name, lacks=peer.lacks) for name, peer in self._peers.items()
+        }
         self._results = results
         self._failures = dict.fromkeys(self._peers, 0)
 

@@ -27,7 +27,7 @@ both as one watch from outside sees them. A program that falls behind shows by w
 last object was created.
 """,
     "memory": """\
-Resident memory, {settle:g} to 3 s after the program has come to rest. Idle is with one object that is done.
+Resident memory, a few seconds after the program has come to rest. Idle is with one object that is done.
 The Pods have close to 10 KB each as JSON, are there before the program starts, and nobody changes them; the
 program has a cache of them and nothing else, for their metadata or whole.
 """,

@@ -27,7 +27,7 @@ START_WITHIN = 30.0
 COLD_WITHIN = 90.0
 RATE_WITHIN = 60.0
 # Seconds that steps usually take, besides what the sizes say.
-PLANE, START, COLD, RATE = 6.0, 3.0, 14.0, 1.5
+PLANE, START, COLD, RATE = 5.0, 3.0, 12.0, 1.2
 
 
 def seconds(parts: Collection[str], sizes: Sizes) -> float:
@@ -143,7 +143,7 @@ class Busy:
     def _latency(self, plane: EnvtestControlPlane, watch: StatusWatch, process: Daemon, rate: int) -> None:
         """New objects at one rate, until all have their status."""
         self.step(f"{rate} new objects/s", self.sizes.seconds + RATE)
-        names = [f"at-{rate}-{index:05d}" for index in range(rate * self.sizes.seconds)]
+        names = [f"at-{rate}-{index:05d}" for index in range(round(rate * self.sizes.seconds))]
         before = len(watch.converged)
         load = create_steadily(plane.kubeconfig, names, rate, lambda: len(watch.converged))
         watch.wait(before + len(names), process, RATE_WITHIN)

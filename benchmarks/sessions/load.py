@@ -61,6 +61,6 @@ async def _create(
     taken = loop.time() - start
     behind = len(encoded) - (finished() - before)
     for connection in connections:
-        connection.close()
+        await connection.close()
     # The last is sent at the beginning of its interval.
     return Load(len(encoded) / max(taken, len(encoded) / rate), behind)

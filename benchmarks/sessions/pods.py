@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 WORKLOADS = ("pods-metadata", "pods")
 SYNC_WITHIN = 90.0
 # Until what the sync needed has been given back.
-SETTLE = 3.0
+SETTLE = 2.5
 # Seconds that it usually takes to store one, and to sync one.
-STORE = 0.0007
-SYNC = 0.00022
+STORE = 0.0002
+SYNC = 0.00015
 
 
 @contextlib.contextmanager

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MB = 1 << 20
 POLL = 0.01
 READY_WITHIN = 60.0
-# So little CPU in a second means that there is nothing left to do.
-QUIET_SHARE = 0.03
+# So little CPU in so many seconds means that there is nothing left to do.
+QUIET, QUIET_SHARE = 0.5, 0.04
 
 
 @contextlib.contextmanager
@@ -62,14 +62,14 @@ def wait_ready(process: Daemon, address: str, timeout: float = READY_WITHIN) -> 
 
 
 def wait_quiet(process: Daemon, *, at_least: float = 1.0, timeout: float = READY_WITHIN) -> None:
-    """Wait until the process has been idle for a second, or the time is over: then it never is."""
+    """Wait until the process has been idle for a while, or the time is over: then it never is."""
     deadline, before = time.monotonic() + timeout, process.cpu_seconds()
     earliest = time.monotonic() + at_least
     while time.monotonic() < deadline:
-        time.sleep(1.0)
+        time.sleep(QUIET)
         process.check()
         now = process.cpu_seconds()
-        if now - before <= QUIET_SHARE and time.monotonic() >= earliest:
+        if now - before <= QUIET_SHARE * QUIET and time.monotonic() >= earliest:
             return
         before = now
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PARTS = ("takeover", "change", "steady", "ten")
 # Seconds that it usually takes, a round of takeovers with both ends.
-PLANE, TAKEOVER = 11.0, 30.0
+PLANE, TAKEOVER = 9.0, 26.0
 
 
 def seconds(taking: Iterable[set[str]], rounds: int, sizes: Sizes) -> float:

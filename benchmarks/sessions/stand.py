@@ -105,7 +105,8 @@ class Stand:
             "cpu_ms": (self.process.cpu_seconds() - cpu) / count * 1000,
             "requests": sum(requests.values()) / count - 1,  # one is our own
         }
-        self.recorder.record("change", number, figures, group=group)
+        by_group = {f"{group}: {name}": count for name, count in requests.items()}
+        self.recorder.record("change", number, figures, group=group, requests=by_group)
 
     def begin_steady(self) -> None:
         """From here."""

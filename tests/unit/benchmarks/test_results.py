@@ -58,11 +58,12 @@ def test_figures_of_one_round_come_together_in_one_sample():
     assert second.failed == {"pods": "killed"}
 
 
-def test_figures_of_a_part_that_nobody_asked_for_are_let_go():
+def test_figures_of_a_part_that_nobody_asked_for_or_a_peer_is_not_in_are_let_go():
     results = Results.begin(made_run("a"), ["cold"])
     recorder = Recorder(results, "a")
     recorder.record("memory", 1, {"mb": 60.0})
     recorder.fail("memory", 1, "killed")
+    Recorder(results, "b", lacks=["cold"]).record("cold", 1, {"rate": 60.0})
     assert results.samples == {"cold": []}
 
 
