@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS
+from benchmarks.report.backlog import behind
 from benchmarks.report.tables import number
 from benchmarks.summary import summarize
 
@@ -65,6 +66,14 @@ def _latency(results: Results) -> Iterator[Aim]:
             figure = f"{group.key}.{key}"
             text = f"latency at {group.label}: {key.removesuffix('_ms')} no worse"
             yield from _at_most(results, "latency", figure, NOISE, text)
+
+    for group in PARTS["latency"].groups:
+        theirs = [behind(results, peer, group) for peer in THEIRS]
+        ours = behind(results, OURS, group)
+        # Only where both settings fall behind is there something to be ahead of.
+        if ours is not None and True in theirs and False not in theirs:
+            text = f"latency at {group.label}: stable where it falls behind"
+            yield Aim("latency", text, "falls behind too" if ours else "keeps up", not ours)
 
 
 def _at_least(results: Results, part: str, figure: str, factor: float, text: str) -> Iterator[Aim]:

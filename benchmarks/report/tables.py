@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS
+from benchmarks.report.backlog import LATENCY, falling
 from benchmarks.summary import failure, summarize
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def table_of(results: Results, key: str) -> Table:
             empty = FAILED if failure(results, key, peer, group.key) else NOTHING
             cells = [spread(each) if each else empty for each in found.values()]
             rows.append([*([group_label(group, run)] if grouped else []), peer, *cells])
+    if key == LATENCY:
+        notes += [f"{peer}, {group.label}: {said}" for group, peer, said in falling(results)]
     labels = 2 if grouped else 1
     header = [""] * labels + [figure.heading for figure in figures]
     return Table(header, rows, labels, list(dict.fromkeys(notes)))

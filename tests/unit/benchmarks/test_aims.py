@@ -78,6 +78,13 @@ def test_ten_controllers_share_one_watch(watches: float, reached: bool):
     assert aim.reached is reached
 
 
+@pytest.mark.parametrize(("ours", "reached"), [(20.0, True), (160.0, False)])
+def test_where_they_fall_behind_ours_has_to_keep_up(ours: float, reached: bool):
+    (aim,) = decided("latency", "at_300.behind", ours, 200.0, 180.0)
+    assert aim.reached is reached
+    assert decided("latency", "at_300.behind", ours, 200.0, 10.0) == []
+
+
 def test_what_was_measured_on_one_side_only_decides_nothing():
     assert decided("cold", "rate", 300.0) == []
     assert aims_of(Results.begin(RUN, ["cold", "latency", "change"])) == []

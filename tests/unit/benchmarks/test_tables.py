@@ -55,6 +55,13 @@ def test_who_failed_is_in_the_table_and_why_below_it():
     assert found.notes == ["b: failed: b: 12 of 2000 converged within 90 s"]
 
 
+def test_who_falls_behind_is_named():
+    results = made_results(
+        made_run("a", "b"), "latency", a={"at_300.behind": [160.0]}, b={"at_300.behind": [140.0]}
+    )
+    assert table_of(results, "latency").notes == ["a, 300/s: falls behind: 160 of 750 waited at the end"]
+
+
 def test_who_does_not_take_part_is_below_the_table_only():
     run = made_run("a", "b", lacks={"a": {"pods": "it keeps no Pods"}, "b": {"memory": "it is too slow"}})
     found = table_of(made_results(run, "memory", a={"idle.mb": [60.0]}), "memory")
