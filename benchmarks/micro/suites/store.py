@@ -16,7 +16,6 @@ from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, template
 from manager.cache.ingest import Ingest
 from manager.cache.intake import Intake
-from manager.cache.selector import Selector
 from manager.cache.store import Store
 
 if TYPE_CHECKING:
@@ -69,9 +68,7 @@ def filled(count: int) -> Store:
 
 def select(store: Store) -> Sequence[object]:
     """As the Memcached operator asks for its pods."""
-    return store.select(
-        namespace="default", selector=Selector.of({"app": "memcached", "memcached_cr": "sample-7"})
-    )
+    return store.select(namespace="default", labels={"app": "memcached", "memcached_cr": "sample-7"})
 
 
 def event_among(count: int) -> Work:
