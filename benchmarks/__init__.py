@@ -1,1 +1,1 @@
-"""What the manager costs, next to the least that the same work can cost, on a real API server."""
+"""What the manager costs on a real API server, next to its peers and to the least that its work can cost."""
