@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shutil
+import tomllib
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from benchmarks.peers.peer import Peer
+from benchmarks.peers.building import build, need, run
+from benchmarks.peers.peer import Peer, Ready
+from benchmarks.program import by_contract
 
 __all__ = ["PEERS"]
 
-PEERS: tuple[Peer, ...] = ()
+NAME = "kube-rs"
+SOURCES = Path(__file__).parent
+BINARY = "kube-rs-peer"
+
+
+def _make() -> Ready:
+    need("cargo")
+    rustc = run([need("rustc"), "--version"], folder=SOURCES).strip()
+    folder = build(NAME, SOURCES, _compile, toolchain=rustc)
+    manifest = tomllib.loads((SOURCES / "Cargo.toml").read_text())
+    library = manifest["dependencies"]["kube"]["version"].removeprefix("=")
+    return Ready(
+        program=by_contract(NAME, str(folder / "target" / "release" / BINARY)),
+        version=f"kube-rs {library}, {' '.join(rustc.split()[:2])}",
+    )
+
+
+def _compile(folder: Path) -> None:
+    # In a copy, as cargo writes a Cargo.lock beside the manifest.
+    copy = folder / "sources"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    run([need("cargo"), "build", "--release", "--quiet", "--target-dir", folder / "target"], folder=copy)
+
+
+PEERS = (
+    Peer(
+        name=NAME,
+        make=_make,
+        about="the Rust library: reflectors for all three kinds, server-side apply; kube-lease-manager for"
+        " leader election, which it leaves to others",
+    ),
+)
