@@ -14,7 +14,7 @@ class Sizes:
 
     objects: int = 2_000
     rates: tuple[int, ...] = (50, 100, 200, 300)
-    seconds: float = 2.5
+    seconds: float = 2.0
     """Of each rate."""
     pods: int = 50_000
     few: int = 100

@@ -59,7 +59,7 @@ def test_who_falls_behind_is_named():
     results = made_results(
         made_run("a", "b"), "latency", a={"at_300.behind": [160.0]}, b={"at_300.behind": [140.0]}
     )
-    assert table_of(results, "latency").notes == ["a, 300/s: falls behind: 160 of 750 waited at the end"]
+    assert table_of(results, "latency").notes == ["a, 300/s: falls behind: 160 of 600 waited at the end"]
 
 
 def test_who_does_not_take_part_is_below_the_table_only():
