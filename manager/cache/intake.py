@@ -35,6 +35,8 @@ class Intake:
         self._ingest = ingest
         self._publish = publish
         self._listed: dict[ObjectKey, Record] = {}
+        # The highest version that a list has shown, complete or not.
+        self._told = 0
         self.namespace = namespace
         self.synced = asyncio.Event()
 
@@ -54,23 +56,25 @@ class Intake:
         if held is not None and (held.uid, held.version) == (record.uid, record.version):
             record = held  # so that a new list of what is already known takes no memory
         self._listed[record.key] = record
+        self._told = max(self._told, record.version)
         if not self.synced.is_set():
             # Nobody relies on the content yet, and telling of each object as it comes spreads the work.
             self._publish(self._store.put(record, meta, initial=True))
 
     def unlist_item(self, raw: msgspec.Raw) -> None:
         """Take back one object of the list, which was deleted; raises ProtocolError when it is not one."""
-        record, _ = self._ingest(raw)
-        self._listed.pop(record.key, None)
-        if not self.synced.is_set():
-            self._publish(self._store.remove(record))
+        # The store shows it until the list is complete, even if that is the first: taken out now, a state in
+        # between could bring it back, by a late answer to a write of our own.
+        self._listed.pop(self._ingest.look(raw).key, None)
 
     def finish_list(self, version: int) -> None:
         """The list is complete as of a version: now the store shows it, and nothing else."""
         listed, self._listed = self._listed, {}
         initial = not self.synced.is_set()
         self.synced.set()
-        self._publish(self._store.replace(self.namespace, listed, version, initial=initial))
+        changes = self._store.replace(self.namespace, listed, version, told=self._told, initial=initial)
+        self._told = version
+        self._publish(changes)
 
     def event(self, kind: str, raw: msgspec.Raw) -> None:
         """Take one event of the watch; raises ProtocolError when it is not one about an object."""

@@ -145,13 +145,22 @@ class Store:
         return (self._drop(held),)
 
     def replace(
-        self, namespace: str, listed: Mapping[ObjectKey, Record], version: int, *, initial: bool = False
+        self,
+        namespace: str,
+        listed: Mapping[ObjectKey, Record],
+        version: int,
+        *,
+        told: int = 0,
+        initial: bool = False,
     ) -> Sequence[CacheEvent]:
-        """Bring a namespace ("" for all) to what was listed at a version, in one step."""
+        """Bring a namespace ("" for all) to what was listed at a version, in one step.
+
+        `told` is the highest version that the server has told of in lists, those that broke off included.
+        """
         events: list[CacheEvent] = []
         # Versions only go back when the server's storage was restored from a backup: then what we know is
         # of a history that did not happen, and says nothing against the list.
-        restored = version < self.progress(namespace)
+        restored = version < max(told, self.progress(namespace))
         for key, held in list(self._records.items()):
             if key in listed or (namespace and key.namespace != namespace):
                 continue
@@ -161,7 +170,12 @@ class Store:
             self._floors.clear()
         for record in listed.values():
             known = self._records.get(record.key)
-            if restored and known is not None and known.raw != record.raw:
+            # A list knows every change up to its own version, so a later state that is not in it never was.
+            if (
+                known is not None
+                and known.raw != record.raw
+                and (restored or record.version < known.version <= version)
+            ):
                 events += self._exchange(known, record, None, initial=initial)
             else:
                 events += self.put(record, initial=initial)

@@ -214,6 +214,21 @@ class TestAList:
             "ADDED ns/deleted-later@3",
         ]
 
+    def test_is_believed_over_a_state_that_it_would_know_of_had_it_ever_been(self, store: Store):
+        """What a write of ours led to before the restore, and no watch ever told."""
+        store.put(record("a", 10))
+        store.advance("", 20)
+        store.observe_write(*taken(pod("a", 30)))
+        assert told(store.replace("", listed(record("a", 10)), 25)) == []
+        assert told(store.replace("", listed(record("a", 10)), 30)) == ["MODIFIED ns/a@10"]
+
+    def test_is_believed_over_one_of_a_later_version_that_broke_off(self, store: Store):
+        """The server was restored from a backup before the first list was complete."""
+        store.put(record("a", 50), initial=True)
+        store.put(record("b", 60), initial=True)
+        events = store.replace("", listed(record("a", 10)), 40, told=60, initial=True)
+        assert told(events) == ["DELETED ns/b@60", "MODIFIED ns/a@10"]
+
 
 class TestALabelSelector:
     @pytest.fixture

@@ -198,6 +198,14 @@ class Following(RuleBasedStateMachine):
         kind, last = self.told_by_a_watch(change)
         if kind is not None:
             self.intake.event(kind, last)
+        if kind == "DELETED":
+            assert change.before is not None
+            self.told_gone(change.before.uid, change.version)
+
+    def told_gone(self, uid: str, version: int) -> None:
+        """The server said that an object was not there at a version: no state up to it may be told again."""
+        if not self.filtered:
+            self.last_version[uid] = max(version, self.last_version.get(uid, 0))
 
     def told_by_a_watch(self, change: Change) -> tuple[str | None, msgspec.Raw]:
         """The type of the event, None where the change was out of the selection, and the last state."""
@@ -248,6 +256,9 @@ class Following(RuleBasedStateMachine):
         while self.listing.items:
             self.an_item_of_the_list_arrives()
         self.intake.finish_list(self.listing.version)
+        held = {record.uid for record in self.store}
+        for uid in self.last_version.keys() - held:
+            self.told_gone(uid, self.listing.version)
         self.position = next(
             (at for at, change in enumerate(self.server.log) if change.version > self.listing.version),
             len(self.server.log),
@@ -293,6 +304,39 @@ class FollowingFields(Following):
 
     filtered = True
     sees_own_writes = False
+
+
+def test_a_late_answer_brings_nothing_back_that_left_before_the_end_of_the_first_list():
+    following = FollowingLabels()
+    following.start()
+    following.we_write("a", selected=True)
+    following.we_write("a", selected=True)
+    following.somebody_writes("a", selected=True)
+    following.the_server_answers_a_list()
+    following.an_item_of_the_list_arrives()
+    following.somebody_writes("a", selected=False)
+    following.a_change_arrives_before_the_end_of_the_list()
+    following.take_answer(following.answers[1])
+    following.no_read_is_older_than_our_last_write()
+    following.everything_arrives(answers_first=True)
+    assert not len(following.store)
+
+
+def test_a_restore_from_a_backup_in_the_middle_of_the_first_list_leaves_nothing_hidden():
+    following = Following()
+    following.start()
+    for _ in range(9):
+        following.somebody_writes("a", selected=True)
+    following.somebody_writes("b", selected=True)
+    following.the_server_answers_a_list()
+    assert following.listing is not None
+    following.listing.items.reverse()
+    following.an_item_of_the_list_arrives()
+    following.server = Server(version=3)
+    following.somebody_writes("a", selected=True)
+    following.last_version = {}
+    following.the_server_answers_a_list()
+    following.everything_arrives(answers_first=True)
 
 
 TestEverything = Following.TestCase
