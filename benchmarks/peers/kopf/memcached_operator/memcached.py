@@ -51,10 +51,16 @@ def register(registry: kopf.OperatorRegistry, api: Api) -> None:
     async def memcached(namespace: str, name: str, **kwargs: Any) -> None:
         await _reconcile(api, (namespace, name), kwargs)
 
+    # The first listing has no type: there the Memcacheds are resumed themselves.
+
     @kopf.on.event(*DEPLOYMENTS, id="deployment", labels=OWNED, registry=registry)
+    async def deployment(namespace: str, type: str | None, labels: kopf.Labels, **kwargs: Any) -> None:  # noqa: A002 -- kopf's name
+        # A new one is as the answer to its creation said, which its Memcached's handler has.
+        if type not in {None, "ADDED"}:
+            await _reconcile(api, (namespace, labels[CR_LABEL]), kwargs)
+
     @kopf.on.event(*PODS, id="pod", labels=OWNED, registry=registry)
-    async def child(namespace: str, type: str | None, labels: kopf.Labels, **kwargs: Any) -> None:  # noqa: A002 -- kopf's name
-        # The first listing has no type: there the Memcacheds are resumed themselves.
+    async def pod(namespace: str, type: str | None, labels: kopf.Labels, **kwargs: Any) -> None:  # noqa: A002 -- kopf's name
         if type is not None:
             await _reconcile(api, (namespace, labels[CR_LABEL]), kwargs)
 
