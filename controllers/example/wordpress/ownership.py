@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from apis.example.v1.wordpress import Wordpress
-from apis.meta import ObjectMeta, controller_of, controller_reference
+from apis.meta import ObjectKey, ObjectMeta, OwnerReference, controller_of, controller_reference
 from controllers.example.wordpress.names import Part, identity, labels_of
 from controllers.example.wordpress.obstacles import Obstacle, Trouble
 from controllers.taken_names import LEFT_OVER, NAME_TAKEN, is_left_over, left_over
+from manager.client import Client
 
 __all__ = [
     "check_ours",
     "claim_for",
+    "goes_with",
     "is_claimed_for",
+    "is_of_site_that_goes",
     "taken",
     "waits_for_collection",
 ]
@@ -45,6 +48,31 @@ def taken(message: str) -> Obstacle:
 def waits_for_collection(name: str, site: Wordpress) -> Obstacle:
     """The obstacle that what an earlier site of the name had is not collected yet."""
     return Obstacle(Trouble(LEFT_OVER, left_over(name, site)), passing=True)
+
+
+async def is_of_site_that_goes(client: Client, controller: OwnerReference | None, site: Wordpress) -> bool:
+    """Whether that controller is another site of the namespace that is being deleted, or gone already.
+
+    What it had is then about to be collected, one child after the other. The API server is asked, because
+    the end of a child may be heard of before that of its owner.
+    """
+    if (
+        controller is None
+        or controller.kind != site.gvk.kind
+        or controller.api_version.rpartition("/")[0] != site.gvk.group
+    ):
+        return False
+    holder = await client.uncached.find(Wordpress, ObjectKey(site.metadata.namespace, controller.name))
+    return (
+        holder is None
+        or holder.metadata.uid != controller.uid
+        or holder.metadata.deletion_timestamp is not None
+    )
+
+
+def goes_with(message: str) -> Obstacle:
+    """The obstacle that what another site had, which is being deleted or gone, is not collected yet."""
+    return Obstacle(Trouble(LEFT_OVER, f"{message}, which is gone: it is about to be collected"), passing=True)
 
 
 def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> bool:

@@ -15,7 +15,12 @@ from controllers.applying import apply_child
 from controllers.conditions import is_news
 from controllers.example.wordpress.names import DATABASE, FRONTEND, Part
 from controllers.example.wordpress.obstacles import Obstacle, refused
-from controllers.example.wordpress.ownership import taken, waits_for_collection
+from controllers.example.wordpress.ownership import (
+    goes_with,
+    is_of_site_that_goes,
+    taken,
+    waits_for_collection,
+)
 from controllers.example.wordpress.passwords import Passwords
 from controllers.example.wordpress.status import (
     Sight,
@@ -111,6 +116,8 @@ class WordpressReconciler:
         except OwnedByOther as error:
             if is_left_over(error.controller, site):
                 raise waits_for_collection(f"{error.kind} {error.key.name}", site) from error
+            if await is_of_site_that_goes(self.client, error.controller, site):
+                raise goes_with(str(error)) from error
             raise taken(str(error)) from error
         announce(self.events, site, applied, observed_generation=site.status.observed_generation)
         return applied.object

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from apis.meta import ObjectKey
 from devcluster.errors import StatusError
 from manager.controller import Result
 from tests.support.in_process import Fate, in_process_cluster
@@ -12,8 +13,6 @@ from tests.unit.controllers.wordpress.world import DEFINITION, SECRET, SITES, Wo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from apis.meta import ObjectKey
 
 pytestmark = pytest.mark.looptime
 
@@ -93,6 +92,35 @@ async def test_a_child_without_an_owner_that_somebody_else_made_is_left_alone(wo
     await world.settle()
     assert world.conditions()["Degraded"] == ("True", "NameTaken")
     assert world.api.peek("services", world.namespace, "site-mysql") == before
+
+
+async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None:
+    """A neighbour, called so that its database has the names of the frontend of `site-mysql`."""
+    await world.create()
+    await world.settle()
+    world.key = ObjectKey(world.namespace, "site-mysql")
+    spec = {"sqlrootpassword": "in-the-open"}
+    await world.api.create(SITES, world.namespace, {"metadata": {"name": world.key.name}, "spec": spec})
+    await world.settle()
+    assert world.conditions("site-mysql")["Degraded"] == ("True", "NameTaken")
+    assert world.events.reasons("site-mysql").count("NameTaken") == 1
+
+
+@pytest.mark.parametrize("leaves", ["gone", "going"])
+async def test_a_name_whose_owner_goes_is_about_to_be_free_and_no_news(world: World, leaves: str) -> None:
+    await site_whose_database_has_the_name_of_the_frontend(world)
+    # The garbage collector removes one child after the other, in any order.
+    if leaves == "going":
+        await world.api.patch(SITES, world.namespace, "site", {"metadata": {"finalizers": ["test/x"]}})
+    await world.api.delete(SITES, world.namespace, "site")
+    await world.api.delete("deployments.apps", world.namespace, "site-mysql")
+    await world.settle()
+    assert world.conditions("site-mysql")["Degraded"] == ("False", "AsExpected")
+    assert world.conditions("site-mysql")["Progressing"] == ("True", "LeftOver")
+    await world.api.delete("services", world.namespace, "site-mysql")
+    await world.settle()
+    assert world.conditions("site-mysql")["Available"] == ("True", "Ready")
+    assert world.events.reasons("site-mysql").count("NameTaken") == 1
 
 
 @pytest.mark.parametrize(

@@ -109,13 +109,13 @@ class World:
         if secret is not None:
             self.passwords.add(base64.b64decode(secret["data"]["password"]).decode())
 
-    def site(self) -> Wordpress:
+    def site(self, name: str = "site") -> Wordpress:
         """As it is stored."""
-        return Wordpress.model_validate(self.api.peek(SITES, self.namespace, "site"))
+        return Wordpress.model_validate(self.api.peek(SITES, self.namespace, name))
 
-    def conditions(self) -> dict[str, tuple[str, str]]:
+    def conditions(self, name: str = "site") -> dict[str, tuple[str, str]]:
         """Status and reason of each."""
-        return {each.type: (each.status, each.reason) for each in self.site().status.conditions}
+        return {each.type: (each.status, each.reason) for each in self.site(name).status.conditions}
 
     def children(self) -> dict[str, Object]:
         """All there is, without what differs from run to run."""
