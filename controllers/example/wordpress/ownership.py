@@ -72,7 +72,8 @@ async def is_of_site_that_goes(client: Client, controller: OwnerReference | None
 
 def goes_with(message: str) -> Obstacle:
     """The obstacle that what another site had, which is being deleted or gone, is not collected yet."""
-    return Obstacle(Trouble(LEFT_OVER, f"{message}, which is gone: it is about to be collected"), passing=True)
+    trouble = Trouble(LEFT_OVER, f"{message}, which is gone, or going: it is about to be collected")
+    return Obstacle(trouble, passing=True)
 
 
 def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> bool:
