@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.budget import Budget
 from benchmarks.economy import lacks_of
 from benchmarks.machine import describe
 from benchmarks.parts import PARTS, Sizes
@@ -30,6 +31,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks"
 KEPT = ROOT / ".local" / "benchmarks"
 ROUNDS = 3
+# Of twenty minutes, what is left when the last step has run over.
+MINUTES = 19
 WHERE_FROM = "go run sigs.k8s.io/controller-runtime/tools/setup-envtest@latest use -p path"
 
 
@@ -45,7 +48,7 @@ def main(arguments: Sequence[str], description: str) -> int:
         parser.error(f"{problem}. One way to get one: {VARIABLE}=$({WHERE_FROM})")
     parts = [part for part in PARTS if not options.only or part in options.only]
     try:
-        results = _measure(peers, parts, options.rounds, Sizes.quick() if options.quick else Sizes())
+        results = _measure(peers, parts, options)
     except KeyboardInterrupt:
         print(f"\nstopped; what was measured until then is in {KEPT}", file=sys.stderr)
         return 130
@@ -89,6 +92,12 @@ def _parser(description: str) -> argparse.ArgumentParser:
         metavar="NAME=COMMAND",
         help="one more program that does the work of Memcached, such as an older version of this one; in the"
         " command {kubeconfig}, {concurrency} and {health} stand for what they say",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=_at_least_one,
+        default=MINUTES,
+        help="for all of it (%(default)s): rounds that do not fit are left out, and it is said which",
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of everything, to see that it works")
     parser.add_argument(
@@ -162,7 +171,8 @@ def _is_whole(options: argparse.Namespace) -> bool:
     )
 
 
-def _measure(peers: Sequence[Peer], parts: Sequence[str], rounds: int, sizes: Sizes) -> Results:
+def _measure(peers: Sequence[Peer], parts: Sequence[str], options: argparse.Namespace) -> Results:
+    rounds, sizes = options.rounds, Sizes.quick() if options.quick else Sizes()
     ready, left_out = _build(peers)
     began = time.monotonic()
     run = Run(
@@ -182,8 +192,13 @@ def _measure(peers: Sequence[Peer], parts: Sequence[str], rounds: int, sizes: Si
         run.minutes = round((time.monotonic() - began) / 60, 1)
         results.write(path)
 
+    def cut(what: str) -> None:
+        run.cut.append(what)
+        progress.note(what)
+
     taking = [Taking.of(peer, built) for peer, built in ready]
-    suite = Suite(taking, parts, results, rounds=rounds, sizes=sizes, save=save)
+    budget = Budget(options.minutes * 60, cut)
+    suite = Suite(taking, parts, results, rounds=rounds, sizes=sizes, save=save, budget=budget)
     expected = suite.seconds()
     progress = Progress(expected)
     progress.note(f"{len(taking)} programs, {rounds} rounds; about {minutes(expected)}; figures go to {path}")

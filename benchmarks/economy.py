@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.parts import PARTS, WORKED
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -12,15 +14,22 @@ if TYPE_CHECKING:
 __all__ = ["lacks_of"]
 
 _SAME = "as with its defaults: the setting is about what a reconcile reads after its own writes"
-_LONG = "left out for time: it is measured in what a new operator's author asks of it first"
+_ONE = "as with its defaults: the setting is about how many objects are worked on at once"
+_CACHE = "as with its defaults: the setting is about what the cache of many objects holds"
+_LONG = "left out for time"
 _LEFT_OUT: Mapping[str, Mapping[str, str]] = {
     "controller-runtime-ryw": dict.fromkeys(
         ("startup", "memory", "steady", "change", "takeover", "ten"), _SAME
     ),
-    "kopf": dict.fromkeys(("steady", "change", "ten", "pods"), _LONG),
+    "controller-runtime-1": dict.fromkeys((part for part in PARTS if part != "cold"), _ONE),
+    "controller-runtime-stripped": dict.fromkeys(
+        (*(part for part in PARTS if part != "memory"), *WORKED, "pods"), _CACHE
+    ),
+    "kube-rs": dict.fromkeys(("change", "pods", "at_50", "at_200"), _LONG),
+    "kopf": dict.fromkeys(("steady", "change", "ten", "pods", "at_50", "at_200", "at_300"), _LONG),
 }
 
 
 def lacks_of(peer: Peer) -> dict[str, str]:
-    """All parts and workloads that a peer is not measured in, and why; what it cannot do comes first."""
+    """Parts, workloads and groups that a peer is not measured in, and why; what it cannot do comes first."""
     return {**_LEFT_OUT.get(peer.name, {}), **peer.lacks}

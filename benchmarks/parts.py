@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Self
 
-__all__ = ["PARTS", "Figure", "Group", "Part", "Sizes"]
+__all__ = ["PARTS", "WORKED", "Figure", "Group", "Part", "Sizes"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Sizes:
     many: int = 10_000
     changes: int = 100
     """Made one after the other, each among `few` and among `many`."""
-    quiet_seconds: int = 20
+    quiet_seconds: int = 12
     """Of steady state in each round."""
     settle: float = 1.5
     """Seconds for which a program is left alone before its memory is read."""
@@ -149,4 +149,6 @@ _PARTS = (
         (Figure("watches", "watches"), Figure("mb", "MB")),
     ),
 )
+# Of memory, what a program holds that works on Memcacheds.
+WORKED = ("idle", "objects")
 PARTS: dict[str, Part] = {part.key: part for part in _PARTS}

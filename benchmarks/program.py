@@ -97,12 +97,14 @@ class Program:
         """The process, not yet started; `replica` tells several of one program apart."""
         name = f"{self.name}{replica}"
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        # Where it is set, every start compiles everything again: no user has it so.
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)
         log = folder / f"{name.replace(' ', '-').replace('/', '-')}.log"
         return Daemon(name, self.arguments(kubeconfig, setting or Setting()), log=log, environ=environ)
 
 
-def by_contract(name: str, *command: str) -> Program:
-    """A program that has the flags that `benchmarks.peers` asks for."""
-    flags = ["--kubeconfig={kubeconfig}", "--concurrency={concurrency}"]
+def by_contract(name: str, *command: str, concurrency: int | None = None) -> Program:
+    """A program that has the flags that `benchmarks.peers` asks for; `concurrency` instead of the suite's."""
+    flags = ["--kubeconfig={kubeconfig}", f"--concurrency={concurrency or '{concurrency}'}"]
     flags += ["--health-probe-bind-address={health}", "--workload={workload}"]
     return Program(name, [*command, *flags])

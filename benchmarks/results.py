@@ -32,6 +32,8 @@ class Run:
     lacks: dict[str, dict[str, str]]
     """By peer: the parts and workloads that it is not measured in, and why."""
     sizes: dict[str, Any]
+    cut: list[str] = dataclasses.field(default_factory=list)
+    """What the time did not allow, a line each."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

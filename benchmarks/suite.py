@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from benchmarks.economy import lacks_of
 from benchmarks.failures import FAILURES, reason_of
-from benchmarks.parts import PARTS
+from benchmarks.parts import PARTS, WORKED
 from benchmarks.results import Recorder
-from benchmarks.sessions import busy, pods, quiet
+from benchmarks.sessions import busy, pods, quiet, warmup
+from benchmarks.sessions.plane import fresh_plane
 from benchmarks.sessions.stand import Stand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from benchmarks.budget import Budget
     from benchmarks.parts import Sizes
     from benchmarks.peers import Peer, Ready
     from benchmarks.program import Program
@@ -25,6 +27,8 @@ __all__ = ["Suite", "Taking"]
 
 # Who has failed so often is not waited for in further rounds.
 CHANCES = 2
+# Rounds that are worth having, where the time does not allow all of them.
+ENOUGH = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Suite:
         rounds: int,
         sizes: Sizes,
         save: Callable[[], None],
+        budget: Budget,
     ) -> None:
         """`save` is called whenever there is something new."""
         self._peers = {peer.name: peer for peer in peers}
@@ -60,6 +65,7 @@ class Suite:
         self._rounds = rounds
         self._sizes = sizes
         self._save = save
+        self._budget = budget
         self._recorders = {
             name: Recorder(results, name, lacks=peer.lacks) for name, peer in self._peers.items()
         }
@@ -68,24 +74,58 @@ class Suite:
 
     def seconds(self) -> float:
         """How long it usually takes."""
-        each_round = sum(busy.seconds(self._of(peer, busy.PARTS), self._sizes) for peer in self._peers)
-        syncs = sum(len(self._workloads(peer)) for peer in self._peers)
-        waiting = [self._of(peer, quiet.PARTS) for peer in self._peers]
-        return (
-            each_round * self._rounds
-            + pods.seconds(syncs, self._rounds, self._sizes)
-            + quiet.seconds(waiting, self._rounds, self._sizes)
-        )
+        busy_seconds = sum(self._each_round()) * self._rounds
+        rest = self._pods_seconds(self._rounds) + self._quiet_seconds(self._rounds)
+        return self._warm_up_seconds() + busy_seconds + rest
 
     def run(self, progress: Progress) -> None:
         """Measure everything; programs that fail are taken down as failed."""
-        for number in range(1, self._rounds + 1):
+        self._warm_up(progress)
+        # Of what comes after, which takes part in fewer aims, two rounds would do.
+        enough = min(ENOUGH, self._rounds)
+        after = self._pods_seconds(enough) + self._quiet_seconds(enough)
+        usual = sum(self._each_round())
+        for number in self._budget.rounds(self._rounds, usual, "one program after the other", after=after):
             for peer in quiet.rotated(self._peers, number):
                 self._busy(peer, number, progress)
                 self._save()
         self._pods(progress)
         self._quiet(progress)
         progress.end()
+
+    def _each_round(self) -> Iterator[float]:
+        for peer in self._peers:
+            yield busy.seconds(self._busy_parts(peer), self._sizes_of(peer))
+
+    def _warm_up_seconds(self) -> float:
+        return busy.PLANE + warmup.EACH * len(self._peers)
+
+    def _pods_seconds(self, rounds: int) -> float:
+        syncs = sum(len(self._workloads(peer)) for peer in self._peers)
+        return pods.seconds(syncs, rounds, self._sizes)
+
+    def _quiet_seconds(self, rounds: int) -> float:
+        waiting = [self._of(peer, quiet.PARTS) for peer in self._peers]
+        return quiet.seconds(waiting, rounds, self._sizes)
+
+    def _warm_up(self, progress: Progress) -> None:
+        """Every program once, so that all are compiled and in the system's cache when it counts."""
+        progress.step("", "all", "every program once", self._warm_up_seconds())
+        with fresh_plane() as plane:
+            for peer in self._peers.values():
+                workloads = ["memcached", *self._workloads(peer.name)]
+                warmup.start_once(plane, peer.program, workloads)
+
+    def _busy_parts(self, peer: str) -> set[str]:
+        parts = self._of(peer, busy.PARTS)
+        # The rest of memory has a control plane of its own.
+        return parts - {"memory"} if set(WORKED) <= set(self._peers[peer].lacks) else parts
+
+    def _sizes_of(self, peer: str) -> Sizes:
+        """Without the rates that the peer is not measured at."""
+        lacks = self._peers[peer].lacks
+        rates = tuple(rate for rate in self._sizes.rates if f"at_{rate}" not in lacks)
+        return dataclasses.replace(self._sizes, rates=rates)
 
     def _of(self, peer: str, parts: Iterable[str]) -> set[str]:
         """Of these parts, those that are wanted and that the peer is measured in."""
@@ -97,7 +137,7 @@ class Suite:
         return [each for each in pods.WORKLOADS if each not in self._peers[peer].lacks]
 
     def _busy(self, peer: str, number: int, progress: Progress) -> None:
-        parts = self._of(peer, busy.PARTS)
+        parts, sizes = self._busy_parts(peer), self._sizes_of(peer)
         if not parts or self._failures[peer] >= CHANCES:
             return
         recorder = self._recorders[peer]
@@ -106,11 +146,11 @@ class Suite:
             progress.step(number, peer, what, seconds)
 
         try:
-            busy.Busy(self._peers[peer].program, number, self._sizes, recorder, step).run(parts)
+            busy.Busy(self._peers[peer].program, number, sizes, recorder, step).run(parts)
         except FAILURES as error:
             self._failures[peer] += 1
             progress.note(f"{peer}, round {number}: {reason_of(error)}")
-            for part, group in busy.missing(parts, self._results, peer, number, self._sizes):
+            for part, group in busy.missing(parts, self._results, peer, number, sizes):
                 recorder.fail(part, number, reason_of(error), group=group)
 
     def _pods(self, progress: Progress) -> None:
@@ -119,8 +159,10 @@ class Suite:
             return
         progress.step("", "all", f"{self._sizes.pods} Pods are stored", pods.STORE * self._sizes.pods)
         failures = dict.fromkeys(((peer, each) for peer in peers for each in pods.WORKLOADS), 0)
+        after = self._quiet_seconds(min(ENOUGH, self._rounds))
+        each = pods.usual(self._sizes) * sum(len(self._workloads(peer)) for peer in peers)
         with pods.plane_with_pods(self._sizes.pods) as plane:
-            for number in range(1, self._rounds + 1):
+            for number in self._budget.rounds(self._rounds, each, "Pods", after=after):
                 for peer in quiet.rotated(peers, number):
                     for workload in self._workloads(peer):
                         if failures[peer, workload] >= CHANCES:
@@ -142,7 +184,7 @@ class Suite:
             for name, peer in self._peers.items()
             if self._of(name, quiet.PARTS)
         }
-        quiet.Quiet(stands, self._rounds, self._sizes, progress).run()
+        quiet.Quiet(stands, self._rounds, self._sizes, progress, self._budget).run()
         self._save()
 
 

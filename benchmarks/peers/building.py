@@ -81,7 +81,8 @@ def run(command: Sequence[str | Path], *, folder: Path, environ: Mapping[str, st
 def _digest(sources: Path, toolchain: str) -> str:
     digest = hashlib.sha256(toolchain.encode())
     for path in [sources] if sources.is_file() else sorted(sources.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
+        # What Python reads of them when they are run is not built.
+        if path.is_file() and path.suffix not in {".py", ".pyc"}:
             digest.update(f"{path.relative_to(sources)}\n".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -15,12 +15,20 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Results
 
-__all__ = ["OURS", "THEIRS", "Aim", "aims_of"]
+__all__ = ["OURS", "THEIRS", "Aim", "aims_of", "asides_of"]
 
 OURS = "operator-manager"
 # Its two settings; where one has no figure of its own, the other's counts.
 THEIRS = ("controller-runtime", "controller-runtime-ryw")
+# What a newcomer and a sceptic ask for next: as it comes, and with its cache told to hold less.
+OUT_OF_THE_BOX, STRIPPED = "controller-runtime-1", "controller-runtime-stripped"
 REACHED, NOT_REACHED = "reached", "not reached"
+# In its defaults, and with what they are when nobody has set MaxConcurrentReconciles.
+DEFAULTS, OUT_OF_THE_BOX, STRIPPED = (
+    "controller-runtime",
+    "controller-runtime-1",
+    "controller-runtime-stripped",
+)
 # What is at most so much worse cannot be told from the noise between two rounds.
 NOISE = 1.05
 
@@ -58,6 +66,26 @@ def aims_of(results: Results) -> list[Aim]:
         *_independent(results),
         *_one_watch(results),
     ]
+
+
+def asides_of(results: Results) -> list[tuple[str, str]]:
+    """What is shown next to the aims and decides none of them: a text, and what was found."""
+    asked = (
+        ("cold", "rate", OUT_OF_THE_BOX, "cold convergence, objects/s, next to its out-of-the-box 1 worker"),
+        ("cold", "cpu_ms", OUT_OF_THE_BOX, "cold convergence, client CPU per object, next to the same"),
+        (
+            "memory",
+            "pods-metadata.mb",
+            STRIPPED,
+            "Pods as metadata, MB, next to its stripping of managedFields",
+        ),
+    )
+    found = []
+    for part, figure, peer, text in asked:
+        ours, theirs = _median(results, part, OURS, figure), _median(results, part, peer, figure)
+        if ours is not None and theirs:
+            found.append((text, _compared(ours, theirs)))
+    return found
 
 
 def _latency(results: Results) -> Iterator[Aim]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS
 from benchmarks.program import CONCURRENCY
-from benchmarks.report.aims import aims_of
+from benchmarks.report.aims import aims_of, asides_of
 from benchmarks.report.charts import charts_of
-from benchmarks.report.prose import ABOUT, FAIRNESS, INTRODUCTION, REPEAT
+from benchmarks.report.prose import ABOUT, AIMS, FAIRNESS, INTRODUCTION, REPEAT
 from benchmarks.report.tables import number, table_of
 from benchmarks.summary import requests
 
@@ -64,8 +64,9 @@ def _aims(results: Results, *, has_profiles: bool) -> Iterator[str]:
     if not aims:
         return
     yield "## Aims\n"
-    yield "Against the better of controller-runtime's two settings: its defaults, and read-your-writes on.\n"
+    yield AIMS.format(concurrency=CONCURRENCY)
     verdicts = [[aim.text, aim.found, aim.verdict if aim.reached else f"**{aim.verdict}**"] for aim in aims]
+    verdicts += [[text, found, ""] for text, found in asides_of(results)]
     yield from _markdown(["aim", "found", ""], verdicts, labels=2)
     yield ""
     if has_profiles and not all(aim.reached for aim in aims):
@@ -85,7 +86,9 @@ def _setting(run: Run) -> Iterator[str]:
     yield ""
     for peer, reason in run.left_out.items():
         yield f"- {peer} is left out: {reason}"
-    if run.left_out:
+    for line in run.cut:
+        yield f"- {line}"
+    if run.left_out or run.cut:
         yield ""
 
 

@@ -44,9 +44,14 @@ def table_of(results: Results, key: str) -> Table:
     ]
     rows = []
     notes = [f"{peer} is not in this: {lacks[key]}" for peer, lacks in run.lacks.items() if key in lacks]
+    absent: dict[tuple[str, str], list[str]] = {}
     for group in part.groups:
         for peer in run.versions:
-            if key in run.lacks.get(peer, {}):
+            lacks = run.lacks.get(peer, {})
+            if key in lacks:
+                continue
+            if group.key in lacks:
+                absent.setdefault((peer, lacks[group.key]), []).append(group_label(group, run))
                 continue
             found = {figure.key: summarize(results, key, peer, group.of(figure)) for figure in figures}
             why = why_empty(results, part, group, peer)
@@ -56,6 +61,7 @@ def table_of(results: Results, key: str) -> Table:
             empty = FAILED if failure(results, key, peer, group.key) else NOTHING
             cells = [spread(each) if each else empty for each in found.values()]
             rows.append([*([group_label(group, run)] if grouped else []), peer, *cells])
+    notes += [f"{peer} is not in {', '.join(groups)}: {why}" for (peer, why), groups in absent.items()]
     if key == LATENCY:
         notes += [f"{peer}, {group.label}: {said}" for group, peer, said in falling(results)]
     labels = 2 if grouped else 1
@@ -64,10 +70,7 @@ def table_of(results: Results, key: str) -> Table:
 
 
 def why_empty(results: Results, part: Part, group: Group, peer: str) -> str | None:
-    """The reason that a peer has no figures in a group, if one is known."""
-    lacks = results.run_of(part.key).lacks.get(peer, {})
-    if group.key in lacks:
-        return lacks[group.key]
+    """The reason that a peer which takes part has no figures in a group, if one is known."""
     reason = failure(results, part.key, peer, group.key)
     return f"failed: {reason}" if reason else None
 

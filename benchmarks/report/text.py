@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS
-from benchmarks.report.aims import aims_of
+from benchmarks.report.aims import aims_of, asides_of
 from benchmarks.report.tables import number, table_of
 from benchmarks.summary import requests
 from benchmarks.table import table
@@ -36,5 +36,6 @@ def _lines(results: Results) -> Iterator[str]:
                 yield f"  {peer}: {listed or 'no request'}"
     aims = aims_of(results)
     if aims:
+        asides = [[text, found, ""] for text, found in asides_of(results)]
         yield "\nAims"
-        yield table(["", "", ""], [[aim.text, aim.found, aim.verdict] for aim in aims])
+        yield table(["", "", ""], [*([aim.text, aim.found, aim.verdict] for aim in aims), *asides])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WORKLOADS = ("pods-metadata", "pods")
 SYNC_WITHIN = 90.0
 # Until what the sync needed has been given back.
-SETTLE = 2.5
+SETTLE = 2.0
 # Seconds that it usually takes to store one, and to sync one.
 STORE = 0.0002
 SYNC = 0.00015

@@ -18,6 +18,7 @@ from benchmarks.sessions.takeover import take_over
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from benchmarks.budget import Budget
     from benchmarks.parts import Sizes
     from benchmarks.progress import Progress
 
@@ -54,13 +55,19 @@ class Quiet:
     """The session of all programs, with all rounds."""
 
     def __init__(
-        self, stands: dict[str, tuple[Stand, set[str]]], rounds: int, sizes: Sizes, progress: Progress
+        self,
+        stands: dict[str, tuple[Stand, set[str]]],
+        rounds: int,
+        sizes: Sizes,
+        progress: Progress,
+        budget: Budget,
     ) -> None:
         """`stands`: by peer, with the parts that it is measured in."""
         self._stands = stands
         self._rounds = rounds
         self._sizes = sizes
         self._progress = progress
+        self._budget = budget
 
     def run(self) -> None:
         """All parts that anybody takes part in."""
@@ -77,7 +84,7 @@ class Quiet:
 
     def _take_over(self) -> None:
         taking = self._in("takeover")
-        if not taking:
+        if not taking or not self._budget.allows(TAKEOVER, "takeover"):
             return
         for peer in taking:
             self._try(peer, Stand.stop)
@@ -85,24 +92,30 @@ class Quiet:
         self._together(self._in("takeover"), lambda stand: take_over(stand, self._rounds), part="takeover")
 
     def _change(self, group: str, count: int) -> None:
-        if not self._in("change"):
+        taking = self._in("change")
+        usual = len(taking) * (_grow(count) + _change(self._sizes))
+        if not taking or not self._budget.allows(usual, f"one change among {count}"):
             return
         for peer in self._in("change"):
             self._progress.step("", peer, f"{count} objects", _grow(count))
             self._try(peer, lambda stand: self._grown(stand, count))
-        for number in range(1, self._rounds + 1):
+        each = len(taking) * _change(self._sizes)
+        for number in self._budget.rounds(self._rounds, each, f"one change among {count}"):
             for peer in rotated(self._in("change"), number):
                 self._progress.step(number, peer, f"one change among {count}", _change(self._sizes))
                 self._try(peer, lambda stand: stand.change(number, group, self._sizes.changes), part="change")  # noqa: B023
 
     def _steady(self) -> None:
-        if not self._in("steady"):
+        taking, each = self._in("steady"), self._sizes.quiet_seconds + 1
+        if not taking or not self._budget.allows(
+            len(taking) * _grow(self._sizes.objects) + each, "steady state"
+        ):
             return
         for peer in self._in("steady"):
             self._progress.step("", peer, f"{self._sizes.objects} objects", _grow(self._sizes.objects))
             self._try(peer, lambda stand: self._grown(stand, self._sizes.objects))
-        for number in range(1, self._rounds + 1):
-            self._progress.step(number, "all", "steady state", self._sizes.quiet_seconds + 1)
+        for number in self._budget.rounds(self._rounds, each, "steady state"):
+            self._progress.step(number, "all", "steady state", each)
             for peer in self._in("steady"):
                 self._try(peer, Stand.begin_steady, part="steady")
             time.sleep(self._sizes.quiet_seconds)
@@ -110,12 +123,13 @@ class Quiet:
                 self._try(peer, lambda stand: stand.end_steady(number), part="steady")  # noqa: B023
 
     def _ten(self) -> None:
-        if not self._in("ten"):
+        each = 5 + self._sizes.settle
+        if not self._in("ten") or not self._budget.allows(each, "ten controllers on one kind"):
             return
         for peer in self._in("ten"):
             self._try(peer, Stand.stop)
-        for number in range(1, self._rounds + 1):
-            self._progress.step(number, "all", "ten controllers on one kind", 5 + self._sizes.settle)
+        for number in self._budget.rounds(self._rounds, each, "ten controllers on one kind"):
+            self._progress.step(number, "all", "ten controllers on one kind", each)
             self._together(self._in("ten"), lambda stand: stand.ten(number, self._sizes.settle), part="ten")  # noqa: B023
 
     def _grown(self, stand: Stand, count: int) -> None:

@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from benchmarks.budget import Budget
 from benchmarks.parts import Sizes
 from benchmarks.peers.bare import PEERS as BARE
 from benchmarks.peers.ours import PEERS as OURS
@@ -28,7 +29,8 @@ def run_suite(*parts: str) -> Results:
     run = made_run(*lacks, rounds=1, lacks=lacks, sizes=SIZES.as_json())
     results = Results.begin(run, parts)
     taking = [Taking.of(peer, peer.make()) for peer in PEERS]
-    suite = Suite(taking, parts, results, rounds=1, sizes=SIZES, save=lambda: None)
+    budget = Budget(600, lambda what: None)
+    suite = Suite(taking, parts, results, rounds=1, sizes=SIZES, save=lambda: None, budget=budget)
     suite.run(Progress(suite.seconds(), io.StringIO()))
     assert [each.failed for samples in results.samples.values() for each in samples if each.failed] == []
     return results

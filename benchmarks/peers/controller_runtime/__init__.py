@@ -1,4 +1,4 @@
-"""The Go library controller-runtime, with its defaults and with read-your-writes on: one program."""
+"""The Go library controller-runtime in several settings: one program."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ SOURCES = Path(__file__).parent
 NAME = "controller-runtime"
 
 
-def _make(name: str, *flags: str) -> Callable[[], Ready]:
+def _make(name: str, *flags: str, concurrency: int | None = None) -> Callable[[], Ready]:
     def make() -> Ready:
         go = need("go")
         toolchain = run([go, "env", "GOVERSION", "GOOS", "GOARCH"], folder=SOURCES).split()
         folder = build(NAME, SOURCES, functools.partial(_compile, go), toolchain=" ".join(toolchain))
         version = f"{NAME} {_library_version()}, {toolchain[0]}"
-        return Ready(program=by_contract(name, str(folder / NAME), *flags), version=version)
+        program = by_contract(name, str(folder / NAME), *flags, concurrency=concurrency)
+        return Ready(program=program, version=version)
 
     return make
 
@@ -47,10 +48,24 @@ def _library_version() -> str:
 
 
 PEERS: tuple[Peer, ...] = (
-    Peer(name=NAME, make=_make(NAME), about="the Go library that kubebuilder builds on, with its defaults"),
+    Peer(
+        name=NAME,
+        make=_make(NAME),
+        about="the Go library that kubebuilder builds on, with its defaults, but as many workers as all have",
+    ),
     Peer(
         name=f"{NAME}-ryw",
         make=_make(f"{NAME}-ryw", "--read-your-writes"),
         about="the same with Client.Cache.EnableReadYourWritesConsistency, which is experimental, on",
+    ),
+    Peer(
+        name=f"{NAME}-1",
+        make=_make(f"{NAME}-1", concurrency=1),
+        about="the same as it comes out of the box: MaxConcurrentReconciles is 1, where ours has 8",
+    ),
+    Peer(
+        name=f"{NAME}-stripped",
+        make=_make(f"{NAME}-stripped", "--strip-managed-fields"),
+        about="the same with cache.TransformStripManagedFields, which is not the default",
     ),
 )

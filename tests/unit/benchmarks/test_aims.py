@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.report.aims import Aim, aims_of
+from benchmarks.report.aims import Aim, aims_of, asides_of
 from benchmarks.results import Results
 from tests.support.benchmark_results import made_results, made_run
 
@@ -88,3 +88,14 @@ def test_where_they_fall_behind_ours_has_to_keep_up(ours: float, reached: bool):
 def test_what_was_measured_on_one_side_only_decides_nothing():
     assert decided("cold", "rate", 300.0) == []
     assert aims_of(Results.begin(RUN, ["cold", "latency", "change"])) == []
+
+
+def test_other_settings_of_theirs_are_shown_and_decide_nothing():
+    run = made_run("operator-manager", "controller-runtime-1")
+    results = made_results(
+        run, "cold", operator_manager={"rate": [200.0]}, controller_runtime_1={"rate": [50.0]}
+    )
+    assert aims_of(results) == []
+    ((text, found),) = asides_of(results)
+    assert "1 worker" in text
+    assert found == "200 against 50, 4.00 times"

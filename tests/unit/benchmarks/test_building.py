@@ -47,6 +47,9 @@ def test_a_changed_source_or_toolchain_is_built(sources: Path):
     (sources / "more.go").write_text("package main")
     building.build("peer", sources, make, toolchain="go 2")
     assert make.times == 4
+    (sources / "__init__.py").write_text("what the suite knows of it is not built")
+    building.build("peer", sources, make, toolchain="go 2")
+    assert make.times == 4
 
 
 def test_a_build_that_failed_is_tried_again(sources: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,17 @@ def test_names_of_peers_are_fit_for_a_list_and_are_one_of_a_kind():
     names = [peer.name for peer in PEERS]
     assert len(names) == len(set(names))
     assert all(name == name.lower() and not set(name) & set(", =") for name in names)
+
+
+def test_a_peer_may_keep_a_concurrency_of_its_own():
+    program = by_contract("peer", "/bin/peer", concurrency=1)
+    assert "--concurrency=1" in program.arguments(FILE, Setting(concurrency=8))
+
+
+def test_programs_keep_what_they_compile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    script = "import sys; print(sys.dont_write_bytecode, '{kubeconfig}')"
+    daemon = Program("mine", [sys.executable, "-c", script]).daemon(FILE, tmp_path)
+    daemon.start()
+    daemon.wait(30)
+    assert daemon.output() == f"False {FILE}\n"

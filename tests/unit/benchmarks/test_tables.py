@@ -65,5 +65,8 @@ def test_who_falls_behind_is_named():
 def test_who_does_not_take_part_is_below_the_table_only():
     run = made_run("a", "b", lacks={"a": {"pods": "it keeps no Pods"}, "b": {"memory": "it is too slow"}})
     found = table_of(made_results(run, "memory", a={"idle.mb": [60.0]}), "memory")
-    assert [row[1] for row in found.rows] == ["a"] * 4
-    assert found.notes == ["b is not in this: it is too slow", "a, 50,000 Pods, whole: it keeps no Pods"]
+    assert [row[1] for row in found.rows] == ["a"] * 3
+    assert found.notes == [
+        "b is not in this: it is too slow",
+        "a is not in 50,000 Pods, whole: it keeps no Pods",
+    ]
