@@ -70,6 +70,7 @@ class Answer:
     def finish(self) -> None:
         """All of it has come."""
         self._complete = True
+        self._resume()  # for the next answer, if nobody wants the rest of this one
         self._wake()
 
     def fail(self, error: ConnectionLost) -> None:

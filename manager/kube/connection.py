@@ -77,8 +77,8 @@ class Connection(asyncio.Protocol):
         else:
             transport.write(head + body[:PIECE])
             self._sending = True
-            await self._send_rest(transport, answer, body, permit)
-            self._sending = False
+            # Of a request that stays incomplete the server would take the next one for the rest.
+            self._sending = not await self._send_rest(transport, answer, body, permit)
         await answer.begun()
         return answer
 
@@ -90,21 +90,23 @@ class Connection(asyncio.Protocol):
 
     async def wait_closed(self) -> None:
         """Return once nothing is left of it."""
-        await self._lost
+        await asyncio.shield(self._lost)  # whoever gives up waiting must not end it for the others
 
     async def _send_rest(
         self, transport: asyncio.Transport, answer: Answer, body: bytes, permit: Callable[[], None] | None
-    ) -> None:
+    ) -> bool:
+        """Send what comes after the first piece; answers whether all of it went, or an answer came first."""
         for start in range(PIECE, len(body), PIECE):
             await asyncio.sleep(0)  # everybody else gets a turn
             if self._writable is not None:
                 await self._writable
             if answer.status or transport.is_closing():
-                return  # the server has heard enough
+                return False  # the server has heard enough
             if permit is not None:
                 permit()
             # Nothing may come in between: the answer to the question is of this moment.
             transport.write(body[start : start + PIECE])
+        return True
 
     # What the event loop calls.
 
@@ -179,6 +181,8 @@ class Connection(asyncio.Protocol):
             and status not in _WITHOUT_BODY
         )
         answer.begin(status)
+        if self._sending:
+            self.resume_writing()  # nobody waits any longer for the server to take the rest
 
     def on_body(self, part: bytes) -> None:
         """More of the body."""

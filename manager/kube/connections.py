@@ -89,6 +89,9 @@ class Connections:
             with contextlib.suppress(OSError):  # closed already
                 # The event loop finds the connection at its end and closes it, which resets it.
                 each.shutdown(socket.SHUT_RDWR)
+        for connection in list(self._open):
+            # That end must not look as if it were the server's, and the end of an answer.
+            connection.abort()
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -29,7 +29,7 @@ CONNECT_TIMEOUT = 10.0
 _NEXT_ADDRESS_AFTER = 0.25
 """Seconds before the next of a host's addresses is tried beside the first (RFC 8305)."""
 
-P = TypeVar("P", bound=asyncio.Protocol)
+P = TypeVar("P", bound="Connection | _Tunnel")
 
 
 async def dial(
@@ -119,11 +119,18 @@ async def _use(
     connected: socket.socket, protocol: Callable[[], P], context: ssl.SSLContext | None, name: str | None
 ) -> P:
     """Speak a protocol over a connected socket, which is the event loop's from now on."""
+    speaking = protocol()
     try:
-        _, speaking = await asyncio.get_running_loop().create_connection(
-            protocol, sock=connected, ssl=context, server_hostname=name if context is not None else None
+        await asyncio.get_running_loop().create_connection(
+            lambda: speaking,
+            sock=connected,
+            ssl=context,
+            server_hostname=name if context is not None else None,
         )
     except BaseException:
+        # Cancelled in the moment in which it came up, it would go on to close in good order, on a socket
+        # that is gone and whose number somebody else may have by then.
+        speaking.abort()
         connected.close()
         raise
     return speaking

@@ -3,82 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
-from yarl import URL
 
 from manager.kube.answer import READ_AHEAD
-from manager.kube.config import ClusterConfig
 from manager.kube.connection import HEAD_LIMIT
-from manager.kube.credentials import FixedCredentials
 from manager.kube.errors import ConnectionLost
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
+from tests.support.scripted_server import OK, ScriptedServer, wire_to
 
 GET = WireRequest("GET", "/api", {})
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-
-class Script:
-    """A server that answers each request with the next of the given bytes; `None` hangs up."""
-
-    def __init__(self) -> None:
-        self.answers: list[bytes | None] = []
-        self.heads: list[bytes] = []
-        self.connections = 0
-        self.closed = 0
-        self._changed = asyncio.Event()
-        self.serve: Serve = self.answer
-
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        try:
-            await self.serve(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client has gone
-        finally:
-            self.closed += 1
-            self._changed.set()
-            writer.transport.abort()
-
-    async def all_closed(self) -> None:
-        while self.closed < self.connections:
-            self._changed.clear()
-            await self._changed.wait()
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            self.heads.append(await reader.readuntil(b"\r\n\r\n"))
-            answer = self.answers.pop(0) if self.answers else OK
-            if answer is None:
-                return
-            writer.write(answer)
-            await writer.drain()
+@pytest.fixture
+async def script() -> ScriptedServer:
+    return ScriptedServer()
 
 
 @pytest.fixture
-async def script() -> Script:
-    return Script()
-
-
-@pytest.fixture
-async def wire(script: Script) -> AsyncIterator[HttpWire]:
-    async with await asyncio.start_server(script.accept, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        config = ClusterConfig(
-            server=URL(f"http://127.0.0.1:{port}"),
-            source="test",
-            credentials=FixedCredentials(None),
-            tls=None,
-        )
-        wire = HttpWire(config)
+async def wire(script: ScriptedServer) -> AsyncIterator[HttpWire]:
+    async with wire_to(script) as wire:
         yield wire
-        await wire.aclose()
-        await script.all_closed()
 
 
 async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
@@ -103,7 +51,7 @@ async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]
     ids=["chunks", "trailer", "continue", "hints", "no content", "redirect"],
 )
 async def test_an_answer_is_complete_and_the_connection_goes_on(
-    wire: HttpWire, script: Script, answer: bytes, status: int, body: bytes
+    wire: HttpWire, script: ScriptedServer, answer: bytes, status: int, body: bytes
 ):
     script.answers = [answer]
     assert await fetch(wire) == (status, body)
@@ -111,7 +59,7 @@ async def test_an_answer_is_complete_and_the_connection_goes_on(
     assert script.connections == 1
 
 
-async def test_an_answer_without_a_length_ends_with_the_connection(wire: HttpWire, script: Script):
+async def test_an_answer_without_a_length_ends_with_the_connection(wire: HttpWire, script: ScriptedServer):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.0 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\nnobody ")
@@ -124,14 +72,14 @@ async def test_an_answer_without_a_length_ends_with_the_connection(wire: HttpWir
     assert await fetch(wire) == (502, b"nobody there")
 
 
-async def test_a_server_that_says_it_will_close_is_taken_at_its_word(wire: HttpWire, script: Script):
+async def test_a_server_that_says_it_will_close_is_taken_at_its_word(wire: HttpWire, script: ScriptedServer):
     script.answers = [OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")]
     assert await fetch(wire) == (200, b"ok")
     assert await fetch(wire) == (200, b"ok")
     assert script.connections == 2
 
 
-async def test_headers_that_come_several_times_are_put_together(wire: HttpWire, script: Script):
+async def test_headers_that_come_several_times_are_put_together(wire: HttpWire, script: ScriptedServer):
     script.answers = [OK.replace(b"\r\n\r\n", b'\r\nWarning: 299 - "a"\r\nwarning: 299 - "b"\r\n\r\n')]
     async with wire.exchange(GET) as response:
         assert response.headers["WARNING"] == '299 - "a", 299 - "b"'
@@ -149,7 +97,7 @@ async def test_headers_that_come_several_times_are_put_together(wire: HttpWire, 
     ids=["none", "other protocol", "upgrade", "endless head", "bad chunk"],
 )
 async def test_what_is_no_answer_is_a_lost_connection_and_the_next_request_gets_a_new_one(
-    wire: HttpWire, script: Script, answer: bytes | None, message: str
+    wire: HttpWire, script: ScriptedServer, answer: bytes | None, message: str
 ):
     script.answers = [answer]
     with pytest.raises(ConnectionLost, match=message):
@@ -158,7 +106,9 @@ async def test_what_is_no_answer_is_a_lost_connection_and_the_next_request_gets_
     assert script.connections == 2
 
 
-async def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next(wire: HttpWire, script: Script):
+async def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next(
+    wire: HttpWire, script: ScriptedServer
+):
     script.answers = [OK + OK.replace(b"ok", b"no")]
     assert await fetch(wire) == (200, b"ok")
     assert await fetch(wire) == (200, b"ok")
@@ -166,7 +116,7 @@ async def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next(wire: H
 
 
 async def test_a_connection_that_the_server_closes_while_it_is_idle_is_not_used(
-    wire: HttpWire, script: Script
+    wire: HttpWire, script: ScriptedServer
 ):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -186,7 +136,7 @@ async def test_a_connection_that_the_server_closes_while_it_is_idle_is_not_used(
 
 
 async def test_the_connection_used_last_is_used_next_and_the_others_are_closed_in_time(
-    wire: HttpWire, script: Script, monkeypatch: pytest.MonkeyPatch
+    wire: HttpWire, script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("manager.kube.connections.KEEP_ALIVE", 0.05)
     async with wire.exchange(GET) as first, wire.exchange(GET) as second:
@@ -198,7 +148,7 @@ async def test_the_connection_used_last_is_used_next_and_the_others_are_closed_i
     assert script.connections == 3
 
 
-async def test_a_stream_that_nobody_consumes_holds_the_server_up(wire: HttpWire, script: Script):
+async def test_a_stream_that_nobody_consumes_holds_the_server_up(wire: HttpWire, script: ScriptedServer):
     size = 400 * READ_AHEAD
     written = 0
 
@@ -222,7 +172,9 @@ async def test_a_stream_that_nobody_consumes_holds_the_server_up(wire: HttpWire,
         assert sum([len(chunk) async for chunk in response.chunks()]) == size
 
 
-async def test_a_server_that_answers_before_it_has_heard_all_is_believed(wire: HttpWire, script: Script):
+async def test_a_server_that_answers_before_it_has_heard_all_is_believed(
+    wire: HttpWire, script: ScriptedServer
+):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig")
@@ -240,13 +192,13 @@ async def test_a_server_that_answers_before_it_has_heard_all_is_believed(wire: H
 
 
 @pytest.mark.parametrize("path", ["/api/a b", "/api\r\nX: y", "/api/\u00fc", ""])
-async def test_what_is_no_path_is_never_sent(wire: HttpWire, script: Script, path: str):
+async def test_what_is_no_path_is_never_sent(wire: HttpWire, script: ScriptedServer, path: str):
     with pytest.raises(ValueError, match="not the percent-encoded path"):
         await fetch(wire, WireRequest("GET", path, {}))
     assert script.connections == 0
 
 
-async def test_a_header_of_several_lines_is_never_sent(wire: HttpWire, script: Script):
+async def test_a_header_of_several_lines_is_never_sent(wire: HttpWire, script: ScriptedServer):
     with pytest.raises(ValueError, match="the header User-Agent has more than one line"):
         await fetch(wire, WireRequest("GET", "/api", {"User-Agent": "a\r\nb: c"}))
     assert script.connections == 0
