@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self, Unpack
 
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field
 
 from apis.meta.kind import GroupVersionKind
 from apis.meta.model import ApiModel
@@ -12,6 +12,9 @@ from apis.meta.object_key import ObjectKey
 from apis.meta.object_meta import ObjectMeta
 
 __all__ = ["Resource"]
+
+# Without the checks that pydantic makes of what is set.
+_set = object.__setattr__
 
 
 class Resource(ApiModel):
@@ -25,6 +28,9 @@ class Resource(ApiModel):
     filled in, also where the server leaves them out, as in the items of a list.
     """
 
+    # A slot, because what pydantic does for a private attribute doubles the cost of decoding.
+    __slots__ = ("_origin",)
+
     gvk: ClassVar[GroupVersionKind]
     plural: ClassVar[str]
     namespaced: ClassVar[bool]
@@ -33,7 +39,6 @@ class Resource(ApiModel):
     kind: str = ""
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
 
-    _origin: bytes | None = PrivateAttr(default=None)
 
     def __init_subclass__(
         cls,
@@ -73,13 +78,21 @@ class Resource(ApiModel):
         # Bytes stay as they are: the cache's own copy is shared, not doubled.
         origin = raw if isinstance(raw, bytes) else bytes(raw)
         decoded = cls.model_validate_json(origin) if parsed is None else cls.model_validate(parsed)
-        decoded._origin = origin  # noqa: SLF001 - an instance of this very class
+        _set(decoded, "_origin", origin)
         return decoded
 
     @property
     def origin(self) -> bytes | None:
         """The JSON that the object was decoded from, whatever has changed since; None if made in code."""
-        return self._origin
+        return getattr(self, "_origin", None)
+
+    def __copy__(self) -> Self:
+        """A copy has the same origin."""
+        return self._with_origin(super().__copy__())
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """A copy has the same origin."""
+        return self._with_origin(super().__deepcopy__(memo))
 
     @property
     def key(self) -> ObjectKey:
@@ -93,3 +106,8 @@ class Resource(ApiModel):
         return self.__dict__ == other.__dict__ and self.model_extra == other.model_extra
 
     __hash__ = None  # type: ignore[assignment] # objects change
+
+    def _with_origin(self, copied: Self) -> Self:
+        if self.origin is not None:
+            _set(copied, "_origin", self.origin)
+        return copied

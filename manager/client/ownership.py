@@ -7,11 +7,15 @@ no longer want. The record also says what no client can know without the schema:
 key (`k:{...}`), which are sets (`v:...`), and which are replaced whole.
 
 Format: https://kubernetes.io/docs/reference/generated/kubernetes-api/ (FieldsV1).
+
+All values are JSON as it is decoded: maps are dicts, and lists are lists. To ask for that and not for any
+`Mapping` makes the walk several times as fast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -55,10 +59,10 @@ def _matches(wanted: Any, live: Any, owned: Mapping[str, Any], *, exact: bool) -
     if not owned or (len(owned) == 1 and "." in owned):
         # Owned as one piece: a scalar, an atomic map or list, or an empty map.
         return _equal(wanted, live)
-    if isinstance(wanted, Mapping):
-        return isinstance(live, Mapping) and _map_matches(wanted, live, owned, exact=exact)
-    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
-        return isinstance(live, Sequence) and _list_matches(wanted, live, owned, exact=exact)
+    if isinstance(wanted, dict):
+        return isinstance(live, dict) and _map_matches(wanted, live, owned, exact=exact)
+    if isinstance(wanted, list):
+        return isinstance(live, list) and _list_matches(wanted, live, owned, exact=exact)
     return _equal(wanted, live)
 
 
@@ -68,7 +72,7 @@ def _list_matches(
     unclaimed = len(wanted)
     for path, record in owned.items():
         if path.startswith("k:"):
-            key = orjson.loads(path[2:])
+            key = _key(path)
             mine = _item(wanted, key, defaulted=True)
             theirs = _item(live, key, defaulted=False)
             if mine is None:
@@ -90,11 +94,18 @@ def _list_matches(
     return unclaimed == 0
 
 
+@lru_cache(maxsize=1024)
+def _key(path: str) -> Mapping[str, Any]:
+    """What `k:{"name":"web"}` names; the same few come again with every object."""
+    found: dict[str, Any] = orjson.loads(path[2:])
+    return found
+
+
 def _item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> Mapping[str, Any] | None:
     """Find the list-map item with that key. A wanted item may leave key fields to the server's defaults."""
     candidate: Mapping[str, Any] | None = None
     for item in items:
-        if not isinstance(item, Mapping):
+        if not isinstance(item, dict):
             return None
         if all(item.get(name) == value for name, value in key.items()):
             return item
@@ -108,9 +119,9 @@ def _item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> M
 
 
 def _equal(wanted: Any, live: Any) -> bool:
-    if isinstance(wanted, Mapping):
+    if isinstance(wanted, dict):
         return (
-            isinstance(live, Mapping)
+            isinstance(live, dict)
             and wanted.keys() == live.keys()
             and all(_equal(value, live[name]) for name, value in wanted.items())
         )
