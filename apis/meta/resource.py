@@ -39,7 +39,6 @@ class Resource(ApiModel):
     kind: str = ""
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
 
-
     def __init_subclass__(
         cls,
         *,
