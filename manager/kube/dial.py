@@ -58,6 +58,8 @@ async def dial(
         raise Unreachable(f"cannot connect to {server}: {reason}") from error
     except OSError as error:
         raise Unreachable(f"cannot connect to {server}: {_reason(error)}") from error
+    except UnicodeError as error:
+        raise Unreachable(f"cannot connect to {server}: no name of a host can be written so") from error
 
 
 def proxy_authorization(proxy: URL) -> str | None:

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 import yaml
@@ -38,6 +39,10 @@ _EXEC_CLUSTER_KEYS = {
     "proxy-url",
     "disable-compression",
 }
+
+
+_NAME_OF_HEADER = "!#$&'*+^`|"
+"""What else than letters, digits and "-._~" the name of a header may hold; the server decodes the rest."""
 
 
 def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
@@ -81,10 +86,12 @@ def impersonation_of(user: Entry | None) -> list[tuple[str, str]]:
     headers = []
     for key, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):
         if (value := user.text(key)) is not None:
-            headers.append((header, value))
-    headers += [("Impersonate-Group", str(group)) for group in user.value.get("as-groups") or ()]
+            headers.append((header, _line(user, key, value)))
+    groups = user.value.get("as-groups") or ()
+    headers += [("Impersonate-Group", _line(user, "as-groups", group)) for group in groups]
     for key, values in (user.value.get("as-user-extra") or {}).items():
-        headers += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+        header = f"Impersonate-Extra-{quote(key, safe=_NAME_OF_HEADER)}"
+        headers += [(header, _line(user, "as-user-extra", value)) for value in values]
     if headers and headers[0][0] != "Impersonate-User":
         raise ConfigError(f"{user.path}: user {user.name!r} acts as somebody without saying whom ('as')")
     return headers
@@ -177,6 +184,14 @@ def _exec_plugin(choice: Choice, user: Entry, label: str, environ: Mapping[str, 
         if extension.get("name") == "client.authentication.k8s.io/exec":
             cluster["config"] = extension.get("extension")
     return ExecPlugin(spec, f"{label}: exec {spec.command!r}", user.path.parent, cluster, environ)
+
+
+def _line(user: Entry, key: str, value: object) -> str:
+    """The value of a header."""
+    text = str(value)
+    if any(character in text for character in "\r\n\0"):
+        raise ConfigError(f"{user.path}: user {user.name!r}: {key}: {text!r} is not one line of text")
+    return text
 
 
 def _resolve(name: str, entry: Entry) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Self
@@ -183,16 +184,26 @@ def test_a_proxy_that_does_not_do_it_makes_the_server_unreachable(
     run(scenario)
 
 
-def test_a_name_that_nobody_knows_makes_the_server_unreachable(run: Run, authority: trustme.CA):
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("does-not-exist.invalid", r"\w+"),
+        ("a..b", "no name of a host"),
+        ("a" * 64 + ".b", "no name of a host"),
+    ],
+)
+def test_a_name_that_nobody_knows_makes_the_server_unreachable(
+    run: Run, authority: trustme.CA, host: str, reason: str
+):
     async def scenario() -> None:
         config = ClusterConfig(
-            server=URL("https://does-not-exist.invalid"),
+            server=URL(f"https://{host}"),
             source="test",
             credentials=FixedCredentials(None),
             tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
         )
         wire = HttpWire(config)
-        with pytest.raises(Unreachable, match=r"cannot connect to does-not-exist\.invalid:443: \w+"):
+        with pytest.raises(Unreachable, match=f"cannot connect to {re.escape(host)}:443: {reason}"):
             await fetch(wire)
         await wire.aclose()
 

@@ -214,6 +214,24 @@ def test_a_user_may_act_as_another(tmp_path: Path):
     assert impersonation_of(user(tmp_path, token="x")) == impersonation_of(None) == []
 
 
+def test_the_names_of_extras_are_written_so_that_they_can_be_names_of_headers(tmp_path: Path):
+    entry = user(tmp_path, **{"as": "jane", "as-user-extra": {"acme.com/über 100%": ["x"]}})
+    assert impersonation_of(entry)[1:] == [("Impersonate-Extra-acme.com%2F%C3%BCber%20100%25", "x")]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("as", "jane\nX-Other: 1"),
+        ("as-groups", ["a", "b\r\n"]),
+        ("as-user-extra", {"reason": ["x\0"]}),
+    ],
+)
+def test_whom_a_header_cannot_name_nobody_can_act_as(tmp_path: Path, key: str, value: object):
+    with pytest.raises(ConfigError, match=rf"user 'me': {key}: '.*' is not one line of text"):
+        impersonation_of(user(tmp_path, **{"as": "jane", key: value}))
+
+
 def test_acting_as_a_group_without_a_user_is_an_error(tmp_path: Path):
     with pytest.raises(ConfigError, match="without saying whom"):
         impersonation_of(user(tmp_path, **{"as-groups": ["system:masters"]}))
