@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from apis.meta import Condition, ConditionStatus, Resource, find_condition
+from manager import clock
 
 __all__ = ["condition", "is_news"]
 
 
 def condition(obj: Resource, kind: str, status: ConditionStatus, reason: str, message: str = "") -> Condition:
-    """A condition of type `kind` that tells of the spec `obj` has now."""
-    generation = obj.metadata.generation
-    return Condition(type=kind, status=status, reason=reason, message=message, observed_generation=generation)
+    """A condition of type `kind` that tells of the spec `obj` has now, and holds as of now if it is news."""
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=obj.metadata.generation,
+        last_transition_time=clock.now().replace(microsecond=0),
+    )
 
 
 def is_news(conditions: Iterable[Condition], kind: str, message: str) -> bool:

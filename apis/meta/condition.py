@@ -69,7 +69,10 @@ def set_condition(conditions: list[Condition], new: Condition, *, now: datetime)
         moved = old.last_transition_time
     if old is not None and moved == old.last_transition_time and _says_the_same(old, new):
         return False
-    placed = new.model_copy(update={"last_transition_time": moved})
+    # Whoever gives the time of now with the condition saves the copy, which costs as much as all the rest.
+    placed = (
+        new if new.last_transition_time == moved else new.model_copy(update={"last_transition_time": moved})
+    )
     if old is None:
         conditions.append(placed)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from random import Random
 
 from manager import clock
@@ -25,8 +26,8 @@ _log = get_logger("events")
 _QUIET = 0.02
 # ... or after this long, so that a process that is never quiet still says what it does.
 _PATIENCE = 1.0
-# How often to look whether other writes are in flight. Only while there are Events to send.
-_LOOK = 0.01
+# While they are, how often to look whether they still are. Only while there are Events to send.
+_LOOK = 0.05
 
 _ATTEMPTS = 5
 
@@ -92,15 +93,14 @@ class Outbox:
 
     async def _await_turn(self) -> None:
         started = clock.monotonic()
-        busy_until = started
+        quiet_since = math.inf
         while not self._hurried:
             now = clock.monotonic()
-            if self._transport.writes_in_flight:
-                busy_until = now
-            turn = now - busy_until >= _QUIET or now - started >= _PATIENCE
+            quiet_since = math.inf if self._transport.writes_in_flight else min(quiet_since, now)
+            turn = now - quiet_since >= _QUIET or now - started >= _PATIENCE
             if turn and self._budget.try_acquire():
                 return
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_LOOK if quiet_since == math.inf else _QUIET)
 
     async def _send(self, series: Series) -> None:
         backoff = Backoff(base=1.0, cap=10.0, jitter=0.5, rng=self._rng)
