@@ -83,6 +83,7 @@ lint: venv ## style, types, layers, and that generated files are current
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m controllers.generate --check
 	$(RELEASE) generate --check
+	$(BIN)/python -m benchmarks --render --check
 	$(BIN)/python scripts/generate-petstore --check
 	@scripts/lint-go
 

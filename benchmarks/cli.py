@@ -18,7 +18,8 @@ from benchmarks.parts import PARTS, Sizes
 from benchmarks.peers import PEERS, LeftOutError, Peer, Ready
 from benchmarks.program import Program
 from benchmarks.progress import Progress, minutes
-from benchmarks.report.page import RAW, write_page
+from benchmarks.report.page import RAW, files_of
+from benchmarks.report.quotes import with_quotes
 from benchmarks.report.text import shown
 from benchmarks.results import Results, Run
 from benchmarks.suite import Suite, Taking
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks"
+# What may quote figures.
+QUOTING = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), PAGE / "profiles.md")
 KEPT = ROOT / ".local" / "benchmarks"
 ROUNDS = 3
 # Of twenty minutes, what is left when the last step has run over.
@@ -41,7 +44,7 @@ def main(arguments: Sequence[str], description: str) -> int:
     parser = _parser(description)
     options = parser.parse_args(arguments)
     if options.render:
-        return _render(parser)
+        return _render(parser, check=options.check)
     peers = _chosen(parser, options)
     problem = why_not()
     if problem:
@@ -57,7 +60,7 @@ def main(arguments: Sequence[str], description: str) -> int:
         kept = PAGE / RAW
         results = Results.read(kept).merged_with(results) if kept.exists() else results
         results.write(kept)
-        write_page(results, PAGE)
+        _write(parser, results)
         print(f"written to {PAGE.relative_to(ROOT)}/", file=sys.stderr)
     return 0
 
@@ -104,7 +107,12 @@ def _parser(description: str) -> argparse.ArgumentParser:
         "--write", action="store_true", help="put the figures of a partial run on the page too"
     )
     parser.add_argument(
-        "--render", action="store_true", help="measure nothing; make the page from its figures"
+        "--render",
+        action="store_true",
+        help="measure nothing; make the page, and what documents quote, from its figures",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="with --render: write nothing, fail if something is not current"
     )
     return parser
 
@@ -219,10 +227,40 @@ def _build(peers: Iterable[Peer]) -> tuple[list[tuple[Peer, Ready]], dict[str, s
     return ready, left_out
 
 
-def _render(parser: argparse.ArgumentParser) -> int:
+def _render(parser: argparse.ArgumentParser, *, check: bool) -> int:
+    """Write the page and what other documents quote, or say which of them are not current."""
     try:
-        results = Results.read(PAGE / RAW)
+        results = Results.read(PAGE / RAW) if (PAGE / RAW).exists() else Results()
     except (OSError, ValueError) as error:
         parser.error(f"--render: {error}")
-    write_page(results, PAGE)
+    stale = [path for path, text in _wanted(parser, results).items() if text != _found(path)]
+    if check:
+        for path in stale:
+            print(f"{path} is not current; python -m benchmarks --render makes it so", file=sys.stderr)
+        return 1 if stale else 0
+    _write(parser, results)
     return 0
+
+
+def _write(parser: argparse.ArgumentParser, results: Results) -> None:
+    """The page, and the documents that quote it."""
+    for path, text in _wanted(parser, results).items():
+        if text is None:
+            path.unlink(missing_ok=True)
+        elif text != _found(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+
+def _wanted(parser: argparse.ArgumentParser, results: Results) -> dict[Path, str | None]:
+    wanted = files_of(results, PAGE)
+    for path in QUOTING:
+        try:
+            wanted[path] = with_quotes(wanted.get(path) or path.read_text(), results)
+        except ValueError as error:
+            parser.error(f"{path}: {error}")
+    return wanted
+
+
+def _found(path: Path) -> str | None:
+    return path.read_text() if path.exists() else None

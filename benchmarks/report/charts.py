@@ -30,6 +30,7 @@ BARS: dict[str, tuple[tuple[str, str], ...]] = {
     "startup": (("", "ready_s"), ("", "first_s")),
 }
 LATENCY = "latency"
+MORE = frozenset({"rate"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +109,9 @@ def spans(title: str, panels: Sequence[Panel[Span]]) -> str:
     drawing, y = Drawing(WIDTH, title), 0.0
     for power in range(first, last + 1):
         drawing.line(place(10.0**power), HEAD - 4, place(10.0**power), height - GAP, "grid")
-        drawing.text(place(10.0**power), height + 6, f"{10.0**power:g} ms", kind="faint", anchor="middle")
+        drawing.text(
+            place(10.0**power), height + 6, f"{number(10.0**power)} ms", kind="faint", anchor="middle"
+        )
     for panel in panels:
         drawing.text(0, y + 16, panel.title, kind="title")
         y += HEAD
@@ -138,7 +141,9 @@ def _bar_panels(results: Results, key: str) -> list[Panel[Bar]]:
                 rows.append(Bar(peer, series, summary))
         if rows:
             label = group_label(group, run)
-            panels.append(Panel(f"{label}: {figure.heading}" if label else figure.heading, rows))
+            better = "more is better" if figure.key in MORE else "less is better"
+            title = f"{label}: {figure.heading}" if label else figure.heading
+            panels.append(Panel(f"{title} ({better})", rows))
     return panels
 
 
@@ -153,5 +158,5 @@ def _latency(results: Results) -> list[Panel[Span]]:
             if low and high:
                 rows.append(Span(peer, series, max(low.median, 0.1), max(high.median, 0.1)))
         if rows:
-            panels.append(Panel(f"{group_label(group, run)}: p50 – p99", rows))
+            panels.append(Panel(f"{group_label(group, run)}: p50 – p99 (left is better)", rows))
     return panels

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Results, Run
 
-__all__ = ["NAME", "RAW", "page", "write_page"]
+__all__ = ["NAME", "RAW", "files_of", "page", "write_page"]
 
 NAME, RAW = "README.md", "results.json"
 # Written by hand: where the time goes, for aims that are not reached.
@@ -28,13 +28,18 @@ PROFILES = "profiles.md"
 def write_page(results: Results, folder: Path) -> None:
     """The page and its plots into a folder; plots of parts that are no more are removed."""
     folder.mkdir(parents=True, exist_ok=True)
-    for part in PARTS:
-        chart, path = charts_of(results, part) if part in results.samples else None, folder / f"{part}.svg"
-        if chart is None:
+    for path, text in files_of(results, folder).items():
+        if text is None:
             path.unlink(missing_ok=True)
         else:
-            path.write_text(chart)
-    (folder / NAME).write_text(page(results, has_profiles=(folder / PROFILES).exists()))
+            path.write_text(text)
+
+
+def files_of(results: Results, folder: Path) -> dict[Path, str | None]:
+    """What the page's folder should have: by path the text, or None where there should be no file."""
+    charts = {part: charts_of(results, part) if part in results.samples else None for part in PARTS}
+    text = page(results, has_profiles=(folder / PROFILES).exists())
+    return {folder / NAME: text, **{folder / f"{part}.svg": chart for part, chart in charts.items()}}
 
 
 def page(results: Results, *, has_profiles: bool = False) -> str:

@@ -58,21 +58,65 @@ def test_without_a_control_plane_it_says_where_one_comes_from(
     assert "setup-envtest" in said
 
 
-def test_rendering_needs_figures(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder for the page, next to a document that quotes it."""
     monkeypatch.setattr(cli, "PAGE", tmp_path)
-    assert "results.json" in refused(capsys, "--render")
-    (tmp_path / "results.json").write_text("{}")
+    monkeypatch.setattr(cli, "QUOTING", (tmp_path / "quoting.md",))
+    quoting = "It takes <!-- benchmarks:own-idle-memory -->42 MB<!-- /benchmarks -->.\n"
+    (tmp_path / "quoting.md").write_text(quoting)
+    return tmp_path
+
+
+def kept(house: Path) -> None:
+    results = made_results(made_run("operator-manager"), "memory", operator_manager={"idle.mb": [50.5]})
+    results.write(house / "results.json")
+
+
+def test_rendering_refuses_a_file_with_something_else(capsys: pytest.CaptureFixture[str], house: Path):
+    (house / "results.json").write_text("{}")
     assert "has no results of this suite" in refused(capsys, "--render")
 
 
-def test_rendering_makes_the_page_of_the_figures_that_are_kept(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    monkeypatch.setattr(cli, "PAGE", tmp_path)
-    results = made_results(made_run("operator-manager"), "cold", operator_manager={"rate": [200.0]})
-    results.write(tmp_path / "results.json")
+def test_rendering_makes_the_page_and_what_is_quoted_of_the_figures_that_are_kept(house: Path):
+    kept(house)
     assert cli.main(["--render"], "what it does") == 0
-    assert "| operator-manager | 200 |" in (tmp_path / "README.md").read_text()
-    assert (tmp_path / "cold.svg").exists()
+    assert "| operator-manager | 50.5 |" in (house / "README.md").read_text()
+    assert (house / "memory.svg").exists()
+    quoting = "It takes <!-- benchmarks:own-idle-memory -->50.5 MB<!-- /benchmarks -->.\n"
+    assert (house / "quoting.md").read_text() == quoting
+    assert cli.main(["--render", "--check"], "what it does") == 0
+
+
+def test_a_check_names_what_is_not_current_and_writes_nothing(
+    capsys: pytest.CaptureFixture[str], house: Path
+):
+    kept(house)
+    assert cli.main(["--render", "--check"], "what it does") == 1
+    said = capsys.readouterr().err
+    for name in ("README.md", "memory.svg", "quoting.md"):
+        assert f"{house / name} is not current" in said
+    assert not (house / "README.md").exists()
+    assert "42 MB" in (house / "quoting.md").read_text()
+
+
+def test_before_anything_is_measured_documents_say_so(house: Path):
+    assert cli.main(["--render"], "what it does") == 0
+    assert "not measured yet" in (house / "quoting.md").read_text()
+
+
+def test_a_marker_of_an_unknown_name_is_named_with_its_document(
+    capsys: pytest.CaptureFixture[str], house: Path
+):
+    (house / "quoting.md").write_text("<!-- benchmarks:weight --><!-- /benchmarks -->")
+    said = refused(capsys, "--render")
+    assert "quoting.md: nothing to quote is called 'weight'" in said
+
+
+def test_a_marker_without_an_end_is_refused(capsys: pytest.CaptureFixture[str], house: Path):
+    (house / "quoting.md").write_text("<!-- benchmarks:start --> and no end")
+    assert "has no <!-- /benchmarks -->" in refused(capsys, "--render")
+
+
+def test_the_page_and_every_figure_in_the_documents_are_current(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["--render", "--check"], "what it does") == 0, capsys.readouterr().err
