@@ -159,5 +159,5 @@ class Writer:
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
         raw = await self._transport.request(method, path, query=query, body=body, content_type=content_type)
-        self._cache.observe_write(kind, raw, before=int(replaces) if replaces else None)
+        self._cache.observe_write(kind, raw, before=int(replaces or 0) or None)  # "0" demands nothing
         return raw

@@ -105,10 +105,10 @@ class WorkQueue(Generic[K]):
     def disregard(self, key: K, causes: AbstractSet[Hashable]) -> bool:
         """Not run `key` again, which is being worked on, if nothing but `causes` has asked for that since.
 
-        Answers whether that was so.
+        Answers whether that was so. What was asked for at a later time stays.
         """
         item = self._items.get(key)
-        if item is None or item.causes is None or not item.causes <= causes:
+        if item is None or item.due is not None or item.causes is None or not item.causes <= causes:
             return False
         del self._items[key]
         return True

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import weakref
 
 import pytest
 
 from apis.meta import ObjectKey
 from manager.cache import Cache, own_writes_from_here
+from manager.cache.own_writes import Change
 from manager.client import Client
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -58,9 +60,12 @@ async def test_an_update_followed_the_version_that_it_demanded(client: Client, r
     assert written == {(read.metadata.uid, 5, 7)}
 
 
-async def test_an_update_that_demands_no_version_may_have_followed_anything(client: Client, read: Pod):
+@pytest.mark.parametrize("version", ["", "0"])  # of which the server takes the one for the other
+async def test_an_update_that_demands_no_version_may_have_followed_anything(
+    client: Client, read: Pod, version: str
+):
     written = own_writes_from_here()
-    read.metadata.resource_version = ""
+    read.metadata.resource_version = version
     await client.update(read)
     assert written == set()
 
@@ -87,6 +92,15 @@ async def test_writes_count_for_the_task_that_collects_and_those_it_starts(clien
     async with asyncio.TaskGroup() as group:
         group.create_task(client.create(read))
     assert len(written) == 1
+
+
+async def test_a_task_that_outlives_who_collects_keeps_nothing(client: Client, read: Pod):
+    async def collect() -> tuple[weakref.ref[set[Change]], asyncio.Task[Pod]]:
+        return weakref.ref(own_writes_from_here()), asyncio.create_task(client.create(read))
+
+    written, outliving = await asyncio.create_task(collect())
+    assert written() is None
+    await outliving
 
 
 async def test_each_collects_its_own(client: Client, read: Pod):

@@ -57,6 +57,17 @@ async def test_a_key_whose_time_has_not_come_stays(make_queue: MakeQueue):
     assert len(queue) == 1
 
 
+async def test_what_causes_asked_for_at_a_later_time_stays(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("a")
+    await queue.get()
+    queue.add("a", after=5, cause="x")
+    assert not queue.disregard("a", {"x"})
+    queue.done("a")
+    await asyncio.sleep(5.1)
+    assert len(queue) == 1
+
+
 async def test_what_was_asked_for_before_is_not_taken_back(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("a", cause="x")
