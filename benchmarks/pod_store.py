@@ -30,6 +30,12 @@ def store_pods(etcd: str, count: int) -> None:
     connection.close()
 
 
+def last_stored(count: int) -> list[str]:
+    """The API paths of the pods that `store_pods` stores in its last transaction."""
+    first = max(0, count - 1) // PER_TRANSACTION * PER_TRANSACTION
+    return [f"/api/v1/namespaces/{_namespace(index)}/pods/{_name(index)}" for index in range(first, count)]
+
+
 def encode_pod(index: int) -> bytes:
     """The pod as it is stored, close to 10 KB."""
     pod = _pod(index)

@@ -6,7 +6,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.pod_store import store_pods
+from benchmarks.pod_store import last_stored, store_pods
 from benchmarks.program import Setting
 from benchmarks.sessions.plane import fresh_plane
 from benchmarks.sessions.process import health_ports, peak_mb, resident_mb, started, wait_ready
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 WORKLOADS = ("pods-metadata", "pods")
 SYNC_WITHIN = 90.0
+SHOWN_WITHIN = 90.0
 # Until what the sync needed has been given back.
 SETTLE = 2.0
 # Seconds that it usually takes to store one, and to sync one.
@@ -33,7 +34,22 @@ def plane_with_pods(count: int) -> Iterator[EnvtestControlPlane]:
     """A control plane with so many."""
     with fresh_plane() as plane:
         store_pods(plane.etcd, count)
+        _wait_shown(plane, count)
         yield plane
+
+
+def _wait_shown(plane: EnvtestControlPlane, count: int) -> None:
+    """Wait until the API server's own cache has them all.
+
+    Until then it ends a stream of them as one that is too slow, or refuses it, and the program that happens
+    to come first has to start anew.
+    """
+    deadline = time.monotonic() + SHOWN_WITHIN
+    for path in last_stored(count):
+        while plane.api.find(f"{path}?resourceVersion=0") is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the API server did not show {count} Pods within {SHOWN_WITHIN:g} s")
+            time.sleep(0.1)
 
 
 def sync(
