@@ -29,7 +29,7 @@ CONFINED = (
     "--security-opt=no-new-privileges",
 )
 ANSWERS_WITHIN = 30.0
-PULLED_WITHIN = 600.0
+PULLED_WITHIN = 120.0
 BUILT_WITHIN = 1800.0
 
 
@@ -125,23 +125,24 @@ def _why_not(tool: str) -> str | None:
     """Why the tool cannot be used; None when it can."""
     if shutil.which(tool) is None:
         return "not on the PATH"
-    done = subprocess.run(
-        [tool, "version"], capture_output=True, text=True, check=False, timeout=ANSWERS_WITHIN
-    )
-    return _last_line(done.stderr) if done.returncode else None
+    return _asked([tool, "version"], within=ANSWERS_WITHIN)
 
 
 def _base_image(tool: str) -> str:
     """The base of our images: that of the Dockerfile, or the one that PYTHON_IMAGE names, as for make."""
     base = os.environ.get("PYTHON_IMAGE") or Dockerfile.read().stages["build"].base
-    for command, timeout in (("inspect", ANSWERS_WITHIN), ("pull", PULLED_WITHIN)):
-        done = subprocess.run(
-            [tool, "image", command, base], capture_output=True, text=True, check=False, timeout=timeout
-        )
-        if done.returncode == 0:
+    problem: str | None = None
+    for command, within in (("inspect", ANSWERS_WITHIN), ("pull", PULLED_WITHIN)):
+        problem = _asked([tool, "image", command, base], within=within)
+        if problem is None:
             return base
-    pytest.skip(f"{tool} has no base image {base}, and cannot get it: {_last_line(done.stderr)}")
+    pytest.skip(f"{tool} has no base image {base}, and cannot get it: {problem}")
 
 
-def _last_line(text: str) -> str:
-    return text.strip().rpartition("\n")[2]
+def _asked(command: list[str], *, within: float) -> str | None:
+    """What is wrong, in a line, with what the engine answers to this command; None when nothing is."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=within)
+    except subprocess.TimeoutExpired:
+        return f"no answer within {within:g} s"
+    return done.stderr.strip().rpartition("\n")[2] if done.returncode else None
