@@ -159,7 +159,7 @@ class Suite:
             return
         progress.step("", "all", f"{self._sizes.pods} Pods are stored", pods.STORE * self._sizes.pods)
         failures = dict.fromkeys(((peer, each) for peer in peers for each in pods.WORKLOADS), 0)
-        after = self._quiet_seconds(min(ENOUGH, self._rounds))
+        after = self._quiet_seconds(self._rounds)
         each = pods.usual(self._sizes) * sum(len(self._workloads(peer)) for peer in peers)
         with pods.plane_with_pods(self._sizes.pods) as plane:
             for number in self._budget.rounds(self._rounds, each, "Pods", after=after):
