@@ -20,7 +20,11 @@ LONGEST = (
     "tests/integration/test_documentation.py",
     "tests/integration/test_recovery.py",
     "tests/integration/test_replicas.py",
+    "tests/integration/test_container.py",
     "tests/integration/test_image.py",
+    "tests/integration/test_peers.py",
+    "tests/integration/test_benchmarks.py",
+    "tests/unit/benchmarks/micro/test_suites.py",
     "tests/demo/test_demo.py",
 )
 """Files that wait for long, the one that takes longest first: begun late, they would be waited for."""
