@@ -166,6 +166,7 @@ class _Tunnel(asyncio.Protocol):
 
     def abort(self) -> None:
         """Give it up."""
+        self._answered.cancel()  # nobody waits for it, and nobody would see an error
         if self._transport is not None:
             self._transport.abort()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import itertools
 import re
 import ssl
 from collections.abc import Awaitable, Callable
@@ -114,6 +116,35 @@ def test_a_proxy_is_told_who_asks_and_the_server_is_not(run: Run, authority: tru
                 [f"CONNECT {address} HTTP/1.1", f"Host: {address}", f"Proxy-Authorization: {BASIC}"]
             ]
             assert "Proxy-Authorization" not in server.requests[0].headers
+
+    run(scenario)
+
+
+def test_who_gives_up_on_the_way_through_a_proxy_leaves_no_error_behind(run: Run, authority: trustme.CA):
+    async def scenario() -> None:
+        unseen: list[object] = []
+
+        def note(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+            if "future" in context:  # and not what the server makes of it
+                unseen.append(context)
+
+        asyncio.get_running_loop().set_exception_handler(note)
+        async with LocalServer(authority) as server, Proxy(server.port) as proxy:
+            for turns in itertools.count():
+                wire = wire_to(server, proxy.url, authority)
+                asking = asyncio.create_task(fetch(wire))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                over = asking.done()
+                asking.cancel()
+                await asyncio.wait([asking])
+                await wire.aclose()
+                if over:
+                    break
+            for _ in range(10):
+                await asyncio.sleep(0)
+            gc.collect()
+            assert unseen == []
 
     run(scenario)
 
