@@ -51,6 +51,9 @@ class Stand:
         self.start()
         create(self.plane, 0)
         self.watch.wait_generation(name_of(0), 1, self.process, START_WITHIN)
+        # What a program has created may bear the mark of that one object (this project's manager names a
+        # create after its content), and a copy would be work. What it has changed once is the same for all.
+        self.watch.wait_generation(name_of(0), self.resize(), self.process, START_WITHIN)
         wait_quiet(self.process, timeout=10.0)
         self.objects = 1
 
