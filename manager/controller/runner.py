@@ -77,7 +77,7 @@ class ReconcileRunner:
             namespace=item.key.namespace, name=item.key.name, reconcile_id=f"{self._rng.getrandbits(64):016x}"
         )
         token = set_reconcile_log(log)
-        own_writes = own_writes_from_here()
+        own_writes = own_writes_from_here() if self._skips_own_writes else None
         loop = asyncio.get_running_loop()
         started = loop.time()
         if item.received is not None:
@@ -92,7 +92,7 @@ class ReconcileRunner:
                 self._fail(item, TimeoutError(), timed_out=True, log=log)
             else:
                 # Not so after a failure: then it may not have come to look at what it wrote.
-                if self._skips_own_writes and self._queue.disregard(item.key, own_writes):
+                if own_writes is not None and self._queue.disregard(item.key, own_writes):
                     self._metrics.skipped()
                 self._finish(item, result)
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:

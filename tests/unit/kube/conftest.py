@@ -5,7 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 import trustme
 
+from manager.kube.http_wire import HttpWire
+from tests.support.event_loops import LOOPS, Run, runner_on
 from tests.support.local_server import LocalServer
+from tests.support.scripted_server import ScriptedServer, wire_to
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +26,21 @@ def other_authority() -> trustme.CA:
 async def server(authority: trustme.CA) -> AsyncIterator[LocalServer]:
     async with LocalServer(authority) as server:
         yield server
+
+
+@pytest.fixture(params=LOOPS.values(), ids=LOOPS.keys())
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a scenario on one kind of event loop."""
+    return runner_on(request.param)
+
+
+@pytest.fixture
+async def script() -> ScriptedServer:
+    return ScriptedServer()
+
+
+@pytest.fixture
+async def wire(script: ScriptedServer) -> AsyncIterator[HttpWire]:
+    """Leads to `script`."""
+    async with wire_to(script) as wire:
+        yield wire

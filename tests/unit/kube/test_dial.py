@@ -7,12 +7,10 @@ import gc
 import itertools
 import re
 import ssl
-from collections.abc import Awaitable, Callable
 from typing import Self
 
 import pytest
 import trustme
-import uvloop
 from yarl import URL
 
 from manager.kube.config import ClusterConfig
@@ -22,27 +20,10 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
+from tests.support.event_loops import Run
 from tests.support.local_server import LocalServer
 
 BASIC = "Basic amFuZTpzOmNyZXQ="  # jane, s:cret
-
-Run = Callable[[Callable[[], Awaitable[None]]], None]
-
-
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a scenario on one kind of event loop."""
-
-    def run(scenario: Callable[[], Awaitable[None]]) -> None:
-        async def within_limits() -> None:
-            async with asyncio.timeout(20):
-                await scenario()
-
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(within_limits())
-        asyncio.set_event_loop(None)
-
-    return run
 
 
 class Proxy:

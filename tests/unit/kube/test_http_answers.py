@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,21 +11,10 @@ from manager.kube.connection import HEAD_LIMIT
 from manager.kube.errors import ConnectionLost
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
-from tests.support.scripted_server import OK, ScriptedServer, wire_to
+from tests.support.scripted_server import OK, ScriptedServer
 
 GET = WireRequest("GET", "/api", {})
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-@pytest.fixture
-async def script() -> ScriptedServer:
-    return ScriptedServer()
-
-
-@pytest.fixture
-async def wire(script: ScriptedServer) -> AsyncIterator[HttpWire]:
-    async with wire_to(script) as wire:
-        yield wire
 
 
 async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:

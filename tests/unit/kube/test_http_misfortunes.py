@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 import trustme
@@ -21,24 +21,13 @@ from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
 from tests.support.local_server import Answer, LocalServer
-from tests.support.scripted_server import ScriptedServer, wire_to
+from tests.support.scripted_server import ScriptedServer
 
 GET = WireRequest("GET", "/api", {})
 LARGE = WireRequest("PUT", "/api", {}, b"x" * 50_000_000)
 """More than all buffers on the way hold."""
 
 REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\n"
-
-
-@pytest.fixture
-async def script() -> ScriptedServer:
-    return ScriptedServer()
-
-
-@pytest.fixture
-async def wire(script: ScriptedServer) -> AsyncIterator[HttpWire]:
-    async with wire_to(script) as wire:
-        yield wire
 
 
 async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 import trustme
-import uvloop
 from yarl import URL
 
 from manager.kube.config import ClusterConfig
@@ -21,31 +19,13 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
+from tests.support.event_loops import Run
 from tests.support.local_server import Answer, LocalServer
 
 WRITE = WireRequest("PUT", "/api", {}, b"body")
 
 SIZE = 50_000_000
 """Bytes that no buffer on the way takes at once."""
-
-Run = Callable[[Callable[[], Awaitable[None]]], None]
-
-
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a scenario on one kind of event loop."""
-
-    def run(scenario: Callable[[], Awaitable[None]]) -> None:
-        async def within_limits() -> None:
-            async with asyncio.timeout(20):
-                await scenario()
-
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(within_limits())
-        asyncio.set_event_loop(None)
-        gc.collect()  # what leaked is to fail the test that leaked it
-
-    return run
 
 
 @asynccontextmanager
