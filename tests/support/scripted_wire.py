@@ -335,11 +335,11 @@ async def _unless(broken: asyncio.Event, work: Awaitable[_Result]) -> _Result:
             raise ConnectionLost("connections were aborted")
         return working.result()
     finally:
-        unfinished = [task for task in (working, breaking) if not task.done()]
-        for task in unfinished:
+        for task in (working, breaking):
             task.cancel()
-        if unfinished:
-            await asyncio.wait(unfinished)
+        # Also for what ended already: an error that nobody asks for, such as the end of a stream that was
+        # broken in the same moment, would be complained of later.
+        await asyncio.gather(working, breaking, return_exceptions=True)
 
 
 def _fits(pattern: str, path: str) -> bool:
