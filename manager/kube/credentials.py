@@ -40,6 +40,16 @@ class Obtained:
     certificate: tuple[Pem, Pem] | None = None
 
 
+def one_line(header: str, label: str) -> str:
+    """The header, if it can be sent; raises ConfigError, which never repeats it, if it cannot.
+
+    `label` names in messages what it came from.
+    """
+    if header.isascii() and header.isprintable():
+        return header
+    raise ConfigError(f"{label}: the token must be one line of printable ASCII characters")
+
+
 class Credentials(ABC):
     """Keeps what `obtain` gives for its lifetime; all who need new ones share one call."""
 
@@ -142,4 +152,4 @@ class TokenFile(Credentials):
             raise ConfigError(f"{self._label}: {self._path} cannot be read: {error}") from error
         if not token:
             raise ConfigError(f"{self._label}: {self._path} is empty")
-        return Obtained(f"Bearer {token}", self.LIFETIME)
+        return Obtained(one_line(f"Bearer {token}", f"{self._label}: {self._path}"), self.LIFETIME)

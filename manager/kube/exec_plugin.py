@@ -18,7 +18,7 @@ import msgspec
 import orjson
 
 from manager import clock
-from manager.kube.credentials import FOREVER, Credentials, Obtained
+from manager.kube.credentials import FOREVER, Credentials, Obtained, one_line
 from manager.kube.errors import ConfigError
 from manager.kube.pem import Pem
 
@@ -160,7 +160,7 @@ class ExecPlugin:
         validity = FOREVER
         if (expiry := status.expiration_timestamp) is not None:
             validity = max(0.0, (expiry - clock.now()).total_seconds())
-        header = f"Bearer {status.token}" if status.token else None
+        header = one_line(f"Bearer {status.token}", self.label) if status.token else None
         lifetime = validity - min(MARGIN, validity / 5) if validity < FOREVER else FOREVER
         return Obtained(header, lifetime, validity, certificate)
 

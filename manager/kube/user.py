@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from manager.kube._slim import loaders
-from manager.kube.credentials import FOREVER, Credentials, FixedCredentials, Obtained, TokenFile
+from manager.kube.credentials import FOREVER, Credentials, FixedCredentials, Obtained, TokenFile, one_line
 from manager.kube.errors import ConfigError
 from manager.kube.exec_plugin import ExecCredentials, ExecPlugin, ExecSpec
 from manager.kube.pem import Pem
@@ -128,7 +128,7 @@ class LoadedCredentials(Credentials):
             self._changed = False
             self._save()
         header: str | None = receiver.api_key.get("BearerToken")
-        return header
+        return header and one_line(header, self._label)
 
     def _loader(self) -> Any:
         """A loader of a kubeconfig that has just this user, and no certificates: those are read elsewhere."""

@@ -137,7 +137,7 @@ async def test_the_token_of_a_file_is_read_again_once_it_is_rejected(tmp_path: P
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "cannot be read")],
+    [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "cannot be read"), (b"a\nb", "one line")],
 )
 async def test_a_token_file_that_holds_no_token_is_an_error(
     tmp_path: Path, content: bytes | None, message: str

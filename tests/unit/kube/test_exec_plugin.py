@@ -117,6 +117,7 @@ async def test_a_command_without_a_folder_is_looked_for_in_the_path(plugin: Plug
         ("echo hello", "prints no ExecCredential"),
         (printing({"token": "x"}, api_version="v9"), "prints a ExecCredential of v9, not one of"),
         (printing({"token": "x"}, kind="Pod"), "prints a Pod of"),
+        (printing({"token": "a\nb"}), "the token must be one line"),
         (printing({}), "gives neither a token nor a client certificate with its key"),
         (printing({"clientCertificateData": "x"}), "gives neither a token nor a client certificate"),
         (printing({"token": "x", "expirationTimestamp": "soon"}), "prints no ExecCredential"),
