@@ -19,7 +19,7 @@ from manager.kube.transport import Transport
 from manager.leader import LeaderElector
 from manager.logs import get_logger
 from manager.metrics import Metrics
-from manager.runnables import Runnables
+from manager.runnables import Runnable, Runnables
 from manager.setting import SettingValues
 
 __all__ = ["CannotStart", "Manager", "Runnable"]
@@ -31,18 +31,6 @@ FIELD_MANAGER = "operator-manager"
 EVENTS_FLUSH_TIMEOUT = 2.0
 
 _log = get_logger("manager")
-
-
-@dataclass(frozen=True, slots=True)
-class Runnable:
-    """Something that runs beside the controllers until it is cancelled.
-
-    `run` is called once, when its turn comes. With `leader_only` it runs in the replica that leads.
-    """
-
-    name: str
-    run: Callable[[], Coroutine[Any, Any, None]]
-    leader_only: bool = False
 
 
 class CannotStart(Exception):

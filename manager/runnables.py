@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Runnables"]
+__all__ = ["Runnable", "Runnables"]
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """Something that runs beside the controllers until it is cancelled.
+
+    `run` is called once, when its turn comes. With `leader_only` it runs in the replica that leads.
+    """
+
+    name: str
+    run: Callable[[], Coroutine[Any, Any, None]]
+    leader_only: bool = False
 
 
 class Runnables:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from manager.controller import ControllerOptions
     from manager.manager import Manager
     from manager.setting import Setting
+    from manager.webhook import Admission, Conversion
 
-__all__ = ["Operator", "OperatorModule"]
+__all__ = ["Operator", "OperatorModule", "WebhookModule"]
 
 
 class OperatorModule(Protocol):
@@ -31,6 +32,14 @@ class OperatorModule(Protocol):
         """Add its controllers to `manager`."""
 
 
+class WebhookModule(Protocol):
+    """What the module of an operator's webhooks has to offer."""
+
+    @property
+    def WEBHOOKS(self) -> Sequence[Admission[Any] | Conversion]:  # noqa: N802 - a module's constant
+        """Everything it registers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One operator. Its module is imported when it is needed, and not at all when it is disabled."""
@@ -44,6 +53,16 @@ class Operator:
     settings: tuple[Setting[Any], ...] = ()
     """The settings it declares. They are known whether it runs or not, so their own module is a light one."""
 
+    webhooks: str | None = None
+    """The dotted name of the module whose `WEBHOOKS` lists its admission and conversion functions; None for
+    none. They are served wherever webhooks are, also where the operator itself is disabled."""
+
     def load(self) -> OperatorModule:
         """Import the module."""
         return cast("OperatorModule", importlib.import_module(self.module))
+
+    def load_webhooks(self) -> Sequence[Admission[Any] | Conversion]:
+        """Import the module of its webhooks, and return what it registers; nothing where there is none."""
+        if self.webhooks is None:
+            return ()
+        return cast("WebhookModule", importlib.import_module(self.webhooks)).WEBHOOKS

@@ -9,16 +9,19 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from manager.http.address import BindAddress
 from manager.settings.values import (
     Address,
+    BaseUrl,
     Concurrency,
     Duration,
     LogFormat,
     LogLevel,
+    NamePrefix,
     Names,
     Namespace,
     Namespaces,
     ObjectName,
     Shown,
     Text,
+    WebhookCertificates,
 )
 
 
@@ -114,6 +117,45 @@ class Settings(BaseModel):
         default=BindAddress("", 8081), description="where /healthz and /readyz are served; 0 is off"
     )
 
+    enable_webhooks: Annotated[bool, Shown("Webhooks", "BOOL")] = Field(
+        default=True,
+        description="serve the admission and conversion webhooks of all operators; without, no API server "
+        "may be configured to ask for them",
+    )
+    webhook_bind_address: Annotated[Address, Shown("Webhooks", "ADDRESS")] = Field(
+        default=BindAddress("", 9443), description="where webhooks are served, over HTTPS; 0 is off"
+    )
+    webhook_certificates: Annotated[WebhookCertificates, Shown("Webhooks", "WAY")] = Field(
+        default="auto",
+        description="where their certificate comes from: files (those in --webhook-cert-path), secret (made "
+        "by the leader, kept in a Secret, and made known to the API server), local (made in "
+        "--webhook-local-path), or auto: files with --webhook-cert-path, local with --webhook-url, secret "
+        "in a pod, else no webhooks",
+    )
+    webhook_cert_path: Annotated[Text | None, Shown("Webhooks", "DIR")] = Field(
+        default=None,
+        description="folder with the certificate for webhooks, read again whenever it changes",
+    )
+    webhook_cert_name: Annotated[Text, Shown("Webhooks", "FILE")] = Field(
+        default="tls.crt", description="the certificate's file in --webhook-cert-path"
+    )
+    webhook_cert_key: Annotated[Text, Shown("Webhooks", "FILE")] = Field(
+        default="tls.key", description="the key's file in --webhook-cert-path"
+    )
+    webhook_url: Annotated[BaseUrl | None, Shown("Webhooks", "URL")] = Field(
+        default=None,
+        description="https://HOST:PORT at which the API server reaches this process, where not by a Service; "
+        "the manager then writes the webhook configurations itself, and points the CRDs' conversion there",
+    )
+    webhook_local_path: Annotated[Text, Shown("Webhooks", "DIR")] = Field(
+        default=".local/webhook",
+        description="folder in which --webhook-certificates=local keeps its authority and its certificate",
+    )
+    webhook_name_prefix: Annotated[NamePrefix, Shown("Webhooks", "TEXT")] = Field(
+        default="operator-manager-",
+        description="what the names of the webhook configurations and of the certificate's Secret begin with",
+    )
+
     log_level: Annotated[LogLevel, Shown("Logs", "LEVEL")] = Field(
         default="info", description="least level to write: debug, info, warn or error"
     )
@@ -140,5 +182,24 @@ class Settings(BaseModel):
         if self.metrics_cert_path is not None and not self.metrics_secure:
             raise ValueError(
                 "--metrics-cert-path is given without --metrics-secure, and metrics would go over plain HTTP"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _webhook_certificates_fit(self) -> Self:
+        """Refuse settings of which one would do nothing, or is missing."""
+        way = self.webhook_certificates
+        if way == "files" and self.webhook_cert_path is None:
+            raise ValueError("--webhook-certificates=files needs --webhook-cert-path")
+        if way == "local" and self.webhook_url is None:
+            raise ValueError(
+                "--webhook-certificates=local needs --webhook-url: the certificate is for the host in it"
+            )
+        if self.webhook_cert_path is not None and way in {"secret", "local"}:
+            raise ValueError(f"--webhook-cert-path is given, and not used by --webhook-certificates={way}")
+        if self.webhook_cert_path is not None and self.webhook_url is not None:
+            raise ValueError(
+                "--webhook-url is given with --webhook-cert-path, and the manager does not know the "
+                "authority of files: leave out either, and without the URL configure the API server by hand"
             )
         return self

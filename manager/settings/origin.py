@@ -4,7 +4,10 @@ from __future__ import annotations
 
 ENV_PREFIX = "OPERATOR_MANAGER_"
 
-ENV_ALSO: dict[str, tuple[str, ...]] = {"namespaces": ("WATCH_NAMESPACE",)}
+ENV_ALSO: dict[str, tuple[str, ...]] = {
+    "namespaces": ("WATCH_NAMESPACE",),
+    "enable_webhooks": ("ENABLE_WEBHOOKS",),
+}
 """Further environment variables per field, for names the field's users already know."""
 
 

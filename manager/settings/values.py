@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator
 
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
 
 LogLevel = Literal["debug", "info", "warn", "error"]
 LogFormat = Literal["auto", "json", "console"]
+WebhookCertificates = Literal["auto", "files", "secret", "local"]
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_URL = re.compile(r"https://[^/?#@\s]+/?")
 _MAX_NAME = 253
+_MAX_PREFIX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,27 @@ def _object_name(value: Any) -> str:
     return value
 
 
+def _name_prefix(value: Any) -> str:
+    # "x" stands for what the prefix is put before.
+    if not isinstance(value, str) or len(value) > _MAX_PREFIX or not _SUBDOMAIN.fullmatch(f"{value}x"):
+        raise ValueError(
+            f"the begin of an object's name is expected, of at most {_MAX_PREFIX} characters: "
+            'lower-case letters, digits, "-" and "."'
+        )
+    return value
+
+
+def _base_url(value: Any) -> str:
+    try:
+        url = urlsplit(value if isinstance(value, str) else "")
+        whole = url.scheme == "https" and url.hostname and url.port != 0
+    except ValueError:  # a port or an address that is none
+        whole = False
+    if not whole or not _URL.fullmatch(value):
+        raise ValueError('"https://HOST:PORT" is expected, without a path')
+    return str(value).rstrip("/")
+
+
 def _pair(item: str) -> tuple[str, str]:
     name, _, limit = item.partition("=")
     return name.strip(), limit.strip()
@@ -114,6 +139,8 @@ Address = Annotated[BindAddress | None, BeforeValidator(_address)]
 Text = Annotated[str, BeforeValidator(_text)]
 Namespace = Annotated[str, BeforeValidator(_namespace)]
 ObjectName = Annotated[str, BeforeValidator(_object_name)]
+NamePrefix = Annotated[str, BeforeValidator(_name_prefix)]
+BaseUrl = Annotated[str, BeforeValidator(_base_url)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
 Namespaces = Annotated[tuple[str, ...], BeforeValidator(_namespaces)]
 Concurrency = Annotated[dict[str, int], BeforeValidator(_concurrency)]

@@ -33,6 +33,25 @@ def refusal(flags: dict[str, str]) -> str:
         ("concurrency", "memcached=many", "NAME=N is expected"),
         ("concurrency", "=4", "NAME=N is expected"),
         ("kubeconfig", "", "some text is expected"),
+        ("webhook_certificates", "cert-manager", "'auto', 'files', 'secret' or 'local' is expected"),
+        ("webhook_name_prefix", "Mine-", "the begin of an object's name is expected"),
+        ("webhook_name_prefix", "x" * 201, "at most 200 characters"),
+        *(
+            ("webhook_url", url, '"https://HOST:PORT" is expected')
+            for url in (
+                "localhost:9443",
+                "http://localhost:9443",
+                "https://",
+                "https://:9443",
+                "https://localhost:0",
+                "https://localhost:99999",
+                "https://[::1:9443",
+                "https://me@localhost:9443",
+                "https://localhost:9443/path",
+                "https://localhost:9443?x=y",
+                "https://local host:9443",
+            )
+        ),
     ],
 )
 def test_a_wrong_value_is_told_with_its_flag_and_what_is_expected(field: str, value: str, expected: str):
@@ -125,3 +144,22 @@ def test_a_certificate_is_refused_where_metrics_would_be_served_without_it():
         "--metrics-cert-path is given without --metrics-secure, and metrics would go over plain HTTP"
     )
     assert load_settings({"metrics_cert_path": "/c", "metrics_secure": "true"}).metrics_cert_path == "/c"
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({"webhook_certificates": "files"}, "--webhook-certificates=files needs --webhook-cert-path"),
+        ({"webhook_certificates": "local"}, "--webhook-certificates=local needs --webhook-url"),
+        (
+            {"webhook_certificates": "secret", "webhook_cert_path": "/c"},
+            "--webhook-cert-path is given, and not used by --webhook-certificates=secret",
+        ),
+        (
+            {"webhook_cert_path": "/c", "webhook_url": "https://localhost:9443"},
+            "--webhook-url is given with --webhook-cert-path",
+        ),
+    ],
+)
+def test_certificates_of_webhooks_come_from_one_place_and_all_of_it_is_told(flags: dict[str, str], told: str):
+    assert refusal(flags).startswith(told)

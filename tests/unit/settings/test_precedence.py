@@ -102,10 +102,19 @@ def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch
         "metrics_cert_name": "metrics.crt",
         "metrics_cert_key": "metrics.key",
         "health_probe_bind_address": "0",
+        "enable_webhooks": "false",
+        "webhook_bind_address": ":1",
+        "webhook_certificates": "files",
+        "webhook_cert_path": "/webhook",
+        "webhook_cert_name": "webhook.crt",
+        "webhook_cert_key": "webhook.key",
+        "webhook_local_path": "elsewhere",
+        "webhook_name_prefix": "mine-",
         "log_level": "warn",
         "log_format": "json",
     }
-    assert values.keys() | {"config"} == Settings.model_fields.keys()
+    not_with_these = {"webhook_url"}
+    assert values.keys() | {"config"} | not_with_these == Settings.model_fields.keys()
     by_flags = load_settings(values)
     path = write_file("".join(f"{key.replace('_', '-')}: '{value}'\n" for key, value in values.items()))
     by_file = load_settings({"config": path})
@@ -116,6 +125,26 @@ def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch
     assert by_flags.concurrency == {"foo": 2}
     assert by_flags.health_probe_bind_address is None
     assert by_flags.model_fields_set == values.keys()
+
+
+def test_webhooks_are_turned_off_by_the_variable_that_kubebuilder_has_for_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ENABLE_WEBHOOKS", "false")
+    assert load_settings({}).enable_webhooks is False
+    assert load_settings({"enable_webhooks": "true"}).enable_webhooks is True
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("https://dev.example.test:9443", "https://dev.example.test:9443"),
+        ("https://10.0.0.1:9443/", "https://10.0.0.1:9443"),
+        ("https://[::1]:9443", "https://[::1]:9443"),
+        ("https://dev.example.test", "https://dev.example.test"),
+    ],
+)
+def test_a_webhook_url_is_a_host_with_or_without_a_port(monkeypatch: pytest.MonkeyPatch, text: str, url: str):
+    monkeypatch.setenv("OPERATOR_MANAGER_WEBHOOK_URL", text)
+    assert load_settings({}).webhook_url == url
 
 
 def test_a_file_may_use_the_types_of_yaml(write_file: WriteFile):

@@ -1,0 +1,108 @@
+"""Saying no to a request, and which field is the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from apis.meta import GroupVersionKind
+
+__all__ = ["FieldError", "Refused", "forbidden", "invalid", "required"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """What is wrong with one field, worded as the API server words its own complaints."""
+
+    field: str
+    """The path of the field, with dots and brackets: `spec.birthday`, `spec.ports[0].name`."""
+
+    type: str
+    """The machine-readable sort: `FieldValueInvalid`, `FieldValueForbidden` or `FieldValueRequired`."""
+
+    body: str
+    """The message without the path: `Invalid value: "x": must be a date`."""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body}"
+
+
+def invalid(field: str, value: Any, reason: str) -> FieldError:
+    """The field has a value that it must not have. The value is shown to the user: never pass a secret."""
+    return FieldError(field, "FieldValueInvalid", _with_reason(f"Invalid value: {_shown(value)}", reason))
+
+
+def forbidden(field: str, reason: str) -> FieldError:
+    """The field must not be set, or not be changed, whatever its value is."""
+    return FieldError(field, "FieldValueForbidden", _with_reason("Forbidden", reason))
+
+
+def required(field: str, reason: str = "") -> FieldError:
+    """The field has no value and needs one."""
+    return FieldError(field, "FieldValueRequired", _with_reason("Required value", reason))
+
+
+class Refused(Exception):
+    """Raised by an admission function to refuse a request.
+
+    With field errors the user gets a Status 422 Invalid with a cause for each of them, as from the schema:
+
+        raise Refused(invalid("spec.birthday", pet.spec.birthday, "must not be in the future"))
+
+    With a text alone it is a 403 Forbidden that says the text.
+    """
+
+    def __init__(self, first: FieldError | str, /, *more: FieldError) -> None:
+        """Raises `TypeError` for a text together with field errors: a user sees either."""
+        errors = (first, *more)
+        self.fields = tuple(error for error in errors if isinstance(error, FieldError))
+        """What is wrong with which field; empty when a text says it all."""
+        if self.fields and len(self.fields) != len(errors):
+            raise TypeError("Refused takes either one text or any number of field errors")
+        super().__init__(str(first) if not self.fields else _joined(self.fields))
+
+    def status(self, kind: GroupVersionKind, name: str) -> Mapping[str, Any]:
+        """The `Status` that says this of the object `name` of that kind."""
+        if not self.fields:
+            return {
+                "status": "Failure",
+                "code": int(HTTPStatus.FORBIDDEN),
+                "reason": "Forbidden",
+                "message": str(self),
+            }
+        whose = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+        causes = [{"reason": e.type, "message": e.body, "field": e.field} for e in self.fields]
+        return {
+            "status": "Failure",
+            "code": int(HTTPStatus.UNPROCESSABLE_ENTITY),
+            "reason": "Invalid",
+            "message": f"{whose} {_quoted(name)} is invalid: {self}",
+            "details": {"group": kind.group, "kind": kind.kind, "name": name, "causes": causes},
+        }
+
+
+def _with_reason(text: str, reason: str) -> str:
+    return f"{text}: {reason}" if reason else text
+
+
+def _joined(errors: tuple[FieldError, ...]) -> str:
+    texts = dict.fromkeys(map(str, errors))
+    return next(iter(texts)) if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        return str(value)
+
+
+def _quoted(text: str) -> str:
+    # JSON's rules are Go's for all that people write; a lone surrogate is no text for either.
+    return orjson.dumps(text.encode("utf-8", "replace").decode()).decode()

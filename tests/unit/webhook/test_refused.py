@@ -1,0 +1,89 @@
+"""What a user reads when a request is refused: the same words as the API server's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from apis.meta import GroupVersionKind
+from manager.webhook import FieldError, Refused, forbidden, invalid, required
+
+PET = GroupVersionKind("petstore.example.com", "v1beta1", "Pet")
+
+
+def test_field_errors_are_worded_as_the_api_server_words_its_own():
+    assert (
+        str(invalid("spec.age", -1, "must not be negative"))
+        == "spec.age: Invalid value: -1: must not be negative"
+    )
+    assert str(forbidden("spec.size", "may not shrink")) == "spec.size: Forbidden: may not shrink"
+    assert str(required("spec.name")) == "spec.name: Required value"
+    assert str(required("spec.name", "give one")) == "spec.name: Required value: give one"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a", '"a"'),
+        ('a "b"\n', '"a \\"b\\"\\n"'),
+        (True, "true"),
+        (None, "null"),
+        (1.5, "1.5"),
+        ({"b": [1]}, '{"b":[1]}'),
+        ("\ud800", '"?"'),
+        (1 << 70, str(1 << 70)),
+    ],
+)
+def test_a_value_is_shown_as_in_json(value: object, shown: str):
+    assert invalid("x", value, "why").body == f"Invalid value: {shown}: why"
+
+
+def test_field_errors_make_a_status_with_causes():
+    refused = Refused(invalid("spec.a", 1, "too small"), required("spec.b"))
+    assert refused.status(PET, "x") == {
+        "status": "Failure",
+        "code": 422,
+        "reason": "Invalid",
+        "message": 'Pet.petstore.example.com "x" is invalid: '
+        "[spec.a: Invalid value: 1: too small, spec.b: Required value]",
+        "details": {
+            "group": "petstore.example.com",
+            "kind": "Pet",
+            "name": "x",
+            "causes": [
+                {
+                    "reason": "FieldValueInvalid",
+                    "message": "Invalid value: 1: too small",
+                    "field": "spec.a",
+                },
+                {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.b"},
+            ],
+        },
+    }
+
+
+def test_one_field_error_stands_without_brackets_and_a_repeated_one_once():
+    error = forbidden("spec.a", "no")
+    message = 'Pet.petstore.example.com "x" is invalid: spec.a: Forbidden: no'
+    assert Refused(error).status(PET, "x")["message"] == message
+    assert Refused(error, error).status(PET, "x")["message"] == message
+
+
+def test_a_kind_of_the_core_group_stands_without_a_group():
+    status = Refused(required("a")).status(GroupVersionKind("", "v1", "Pod"), "")
+    assert status["message"] == 'Pod "" is invalid: a: Required value'
+
+
+def test_a_text_alone_is_forbidden():
+    assert Refused("not on a Sunday").status(PET, "x") == {
+        "status": "Failure",
+        "code": 403,
+        "reason": "Forbidden",
+        "message": "not on a Sunday",
+    }
+
+
+def test_a_text_beside_field_errors_is_a_mistake_of_the_program():
+    with pytest.raises(TypeError):
+        Refused("a", required("b"))
+    with pytest.raises(TypeError):
+        Refused(FieldError("a", "b", "c"), "text")  # type: ignore[arg-type]

@@ -1,0 +1,178 @@
+"""What an operator can register, and what it is told when that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from apis.meta import Resource
+from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject, RegistrationError
+from manager.webhook.webhooks import Webhooks
+
+
+class Thing(Resource, group="test.example.com", version="v1", plural="things"):
+    pass
+
+
+class OldThing(Resource, group="test.example.com", version="v1alpha1", kind="Thing", plural="things"):
+    pass
+
+
+class Lonely(Resource, version="v1", plural="lonelies"):
+    pass
+
+
+async def default(thing: JsonObject, request: AdmissionRequest) -> None: ...
+
+
+async def judge(thing: Resource, request: AdmissionRequest) -> Iterable[str] | None: ...
+
+
+async def judge_change(old: Thing, new: Thing, request: AdmissionRequest) -> Iterable[str] | None: ...
+
+
+async def convert(thing: JsonObject) -> None: ...
+
+
+def complete_conversion() -> Conversion:
+    conversion = Conversion(Thing)
+    conversion.to_hub(OldThing)(convert)
+    conversion.from_hub(OldThing)(convert)
+    return conversion
+
+
+def test_a_webhook_has_the_names_that_kubebuilder_gives_it():
+    admission = Admission(Thing)
+    admission.default(default)
+    admission.validate_create(judge)
+    mutating, validating = admission.mutating, admission.validating
+    assert mutating is not None
+    assert (mutating.name, mutating.path) == ("mthing-v1.kb.io", "/mutate-test-example-com-v1-thing")
+    assert validating is not None
+    assert (validating.name, validating.path) == ("vthing-v1.kb.io", "/validate-test-example-com-v1-thing")
+    assert (mutating.mutating, validating.mutating) == (True, False)
+
+
+def test_a_kind_of_the_core_group_has_an_empty_group_in_its_path():
+    admission = Admission(Lonely)
+    admission.default(default)
+    assert admission.mutating is not None
+    assert admission.mutating.path == "/mutate--v1-lonely"
+
+
+def test_there_is_no_webhook_without_a_function():
+    admission = Admission(Thing)
+    assert admission.mutating is None
+    assert admission.validating is None
+
+
+def test_the_operations_are_those_that_have_a_function():
+    admission = Admission(Thing)
+    admission.default(default)
+    admission.validate_delete(judge)
+    admission.validate_update(judge_change)
+    assert admission.mutating is not None
+    assert admission.mutating.operations == ("CREATE", "UPDATE")
+    assert admission.validating is not None
+    assert admission.validating.operations == ("UPDATE", "DELETE")
+
+
+def test_options_reach_the_webhooks():
+    admission = Admission(
+        Thing,
+        failure_policy="Ignore",
+        timeout_seconds=3,
+        match_policy="Exact",
+        reinvocation_policy="IfNeeded",
+    )
+    admission.default(default)
+    admission.validate_create(judge)
+    for webhook, reinvocation in ((admission.mutating, "IfNeeded"), (admission.validating, None)):
+        assert webhook is not None
+        assert (webhook.failure_policy, webhook.timeout_seconds) == ("Ignore", 3)
+        assert (webhook.match_policy, webhook.reinvocation_policy) == ("Exact", reinvocation)
+
+
+@pytest.mark.parametrize("seconds", [0, 31, -1, 1.5, True])
+def test_a_time_that_the_api_server_would_not_take_is_refused(seconds: int):
+    with pytest.raises(RegistrationError, match=r"Thing.*a whole number from 1 to 30"):
+        Admission(Thing, timeout_seconds=seconds)
+
+
+def test_a_function_that_is_not_async_is_refused():
+    def plain(thing: JsonObject, request: AdmissionRequest) -> None: ...
+
+    with pytest.raises(RegistrationError, match="plain, which is to default Thing, has to be an `async def`"):
+        Admission(Thing).default(plain)  # type: ignore[arg-type]
+
+
+def test_a_second_function_for_the_same_is_refused():
+    admission = Admission(Thing)
+    admission.validate_create(judge)
+    with pytest.raises(RegistrationError, match="judge is the second function to validate the creation of"):
+        admission.validate_create(judge)
+
+
+def test_a_decorator_leaves_the_function_as_it_is():
+    admission, conversion = Admission(Thing), Conversion(Thing)
+    assert admission.default(default) is default
+    assert admission.validate_create(judge) is judge
+    assert admission.validate_update(judge_change) is judge_change
+    assert admission.validate_delete(judge) is judge
+    assert conversion.to_hub(OldThing)(convert) is convert
+    assert conversion.from_hub(OldThing)(convert) is convert
+
+
+def test_a_conversion_knows_its_versions():
+    conversion = complete_conversion()
+    assert (conversion.hub, conversion.spokes) == (Thing, (OldThing,))
+    assert conversion.path == "/convert"
+
+
+@pytest.mark.parametrize("other", [Thing, Lonely])
+def test_only_another_version_of_the_same_kind_can_be_converted(other: type[Resource]):
+    with pytest.raises(RegistrationError, match="is not another version of the same kind"):
+        Conversion(Thing).to_hub(other)
+
+
+def test_a_version_with_a_way_in_one_direction_only_is_refused():
+    conversion = Conversion(Thing)
+    conversion.to_hub(OldThing)(convert)
+    with pytest.raises(RegistrationError, match=r"no from_hub function for Thing\.v1alpha1"):
+        Webhooks([conversion])
+
+
+def test_a_registration_without_any_function_is_refused():
+    with pytest.raises(RegistrationError, match="has no function"):
+        Webhooks([Admission(Thing)])
+    with pytest.raises(RegistrationError, match="no other version"):
+        Webhooks([Conversion(Thing)])
+
+
+def test_two_registrations_for_one_kind_are_refused():
+    first, second = Admission(Thing), Admission(Thing)
+    first.default(default)
+    second.validate_create(judge)
+    with pytest.raises(RegistrationError, match="there twice"):
+        Webhooks([first, second])
+    with pytest.raises(RegistrationError, match="there twice"):
+        Webhooks([complete_conversion(), complete_conversion()])
+
+
+def test_what_is_no_registration_is_refused():
+    with pytest.raises(RegistrationError, match="neither Admission nor Conversion"):
+        Webhooks([Thing])  # type: ignore[list-item]
+
+
+def test_all_webhooks_are_listed_by_sort():
+    admission, other = Admission(Thing), Admission(Lonely)
+    admission.default(default)
+    admission.validate_create(judge)
+    other.validate_create(judge)
+    webhooks = Webhooks([admission, other, complete_conversion()])
+    assert [webhook.name for webhook in webhooks.mutating] == ["mthing-v1.kb.io"]
+    assert [webhook.name for webhook in webhooks.validating] == ["vthing-v1.kb.io", "vlonely-v1.kb.io"]
+    assert [conversion.hub for conversion in webhooks.conversions] == [Thing]
+    assert webhooks
+    assert not Webhooks([])
