@@ -13,14 +13,24 @@ from manager.cli import main as run_command
 __all__ = ["OPERATORS", "main"]
 
 OPERATORS = (
-    Operator("memcached", "controllers.cache.memcached", settings=(MEMCACHED_IMAGE,)),
+    Operator(
+        "memcached",
+        "controllers.cache.memcached",
+        settings=(MEMCACHED_IMAGE,),
+        webhooks="controllers.cache.webhooks",
+    ),
     Operator("foo", "controllers.tutorial.foo"),
     Operator(
         "pet",
         "controllers.petstore.pet",
         settings=(PETSTORE_ADDRESS, PETSTORE_TIMEOUT, PETSTORE_CHECK_INTERVAL),
     ),
-    Operator("wordpress", "controllers.example.wordpress", settings=(MYSQL_IMAGE, WORDPRESS_IMAGE)),
+    Operator(
+        "wordpress",
+        "controllers.example.wordpress",
+        settings=(MYSQL_IMAGE, WORDPRESS_IMAGE),
+        webhooks="controllers.example.webhooks",
+    ),
     Operator("mysrv", "controllers.myapp.mysrv"),
 )
 """Every operator; each is imported only where it runs or its definitions are printed."""

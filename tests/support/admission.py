@@ -1,0 +1,26 @@
+"""What the functions of a webhook are given, for tests that call them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from manager.webhook import AdmissionRequest
+
+if TYPE_CHECKING:
+    from apis.meta import GroupVersionKind, Resource
+    from manager.webhook import JsonObject
+    from manager.webhook.request import Operation
+
+
+def request(
+    kind: type[Resource],
+    operation: Operation = "CREATE",
+    *,
+    old: JsonObject | None = None,
+    requested: GroupVersionKind | None = None,
+) -> AdmissionRequest:
+    """About an object of `kind`; `old` is the object as it is stored, `requested` what the user sent."""
+    gvk = kind.gvk
+    return AdmissionRequest(
+        uid="0f5a", operation=operation, kind=gvk, resource="", old_object=old, requested_kind=requested
+    )
