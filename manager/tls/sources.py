@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from manager.tls.issue import self_signed
 from manager.tls.key_pair import CertificateUnusable, KeyPair
-
-if TYPE_CHECKING:
-    from cryptography.x509 import GeneralName
 
 __all__ = ["CertificateFiles", "CertificateSource", "SelfSigned"]
 
 _VALID_FOR = timedelta(days=365)
 _RENEWED_AFTER = timedelta(days=240)
-_CLOCK_SKEW = timedelta(minutes=5)
 
 
 class CertificateSource(Protocol):
@@ -66,7 +62,7 @@ class SelfSigned:
     def pair(self, now: datetime) -> KeyPair:
         """See `CertificateSource`."""
         if self._made is None or now >= self._made[0] + _RENEWED_AFTER:
-            self._made = now, _self_signed(self._names, now)
+            self._made = now, self_signed(self._names, now, _VALID_FOR)
         return self._made[1]
 
 
@@ -75,42 +71,3 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise CertificateUnusable(f"{path} cannot be read: {error.strerror}") from error
-
-
-def _self_signed(names: Sequence[str], now: datetime) -> KeyPair:
-    # Only who has no certificate pays for importing what makes one: some megabytes.
-    from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID  # noqa: PLC0415
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + _VALID_FOR)
-        .add_extension(x509.SubjectAlternativeName(map(_general_name, names)), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return KeyPair(
-        certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ),
-    )
-
-
-def _general_name(name: str) -> GeneralName:
-    from cryptography import x509  # noqa: PLC0415 - as above
-
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)

@@ -1,0 +1,163 @@
+"""Making certificates: authorities, and what they or nobody vouch for.
+
+What makes them, `cryptography`, takes some megabytes, so only a function that needs it imports it. Everything
+here computes for a millisecond or more, and is to be called in a thread.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from manager.tls.key_pair import KeyPair
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+__all__ = ["CLOCK_SKEW", "Authority", "new_authority", "self_signed"]
+
+CLOCK_SKEW = timedelta(minutes=5)
+"""How far the clock of who checks a certificate may be behind ours: each is valid from so long ago."""
+
+_SHOWN_SERIAL = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A certificate authority: its certificate, and the key that it signs with. Both are PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+    def issue(self, names: Sequence[str], now: datetime, valid_for: timedelta) -> KeyPair:
+        """A certificate for a server of these host names and IP addresses, and its new key.
+
+        It ends with the authority at the latest. Raises ValueError when what the authority has is none.
+        """
+        from cryptography import x509  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+        own = x509.load_pem_x509_certificate(self.certificate)
+        signing = load_pem_private_key(self.key, password=None)
+        if not isinstance(signing, ec.EllipticCurvePrivateKey):
+            raise ValueError("the authority's key is of another sort than those made here")  # noqa: TRY004
+        key = ec.generate_private_key(ec.SECP256R1())
+        until = min(now + valid_for, own.not_valid_after_utc)
+        builder = _serving(_builder(_name(names[0]), own.subject, key, now, until), names)
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
+        return _pair(builder.add_extension(identifier, critical=False), key, signing)
+
+
+def new_authority(name: str, now: datetime, valid_for: timedelta) -> Authority:
+    """An authority that signs certificates of servers and no further authorities.
+
+    Its subject is `name` and a part of its serial number: clients find the one that signed by its subject, so
+    no two of a bundle may share it.
+    """
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    serial = x509.random_serial_number()
+    subject = _name(f"{name} {serial:x}"[: len(name) + 1 + _SHOWN_SERIAL])
+    builder = _builder(subject, subject, key, now, now + valid_for, serial=serial)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
+    made = _pair(builder, key, key)
+    return Authority(made.certificates, made.key)
+
+
+def self_signed(names: Sequence[str], now: datetime, valid_for: timedelta) -> KeyPair:
+    """A certificate for a server of these names that nobody vouches for."""
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(names[0])
+    return _pair(_serving(_builder(subject, subject, key, now, now + valid_for), names), key, key)
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: EllipticCurvePrivateKey,
+    now: datetime,
+    until: datetime,
+    *,
+    serial: int | None = None,
+) -> x509.CertificateBuilder:
+    from cryptography import x509  # noqa: PLC0415
+
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number() if serial is None else serial)
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(until)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _serving(builder: x509.CertificateBuilder, names: Sequence[str]) -> x509.CertificateBuilder:
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
+
+    return (
+        builder.add_extension(x509.SubjectAlternativeName(map(_general_name, names)), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    from cryptography import x509  # noqa: PLC0415
+
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pair(
+    builder: x509.CertificateBuilder, key: EllipticCurvePrivateKey, signing: EllipticCurvePrivateKey
+) -> KeyPair:
+    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+
+    certificate = builder.sign(signing, hashes.SHA256())
+    return KeyPair(
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+    )
+
+
+def _name(text: str) -> x509.Name:
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.x509.oid import NameOID  # noqa: PLC0415
+
+    # More than 64 characters are not allowed here; what counts are the alternative names.
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    from cryptography import x509  # noqa: PLC0415
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)

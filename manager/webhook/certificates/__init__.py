@@ -1,0 +1,1 @@
+"""Certificates of the webhook server that look after themselves."""

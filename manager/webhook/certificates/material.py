@@ -1,0 +1,90 @@
+"""What is kept of certificates: four texts, in a Secret or in a folder, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from manager.tls import Authority, Certificate, KeyPair, certificates_in, keys_in, public_key_of
+
+__all__ = ["Material", "Stored", "bundled"]
+
+_CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS = "tls.crt", "tls.key", "ca.crt", "ca.key"
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The texts as they are stored, PEM all of them; any may be empty, damaged, or somebody else's."""
+
+    certificate: bytes = b""
+    """`tls.crt`: what servers present."""
+
+    key: bytes = field(default=b"", repr=False)
+    """`tls.key`: its private key."""
+
+    bundle: bytes = b""
+    """`ca.crt`: the authorities whom clients are to trust, the newest first."""
+
+    authority_keys: bytes = field(default=b"", repr=False)
+    """`ca.key`: the private keys of those that still sign."""
+
+    @classmethod
+    def of(cls, entries: Mapping[str, bytes]) -> Material:
+        """What a Secret of type kubernetes.io/tls has under these names."""
+        return cls(*(entries.get(name, b"") for name in (_CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS)))
+
+    def entries(self) -> dict[str, bytes]:
+        """The texts by name."""
+        texts = (self.certificate, self.key, self.bundle, self.authority_keys)
+        return dict(zip((_CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS), texts, strict=True))
+
+    @property
+    def pair(self) -> KeyPair | None:
+        """What servers present; None while there is nothing."""
+        return KeyPair(self.certificate, self.key) if self.certificate and self.key else None
+
+
+class Stored:
+    """What a material means at one moment. Reading it computes for some milliseconds."""
+
+    def __init__(self, material: Material, now: datetime) -> None:
+        self.material = material
+        self._now = now
+
+    @cached_property
+    def authorities(self) -> tuple[Certificate, ...]:
+        """Those of the bundle that are valid now."""
+        found = certificates_in(self.material.bundle)
+        return tuple(each for each in found if each.is_authority and each.valid_at(self._now))
+
+    @cached_property
+    def signers(self) -> tuple[Certificate, ...]:
+        """The authorities that we have the keys of, the newest first."""
+        able = [each for each in self.authorities if each.public_key in self._keys]
+        # Of two of the same second, the one that stands first was made later.
+        return tuple(sorted(able, key=lambda each: each.since, reverse=True))
+
+    @cached_property
+    def serving(self) -> Certificate | None:
+        """The certificate that servers present, if its key is with it; valid or not, whoever signed it."""
+        found = certificates_in(self.material.certificate)
+        if not found or public_key_of(self.material.key) != found[0].public_key:
+            return None
+        return found[0]
+
+    def authority(self, signer: Certificate) -> Authority:
+        """One of `signers`, ready to sign."""
+        return Authority(signer.pem, self._keys[signer.public_key])
+
+    @cached_property
+    def _keys(self) -> dict[bytes, bytes]:
+        """Private keys by their public part."""
+        keys = keys_in(self.material.authority_keys)
+        return {public: key for key in keys if (public := public_key_of(key)) is not None}
+
+
+def bundled(authorities: Iterable[Certificate]) -> bytes:
+    """The authorities as one text."""
+    return b"".join(each.pem for each in dict.fromkeys(authorities))

@@ -1,0 +1,14 @@
+"""How what certificates are kept in, and written to, is called; a prefix comes before each."""
+
+from __future__ import annotations
+
+__all__ = ["MUTATING", "SECRET", "SERVICE", "VALIDATING"]
+
+SECRET = "webhook-server-cert"  # noqa: S105 - its name
+"""The Secret with the certificates, as kubebuilder names the one that cert-manager fills."""
+
+SERVICE = "webhook-service"
+"""The Service under which the API server reaches the webhooks."""
+
+MUTATING = "mutating-webhook-configuration"
+VALIDATING = "validating-webhook-configuration"
