@@ -12,6 +12,8 @@ from controllers.main import OPERATORS
 from manager.cli.operator import Operator
 from manager.codegen import GeneratedTree, ModelError, config_files
 from manager.rbac import rbac_rules
+from manager.webhook import RegistrationError
+from manager.webhook.webhooks import Webhooks
 
 __all__ = ["generated_tree", "main"]
 
@@ -19,30 +21,33 @@ _CONFIG = Path(__file__).resolve().parent.parent / "config"
 
 
 def generated_tree(operators: Iterable[Operator], config: Path) -> GeneratedTree:
-    """Return the files that the operators' models and markers make, for the folder `config`.
+    """Return the files that the operators' models, markers and webhooks make, for the folder `config`.
 
-    Raises ModelError when a model has no custom resource definition.
+    Raises ModelError when a model has no custom resource definition, RegistrationError when webhooks
+    do not fit together.
     """
+    operators = tuple(operators)
     modules = [operator.load() for operator in operators]
     kinds = [kind for module in modules for kind in module.KINDS]
     rules = [
         rule for module in modules for reconciler in module.RECONCILERS for rule in rbac_rules(reconciler)
     ]
     samples = (path.name for path in (config / "samples").glob("*.yaml") if path.name != "kustomization.yaml")
-    return GeneratedTree(config, config_files(kinds, rules, samples))
+    webhooks = Webhooks(each for operator in operators for each in operator.load_webhooks())
+    return GeneratedTree(config, config_files(kinds, rules, samples, webhooks))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the files, or with `--check` only say which are not current; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m controllers.generate",
-        description="Generate the custom resource definitions and the roles under config/.",
+        description="Generate the custom resource definitions, the roles and the webhooks under config/.",
     )
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is not current")
     check: bool = parser.parse_args(argv).check
     try:
         tree = generated_tree(OPERATORS, _CONFIG)
-    except ModelError as error:
+    except (ModelError, RegistrationError) as error:
         print(f"generate: {error}", file=sys.stderr)
         return 1
     if not check:

@@ -6,23 +6,73 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from manager.cli.arguments import wants_help
+from manager.cli.errors import UsageError
 from manager.cli.operator import Operator
 
 __all__ = ["command"]
 
-_HELP = """\
+_FLAG = "--webhook-url"
+_FORM = f"{_FLAG}=https://HOST:PORT"
+
+_HELP = f"""\
 Print the custom resource definitions of all operators as one YAML stream.
 
-Usage: operator-manager crds | kubectl apply -f -"""
+Usage: operator-manager crds [{_FORM}] | kubectl apply -f -
+
+A kind with several versions is converted by the manager's webhook. The definitions ask for that at the
+Service that `make deploy` makes. Where there is none, objects can be used in the version that they are stored
+in, and requests in another version fail; they are never converted wrongly. A manager with --webhook-url
+points the definitions at itself.
+
+Flags:
+  {_FORM}
+        ask there instead of at the Service: for definitions that are applied while such a manager runs"""
+
+# What the kustomization in config/default makes of the names that the generator gives.
+_NAMESPACE, _SERVICE = "operator-manager-system", "operator-manager-webhook-service"
 
 
 def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
     """Print the definitions of every kind of `operators`."""
-    if wants_help("crds", argv):
+    url, rest = _parse(argv)
+    if wants_help("crds", rest):
         print(_HELP)
         return 0
-    from manager.codegen import custom_resource_definitions, yaml_stream  # noqa: PLC0415 - help needs neither
+    # Help needs none of these.
+    from manager.codegen import custom_resource_definitions, yaml_stream  # noqa: PLC0415
+    from manager.webhook.configurations import by_service, by_url  # noqa: PLC0415
+    from manager.webhook.webhooks import Webhooks  # noqa: PLC0415
 
+    client_config = by_service(_NAMESPACE, _SERVICE) if url is None else by_url(_checked(url))
     kinds = [kind for operator in operators for kind in operator.load().KINDS]
-    print(yaml_stream(custom_resource_definitions(kinds)), end="")
+    webhooks = Webhooks(each for operator in operators for each in operator.load_webhooks())
+    print(yaml_stream(custom_resource_definitions(kinds, webhooks.conversions, client_config)), end="")
     return 0
+
+
+def _parse(argv: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The URL, and the other arguments."""
+    url, rest = None, []
+    arguments = iter(argv)
+    for argument in arguments:
+        flag, equals, value = argument.partition("=")
+        if flag != _FLAG:
+            rest.append(argument)
+            continue
+        url = value if equals else next(arguments, None)
+        if url is None:
+            raise UsageError(f"crds: {_FLAG} needs a value, as in {_FORM}")
+    return url, rest
+
+
+def _checked(url: str) -> str:
+    """What `run` would take, too."""
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - see above
+
+    from manager.settings.values import BaseUrl  # noqa: PLC0415
+
+    try:
+        return str(TypeAdapter(BaseUrl).validate_python(url))
+    except ValidationError as error:
+        reason = error.errors()[0]["ctx"]["error"]
+        raise UsageError(f"crds: invalid value {url!r} for {_FLAG}: {reason}") from None

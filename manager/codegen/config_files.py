@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from apis.meta import Resource
-from manager.codegen.documents import yaml_document
+from manager.codegen.documents import yaml_document, yaml_stream
 from manager.codegen.manifest import custom_resource_definitions
 from manager.codegen.roles import (
     admin_role,
@@ -18,25 +18,53 @@ from manager.codegen.roles import (
     role_bindings,
     service_account,
     viewer_role,
+    webhook_certificate_role,
+    webhook_injection_role,
+    webhook_role_bindings,
+)
+from manager.codegen.webhook_files import (
+    AUTHORITY_SECRET,
+    authority,
+    certificate,
+    certificate_references,
+    conversion_references,
+    named_secret,
+    webhook_manifests,
+    webhook_references,
+    webhook_service,
 )
 from manager.rbac import RbacRule
+from manager.webhook.certificates.names import SECRET
+from manager.webhook.webhooks import Webhooks
 
 __all__ = ["config_files"]
 
+Manifest = dict[str, Any]
+Manifests = Mapping[str, Manifest | list[Manifest]]
+"""By the names of the files in a folder."""
+
 _KUSTOMIZATION = "kustomization.yaml"
+_REFERENCES = "kustomizeconfig.yaml"
 
 
 def config_files(
-    kinds: Sequence[type[Resource]], rules: Iterable[RbacRule], samples: Iterable[str]
+    kinds: Sequence[type[Resource]], rules: Iterable[RbacRule], samples: Iterable[str], webhooks: Webhooks
 ) -> dict[str, str]:
     """Return the text of each generated file by its path under `config/`.
 
     `samples` are the names of the hand-written files in `config/samples/`. Raises ModelError as
     `custom_resource_definitions` does.
     """
+    definitions = custom_resource_definitions(kinds, webhooks.conversions)
+    converted = [each["metadata"]["name"] for each in definitions if "conversion" in each["spec"]]
     return {
-        **_folder("crd", {f"bases/{_crd_file(crd)}": crd for crd in custom_resource_definitions(kinds)}),
-        **_folder("rbac", _rbac(kinds, rules)),
+        **_folder(
+            "crd",
+            {f"bases/{_crd_file(each)}": each for each in definitions},
+            conversion_references() if converted else None,
+        ),
+        **_folder("rbac", _rbac(kinds, rules) | (_webhook_rbac(converted) if webhooks else {})),
+        **(_webhooks(webhooks) if webhooks else {}),
         f"samples/{_KUSTOMIZATION}": yaml_document(_kustomization(sorted(samples))),
     }
 
@@ -46,7 +74,7 @@ def _crd_file(definition: dict[str, Any]) -> str:
     return f"{spec['group']}_{spec['names']['plural']}.yaml"
 
 
-def _rbac(kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]) -> dict[str, dict[str, Any]]:
+def _rbac(kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]) -> dict[str, Manifest]:
     manager_binding, leader_election_binding, metrics_binding = role_bindings()
     files = {
         "service_account.yaml": service_account(),
@@ -66,14 +94,52 @@ def _rbac(kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]) -> dict[st
     return files
 
 
-def _folder(folder: str, manifests: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """Return a folder's files, with the kustomization that lists them."""
-    files = {f"{folder}/{name}": yaml_document(manifest) for name, manifest in manifests.items()}
-    files[f"{folder}/{_KUSTOMIZATION}"] = yaml_document(_kustomization(list(manifests)))
+def _webhook_rbac(converted: Iterable[str]) -> dict[str, Manifest]:
+    certificate_binding, injection_binding = webhook_role_bindings()
+    return {
+        "webhook_certificate_role.yaml": webhook_certificate_role(),
+        "webhook_certificate_role_binding.yaml": certificate_binding,
+        "webhook_injection_role.yaml": webhook_injection_role(converted),
+        "webhook_injection_role_binding.yaml": injection_binding,
+    }
+
+
+def _webhooks(webhooks: Webhooks) -> dict[str, str]:
+    """What leads the API server to the webhooks, and what cert-manager can do for them."""
+    configurations: Manifests = {
+        "manifests.yaml": webhook_manifests(webhooks),
+        "service.yaml": webhook_service(),
+        "secret.yaml": named_secret(SECRET),
+    }
+    certificates: Manifests = {
+        "issuer.yaml": authority(),
+        "certificate-webhook.yaml": certificate(),
+        "secret.yaml": named_secret(AUTHORITY_SECRET),
+    }
+    return {
+        **_folder("webhook", configurations, webhook_references()),
+        **_folder("certmanager", certificates, certificate_references()),
+    }
+
+
+def _folder(folder: str, manifests: Manifests, references: Manifest | None = None) -> dict[str, str]:
+    """Return a folder's files, with the kustomization that lists them.
+
+    `references` say where names stand that kustomize does not know of.
+    """
+    files = {
+        f"{folder}/{name}": yaml_stream(content) if isinstance(content, list) else yaml_document(content)
+        for name, content in manifests.items()
+    }
+    kustomization = _kustomization(list(manifests))
+    if references is not None:
+        kustomization["configurations"] = [_REFERENCES]
+        files[f"{folder}/{_REFERENCES}"] = yaml_document(references)
+    files[f"{folder}/{_KUSTOMIZATION}"] = yaml_document(kustomization)
     return files
 
 
-def _kustomization(resources: list[str]) -> dict[str, Any]:
+def _kustomization(resources: list[str]) -> Manifest:
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",

@@ -10,27 +10,44 @@ from manager.codegen.errors import ModelError
 from manager.codegen.field_paths import leads_somewhere
 from manager.codegen.model_schema import JsonSchema
 from manager.codegen.structural import structural_schema
+from manager.webhook import Conversion
+from manager.webhook.configurations import ClientConfig, by_service, conversion_by
 
-__all__ = ["Manifest", "custom_resource_definitions"]
+__all__ = ["UNPLACED", "Manifest", "custom_resource_definitions"]
 
 Manifest = dict[str, Any]
+
+UNPLACED = by_service("system", "webhook-service")
+"""The Service as it is called until kustomize puts the whole together."""
 
 _AGE = Column("Age", "date", ".metadata.creationTimestamp")
 
 
-def custom_resource_definitions(kinds: Iterable[type[Resource]]) -> list[Manifest]:
+def custom_resource_definitions(
+    kinds: Iterable[type[Resource]],
+    conversions: Iterable[Conversion] = (),
+    client_config: ClientConfig = UNPLACED,
+) -> list[Manifest]:
     """Return one definition for each group and kind, with all versions that `kinds` has of it.
 
-    The order is that of `kinds`. Raises ModelError when a model has no structural schema, or when the
-    versions of a kind do not fit together.
+    The order is that of `kinds`. Where there is a conversion for a kind, its definition says so, and
+    `client_config` whom to ask for it. Raises ModelError when a model has no structural schema, or when the
+    versions of a kind, or a conversion and these, do not fit together.
     """
     grouped: dict[tuple[str, str], list[type[Resource]]] = {}
     for kind in kinds:
         grouped.setdefault((kind.gvk.group, kind.gvk.kind), []).append(kind)
-    return [_definition(versions) for versions in grouped.values()]
+    converted: dict[tuple[str, str], Conversion] = {}
+    for conversion in conversions:
+        key = conversion.hub.gvk.group, conversion.hub.gvk.kind
+        _check_conversion(conversion, grouped.get(key, ()))
+        converted[key] = conversion
+    return [_definition(versions, converted.get(key), client_config) for key, versions in grouped.items()]
 
 
-def _definition(kinds: Sequence[type[Resource]]) -> Manifest:
+def _definition(
+    kinds: Sequence[type[Resource]], conversion: Conversion | None, client_config: ClientConfig
+) -> Manifest:
     stored = _check_versions(kinds)
     options = crd_options(stored)
     group = stored.gvk.group
@@ -43,6 +60,7 @@ def _definition(kinds: Sequence[type[Resource]]) -> Manifest:
             "names": _names(stored, options),
             "scope": "Namespaced" if stored.namespaced else "Cluster",
             "versions": [_version(kind) for kind in kinds],
+            **({} if conversion is None else {"conversion": conversion_by(conversion, client_config)}),
         },
     }
 
@@ -63,6 +81,21 @@ def _check_versions(kinds: Sequence[type[Resource]]) -> type[Resource]:
     if len(stored) != 1:
         raise ModelError(name, f"of the versions {', '.join(versions)}, exactly one must have storage=True")
     return stored[0]
+
+
+def _check_conversion(conversion: Conversion, kinds: Sequence[type[Resource]]) -> None:
+    hub = conversion.hub
+    name = hub.gvk.kind
+    if hub not in kinds or not crd_options(hub).storage:
+        raise ModelError(
+            name, f"{hub.gvk.version} is the hub of the conversion, so it must have storage=True"
+        )
+    for kind in kinds:
+        if kind is not hub and kind not in conversion.spokes:
+            raise ModelError(name, f"there is no conversion between {hub.gvk.version} and {kind.gvk.version}")
+    for spoke in conversion.spokes:
+        if spoke not in kinds:
+            raise ModelError(name, f"{spoke.gvk.version} can be converted, but is none of the versions")
 
 
 def _names(kind: type[Resource], options: CrdOptions) -> Manifest:

@@ -8,6 +8,7 @@ from typing import Any
 from apis.meta import Resource, crd_options
 from manager.codegen.rules import merged_rules
 from manager.rbac import RbacRule
+from manager.webhook.certificates.rights import injection_rights, secret_rights
 
 __all__ = [
     "admin_role",
@@ -19,6 +20,9 @@ __all__ = [
     "role_bindings",
     "service_account",
     "viewer_role",
+    "webhook_certificate_role",
+    "webhook_injection_role",
+    "webhook_role_bindings",
 ]
 
 Manifest = dict[str, Any]
@@ -33,6 +37,8 @@ _MANAGER = "manager-role"
 _LEADER_ELECTION = "leader-election-role"
 _METRICS_AUTH = "metrics-auth-role"
 _METRICS_READER = "metrics-reader"
+_WEBHOOK_CERTIFICATE = "webhook-certificate-role"
+_WEBHOOK_INJECTION = "webhook-injection-role"
 _SERVICE_ACCOUNT = "controller-manager"
 
 # What the elector asks of the one Lease; `create` cannot be limited to a name.
@@ -73,6 +79,19 @@ def metrics_reader_role() -> Manifest:
     }
 
 
+def webhook_certificate_role() -> Manifest:
+    """Return the role for the namespace that holds the Secret with the webhooks' certificate."""
+    return _role("Role", _WEBHOOK_CERTIFICATE, secret_rights(""))
+
+
+def webhook_injection_role(definitions: Iterable[str]) -> Manifest:
+    """Return the cluster role with which the manager tells the API server whom to trust.
+
+    `definitions` are the names of the definitions whose objects a webhook converts.
+    """
+    return _role("ClusterRole", _WEBHOOK_INJECTION, injection_rights("", definitions))
+
+
 def admin_role(kind: type[Resource]) -> Manifest:
     """Return the cluster role for people who may do anything with objects of a kind."""
     rules = [_on(kind, "", ("*",)), _on(kind, "/status", ("get",))]
@@ -108,6 +127,11 @@ def role_bindings() -> tuple[Manifest, Manifest, Manifest]:
         _binding("Role", _LEADER_ELECTION),
         _binding("ClusterRole", _METRICS_AUTH),
     )
+
+
+def webhook_role_bindings() -> tuple[Manifest, Manifest]:
+    """Return what gives the service account the roles for certificates: for the Secret, for injection."""
+    return _binding("Role", _WEBHOOK_CERTIFICATE), _binding("ClusterRole", _WEBHOOK_INJECTION)
 
 
 def _on(kind: type[Resource], subresource: str, verbs: tuple[str, ...]) -> RbacRule:

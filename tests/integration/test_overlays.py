@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.manifests import Manifest
 
-# Defined by the Prometheus operator and by OLM; the scorecard's file never reaches a server.
-ELSEWHERE = {"monitoring.coreos.com", "operators.coreos.com", "scorecard.operatorframework.io"}
+# Defined by cert-manager, the Prometheus operator and OLM; the scorecard's file never reaches a server.
+ELSEWHERE = {
+    *("cert-manager.io", "monitoring.coreos.com"),
+    *("operators.coreos.com", "scorecard.operatorframework.io"),
+}
 
 
 def test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warning(

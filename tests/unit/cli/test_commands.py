@@ -42,6 +42,11 @@ def test_every_command_explains_itself(command: Command, name: str):
         (("--verbose",), "unknown flag '--verbose'"),
         (("version", "--short"), "version: unknown flag '--short'"),
         (("crds", "foo"), "crds: unknown argument 'foo'"),
+        (
+            ("crds", "--webhook-url"),
+            "crds: --webhook-url needs a value, as in --webhook-url=https://HOST:PORT",
+        ),
+        (("crds", "--webhook-url=http://a"), "crds: invalid value 'http://a' for --webhook-url: \"https://H"),
     ],
 )
 def test_what_is_unknown_is_told_in_one_line(command: Command, argv: tuple[str, ...], expected: str):
@@ -69,6 +74,33 @@ def test_crds_are_one_yaml_stream(command: Command):
     [crd] = yaml.safe_load_all(outcome.out)
     assert crd["kind"] == "CustomResourceDefinition"
     assert crd["metadata"]["name"] == "memcacheds.cache.example.com"
+
+
+@pytest.mark.parametrize(
+    ("flags", "asked"),
+    [
+        (
+            (),
+            {
+                "service": {
+                    "namespace": "operator-manager-system",
+                    "name": "operator-manager-webhook-service",
+                    "path": "/convert",
+                }
+            },
+        ),
+        (("--webhook-url=https://my.host:9443/",), {"url": "https://my.host:9443/convert"}),
+        (("--webhook-url", "https://my.host:9443"), {"url": "https://my.host:9443/convert"}),
+    ],
+)
+def test_crds_ask_the_manager_that_is_deployed_or_one_at_a_url_for_conversion(
+    command: Command, flags: tuple[str, ...], asked: dict[str, Any]
+):
+    operators = [Operator("gadget", "tests.support.gadget", webhooks="tests.support.gadget")]
+    outcome = command("crds", *flags, operators=operators)
+    assert (outcome.code, outcome.err) == (0, "")
+    [crd] = yaml.safe_load_all(outcome.out)
+    assert crd["spec"]["conversion"]["webhook"]["clientConfig"] == asked
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,32 @@ import yaml
 from apis.cache.v1.memcached import Memcached
 from manager.codegen import config_files
 from manager.rbac import RbacRule
+from manager.webhook import Admission, AdmissionRequest
+from manager.webhook.webhooks import Webhooks
 from tests.support.widget import Widget
 
-FILES = config_files([Memcached, Widget], [RbacRule(("",), ("pods",), ("get",))], ["b.yaml", "a.yaml"])
+KINDS, RULES = (Memcached, Widget), (RbacRule(("",), ("pods",), ("get",)),)
+
+admission = Admission(Widget)
+
+
+@admission.validate_create
+async def validate(widget: Widget, request: AdmissionRequest) -> None:
+    """Refuse nothing."""
+
+
+WEBHOOKS = Webhooks([admission])
+FILES = config_files(KINDS, RULES, ["b.yaml", "a.yaml"], WEBHOOKS)
+WEBHOOK_FOLDERS = ("certmanager", "webhook")
 
 
 def test_files_have_the_names_that_kubebuilder_gives_them():
     assert set(FILES) == {
+        "certmanager/certificate-webhook.yaml",
+        "certmanager/issuer.yaml",
+        "certmanager/kustomization.yaml",
+        "certmanager/kustomizeconfig.yaml",
+        "certmanager/secret.yaml",
         "crd/bases/cache.example.com_memcacheds.yaml",
         "crd/bases/test.example.com_widgets.yaml",
         "crd/kustomization.yaml",
@@ -27,16 +46,26 @@ def test_files_have_the_names_that_kubebuilder_gives_them():
         "rbac/role.yaml",
         "rbac/role_binding.yaml",
         "rbac/service_account.yaml",
+        "rbac/webhook_certificate_role.yaml",
+        "rbac/webhook_certificate_role_binding.yaml",
+        "rbac/webhook_injection_role.yaml",
+        "rbac/webhook_injection_role_binding.yaml",
         "rbac/widget_admin_role.yaml",
         "rbac/widget_editor_role.yaml",
         "rbac/widget_viewer_role.yaml",
         "samples/kustomization.yaml",
+        "webhook/kustomization.yaml",
+        "webhook/kustomizeconfig.yaml",
+        "webhook/manifests.yaml",
+        "webhook/secret.yaml",
+        "webhook/service.yaml",
     }
 
 
 def test_each_kustomization_lists_all_files_beside_it():
-    for folder in ("crd", "rbac"):
-        listed = yaml.safe_load(FILES[f"{folder}/kustomization.yaml"])["resources"]
+    for folder in ("crd", "rbac", *WEBHOOK_FOLDERS):
+        kustomization = yaml.safe_load(FILES[f"{folder}/kustomization.yaml"])
+        listed = [*kustomization["resources"], *kustomization.get("configurations", ())]
         beside = {
             path.removeprefix(f"{folder}/")
             for path in FILES
@@ -46,6 +75,10 @@ def test_each_kustomization_lists_all_files_beside_it():
     assert yaml.safe_load(FILES["samples/kustomization.yaml"])["resources"] == ["a.yaml", "b.yaml"]
 
 
+def test_without_webhooks_there_is_nothing_for_them():
+    files = config_files(KINDS, RULES, [], Webhooks([]))
+    assert not [path for path in files if "webhook" in path or path.startswith(WEBHOOK_FOLDERS)]
+
+
 def test_the_same_input_gives_the_same_text():
-    again = config_files([Memcached, Widget], [RbacRule(("",), ("pods",), ("get",))], ["a.yaml", "b.yaml"])
-    assert again == FILES
+    assert config_files(KINDS, RULES, ["a.yaml", "b.yaml"], WEBHOOKS) == FILES

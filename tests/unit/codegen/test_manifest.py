@@ -7,6 +7,8 @@ import pytest
 from apis.cache.v1.memcached import Memcached
 from apis.meta import ApiModel, Column, Resource, Scale, crd
 from manager.codegen import ModelError, custom_resource_definitions
+from manager.webhook import Conversion, JsonObject
+from manager.webhook.configurations import by_url
 from tests.support.widget import Widget
 
 
@@ -27,6 +29,17 @@ class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets")
 class OldGadget(Resource, group="test.example.com", version="v1beta1", kind="Gadget", plural="gadgets"):
     spec: Spec
     status: Status | None = None
+
+
+async def convert(gadget: JsonObject) -> None:
+    """Nothing differs between the versions."""
+
+
+def conversion(hub: type[Resource], spoke: type[Resource]) -> Conversion:
+    made = Conversion(hub)
+    made.to_hub(spoke)(convert)
+    made.from_hub(spoke)(convert)
+    return made
 
 
 def definition(*kinds: type[Resource]) -> dict[str, Any]:
@@ -150,6 +163,41 @@ def test_versions_that_do_not_fit_together_are_refused():
         custom_resource_definitions([Gadget, Elsewhere])
     with pytest.raises(ModelError, match="a version stands twice: v1, v1"):
         custom_resource_definitions([Gadget, Gadget])
+
+
+def test_a_kind_that_is_converted_says_whom_to_ask():
+    converted = [conversion(Gadget, OldGadget)]
+    gadget, widget = custom_resource_definitions([OldGadget, Gadget, Widget], converted)
+    assert gadget["spec"]["conversion"] == {
+        "strategy": "Webhook",
+        "webhook": {
+            "clientConfig": {
+                "service": {"namespace": "system", "name": "webhook-service", "path": "/convert"}
+            },
+            "conversionReviewVersions": ["v1"],
+        },
+    }
+    assert "conversion" not in widget["spec"]
+    (elsewhere,) = custom_resource_definitions([OldGadget, Gadget], converted, by_url("https://my.host:9443"))
+    client_config = elsewhere["spec"]["conversion"]["webhook"]["clientConfig"]
+    assert client_config == {"url": "https://my.host:9443/convert"}
+
+
+def test_a_conversion_that_does_not_fit_the_versions_is_refused():
+    @crd(storage=False)
+    class Newer(Resource, group="test.example.com", version="v2", kind="Gadget", plural="gadgets"):
+        spec: Spec
+        status: Status | None = None
+
+    for kinds, converted, complaint in (
+        ([Gadget, OldGadget], conversion(OldGadget, Gadget), "v1beta1 is the hub .* must have storage=True"),
+        ([Gadget, OldGadget, Newer], conversion(Gadget, OldGadget), "no conversion between v1 and v2"),
+        ([Gadget, OldGadget], conversion(Gadget, Newer), "no conversion between v1 and v1beta1"),
+        ([Gadget], conversion(Gadget, OldGadget), "v1beta1 can be converted, but is none of the versions"),
+        ([Widget], conversion(Gadget, OldGadget), "v1 is the hub .* must have storage=True"),
+    ):
+        with pytest.raises(ModelError, match=f"^Gadget: .*{complaint}"):
+            custom_resource_definitions(kinds, [converted])
 
 
 def test_a_kind_of_the_core_group_is_refused():

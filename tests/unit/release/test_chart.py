@@ -173,7 +173,7 @@ def test_definitions_and_helper_roles_can_be_left_out(chart: Path):
     made = rendered(chart, "crd.enable=false", "rbac.helpers.enable=false")
     assert "CustomResourceDefinition" not in {kind for kind, _ in made}
     roles = {name.removeprefix("operator-manager-") for kind, name in made if kind == "ClusterRole"}
-    assert roles == {"manager-role", "metrics-auth-role", "metrics-reader"}
+    assert roles == {"manager-role", "metrics-auth-role", "metrics-reader", "webhook-injection-role"}
     kept = rendered(chart, "crd.keep=false")
     assert not [name for (_, name), each in kept.items() if "annotations" in each["metadata"]]
 

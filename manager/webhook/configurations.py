@@ -1,0 +1,98 @@
+"""What an API server has to be told so that it asks: the webhook configurations, and a CRD's conversion.
+
+The same objects are written under `config/webhook/`, where a Service leads to the manager, and by a manager
+that is reached at a URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from manager.webhook.admission import AdmissionWebhook
+from manager.webhook.certificates.names import MUTATING, VALIDATING
+from manager.webhook.conversion import Conversion
+from manager.webhook.json_object import JsonObject
+from manager.webhook.webhooks import Webhooks
+
+__all__ = [
+    "REVIEW_VERSIONS",
+    "ClientConfig",
+    "by_service",
+    "by_url",
+    "conversion_by",
+    "webhook_configurations",
+]
+
+REVIEW_VERSIONS = ("v1",)
+"""The versions of AdmissionReview and ConversionReview that the server answers."""
+
+ClientConfig = Callable[[str], JsonObject]
+"""Whom to call for a path: a `WebhookClientConfig`."""
+
+
+def by_service(namespace: str, name: str) -> ClientConfig:
+    """Call the Service at its port 443; whoever injects certificates adds the CA bundle."""
+    return lambda path: {"service": {"namespace": namespace, "name": name, "path": path}}
+
+
+def by_url(base: str, ca_bundle: str | None = None) -> ClientConfig:
+    """Call `https://HOST:PORT`; `ca_bundle` is base64 of PEM, None where somebody else fills it in."""
+    bundle = {} if ca_bundle is None else {"caBundle": ca_bundle}
+    return lambda path: {"url": f"{base.rstrip('/')}{path}", **bundle}
+
+
+def webhook_configurations(
+    webhooks: Webhooks, client_config: ClientConfig, *, prefix: str
+) -> list[JsonObject]:
+    """Return the configuration of the webhooks that change objects, then of those that validate.
+
+    One without a webhook is left out. `prefix` is what their names begin with.
+    """
+    sorts: tuple[tuple[str, str, Sequence[AdmissionWebhook]], ...] = (
+        ("MutatingWebhookConfiguration", MUTATING, webhooks.mutating),
+        ("ValidatingWebhookConfiguration", VALIDATING, webhooks.validating),
+    )
+    return [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": f"{prefix}{name}"},
+            "webhooks": [_webhook(each, client_config) for each in members],
+        }
+        for kind, name, members in sorts
+        if members
+    ]
+
+
+def conversion_by(conversion: Conversion, client_config: ClientConfig) -> JsonObject:
+    """Return the `spec.conversion` of the CRD whose objects `conversion` converts."""
+    return {
+        "strategy": "Webhook",
+        "webhook": {
+            "clientConfig": client_config(conversion.path),
+            "conversionReviewVersions": list(REVIEW_VERSIONS),
+        },
+    }
+
+
+def _webhook(webhook: AdmissionWebhook, client_config: ClientConfig) -> JsonObject:
+    gvk = webhook.kind.gvk
+    reinvocation = webhook.reinvocation_policy
+    return {
+        "name": webhook.name,
+        "admissionReviewVersions": list(REVIEW_VERSIONS),
+        "clientConfig": client_config(webhook.path),
+        "failurePolicy": webhook.failure_policy,
+        "matchPolicy": webhook.match_policy,
+        **({} if reinvocation is None else {"reinvocationPolicy": reinvocation}),
+        "rules": [
+            {
+                "apiGroups": [gvk.group],
+                "apiVersions": [gvk.version],
+                "operations": list(webhook.operations),
+                "resources": [webhook.kind.plural],
+            }
+        ],
+        "sideEffects": "None",
+        "timeoutSeconds": webhook.timeout_seconds,
+    }
