@@ -53,6 +53,7 @@ class Metrics:
         GCCollector(registry=self.process_registry)
         self._register_controllers()
         self._register_queues()
+        self._register_webhooks()
         self._register_requests()
         self._register_runtime()
 
@@ -155,6 +156,33 @@ class Metrics:
             "Age of the oldest work in progress.",
             "name",
             "controller",
+        )
+
+    def _register_webhooks(self) -> None:
+        self.webhook_requests = self._counter(
+            "controller_runtime_webhook_requests_total",
+            "Reviews asked for by the API server, by path of the webhook and HTTP status of the answer.",
+            "webhook",
+            "code",
+        )
+        self.webhook_latency = self._histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "Time from the head of a review to its answer.",
+            "webhook",
+            buckets=LATENCY_BUCKETS,
+        )
+        self.webhook_in_flight = self._gauge(
+            "controller_runtime_webhook_requests_in_flight",
+            "Reviews that are being answered.",
+            "webhook",
+        )
+        self.webhook_panics = self._counter(
+            "controller_runtime_webhook_panics_total",
+            "Admission functions that failed unexpectedly.",
+        )
+        self.conversion_panics = self._counter(
+            "controller_runtime_conversion_webhook_panics_total",
+            "Conversion functions that failed unexpectedly.",
         )
 
     def _register_requests(self) -> None:

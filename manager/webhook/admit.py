@@ -1,0 +1,135 @@
+"""Answering admission reviews: a question in, the answer out, both as the bytes of a review."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+
+from manager.logs import get_logger
+from manager.series import Counter
+from manager.webhook.admission import Admission
+from manager.webhook.defaulting import Defaulting
+from manager.webhook.refused import Refused
+from manager.webhook.request import AdmissionRequest
+from manager.webhook.review import AdmissionQuestion, read_admission
+from manager.webhook.running import answered, time_limit
+from manager.webhook.unanswered import BadReview, FunctionFailed, Unanswered
+from manager.webhook.validating import Validating
+from manager.webhook.verdict import Verdict
+
+__all__ = ["AdmissionEndpoint"]
+
+_log = get_logger("webhook")
+
+_API_VERSION = "admission.k8s.io/v1"
+
+
+class AdmissionEndpoint:
+    """Answers the reviews that one webhook of a configuration asks for."""
+
+    max_body = 8 * 1024 * 1024
+    """Bytes of a review. The API server takes objects of 3 MB, and the review of a change has two of them,
+    with the user and the options; controller-runtime draws the line at 7 MB."""
+
+    def __init__(
+        self,
+        admission: Admission[Any],
+        path: str,
+        judge: Callable[[AdmissionQuestion, AdmissionRequest], Awaitable[Verdict]],
+        *,
+        what: str,
+        panics: Counter,
+    ) -> None:
+        """Args:
+        admission: what is registered for the kind.
+        path: where it is asked.
+        judge: comes to the verdict, or raises what the operator's function raises.
+        what: names that function in messages.
+        panics: counts the times it fails unexpectedly.
+        """
+        self.path = path
+        self._kind = admission.kind.gvk
+        self._timeout = admission.timeout_seconds
+        self._judge = judge
+        self._what = what
+        self._panics = panics
+
+    @classmethod
+    def all_of(cls, admission: Admission[Any], *, panics: Counter) -> tuple[AdmissionEndpoint, ...]:
+        """Those that the kind has functions for."""
+        endpoints = []
+        kind = admission.kind.__name__
+        if (mutating := admission.mutating) is not None:
+            what = f"the function that sets defaults of {kind}"
+            endpoints.append(cls(admission, mutating.path, Defaulting(admission), what=what, panics=panics))
+        if (validating := admission.validating) is not None:
+            what = f"the function that validates {kind}"
+            endpoints.append(cls(admission, validating.path, Validating(admission), what=what, panics=panics))
+        return tuple(endpoints)
+
+    async def answer(self, body: bytes, *, waits: float | None = None) -> bytes:
+        """See `Endpoint`."""
+        question = read_admission(body)
+        try:
+            verdict = await self._verdict(question, time_limit(waits, self._timeout))
+        except Refused as refused:
+            status = refused.status(self._kind, question.object_name)
+            _log.info("refused", reason=status["message"], **self._told(question))
+            verdict = Verdict(status=status)
+        except BadReview:
+            raise
+        except Unanswered as error:
+            if isinstance(error, FunctionFailed):
+                self._panics.inc()
+            _log.error("not answered", error=str(error), exc_info=error.__cause__, **self._told(question))
+            raise
+        else:
+            _log.debug(
+                "accepted",
+                changes=len(verdict.patch),
+                warnings=len(verdict.warnings),
+                **self._told(question),
+            )
+        return orjson.dumps(
+            {
+                "apiVersion": _API_VERSION,
+                "kind": "AdmissionReview",
+                "response": {"uid": question.uid, **_response(verdict)},
+            }
+        )
+
+    async def _verdict(self, question: AdmissionQuestion, seconds: float) -> Verdict:
+        if (shown := question.kind.gvk) != self._kind:
+            raise BadReview(f"{self.path} is for {self._kind}, and this is a review of {shown}")
+        request = question.request()
+        return await answered(
+            self._judge(question, request), what=self._what, uid=question.uid, seconds=seconds
+        )
+
+    def _told(self, question: AdmissionQuestion) -> Mapping[str, Any]:
+        """What a line of the log says of a review: never what is in the object."""
+        return {
+            "webhook": self.path,
+            "uid": question.uid,
+            "operation": question.operation,
+            "kind": str(question.kind.gvk),
+            "namespace": question.namespace or "",
+            "name": question.object_name,
+            "user": question.user_info.username,
+            "dry_run": bool(question.dry_run),
+        }
+
+
+def _response(verdict: Verdict) -> Mapping[str, Any]:
+    response: dict[str, Any] = {"allowed": verdict.status is None}
+    if verdict.status is not None:
+        response["status"] = verdict.status
+    if verdict.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = b64encode(orjson.dumps(verdict.patch)).decode()
+    if verdict.warnings:
+        response["warnings"] = verdict.warnings
+    return response

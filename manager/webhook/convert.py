@@ -1,0 +1,87 @@
+"""Answering conversion reviews: a question in, the answer out, both as the bytes of a review."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+import orjson
+
+from manager.logs import get_logger
+from manager.series import Counter
+from manager.webhook.conversion import CONVERSION_PATH, Conversion
+from manager.webhook.converter import Converter, NotConverted
+from manager.webhook.review import ConversionQuestion, read_conversion
+from manager.webhook.running import answered, time_limit
+from manager.webhook.unanswered import Unanswered
+
+__all__ = ["ConversionEndpoint"]
+
+_log = get_logger("webhook")
+
+_TURN = 128 * 1024
+"""Bytes of objects after which others get their turn: a few milliseconds of work."""
+
+_FIXED = 1024
+"""What an object costs besides its length, in the same measure."""
+
+_LONGEST_WAIT = 30.0
+"""Seconds that the API server waits for a conversion."""
+
+
+class ConversionEndpoint:
+    """Answers the reviews that ask for objects in another version, of all kinds that can be converted."""
+
+    path = CONVERSION_PATH
+
+    max_body = 32 * 1024 * 1024
+    """Bytes of a review. Lists are converted in one piece, and who reads them decides how long they are: this
+    is enough for 5,000 objects of 6 KB. The pages of 500 that kubectl and informers ask for need a tenth."""
+
+    def __init__(self, conversions: Iterable[Conversion], *, panics: Counter) -> None:
+        """`panics` counts the times a function fails unexpectedly."""
+        self._converter = Converter(conversions)
+        self._panics = panics
+
+    async def answer(self, body: bytes, *, waits: float | None = None) -> bytes:
+        """See `Endpoint`. An object that cannot be converted fails its whole review, and is named in it."""
+        question = read_conversion(body)
+        told = {"webhook": self.path, "uid": question.uid, "version": question.desired_api_version}
+        limit = time_limit(waits, _LONGEST_WAIT)
+        what = f"converting {len(question.objects)} objects"
+        try:
+            converted = await answered(self._all(question), what=what, uid=question.uid, seconds=limit)
+        except NotConverted as error:
+            if error.__cause__ is not None:
+                self._panics.inc()
+            _log.error("not converted", error=str(error), exc_info=error.__cause__, **told, **error.told)
+            return _review(question.uid, (), {"status": "Failure", "message": str(error)})
+        except Unanswered as error:
+            _log.error("not answered", error=str(error), exc_info=error.__cause__, **told)
+            raise
+        _log.debug("converted", objects=len(converted), **told)
+        return _review(question.uid, converted, {"status": "Success"})
+
+    async def _all(self, question: ConversionQuestion) -> Sequence[bytes | memoryview]:
+        """Every object, in the same order. Raises `NotConverted` for the first that cannot be."""
+        converted = []
+        since_turn = 0
+        for raw in question.objects:
+            since_turn += len(memoryview(raw)) + _FIXED
+            if since_turn > _TURN:
+                since_turn = 0
+                await asyncio.sleep(0)
+            converted.append(await self._converter.convert(raw, question.desired_api_version))
+        return converted
+
+
+def _review(uid: str, objects: Sequence[bytes | memoryview], result: Mapping[str, str]) -> bytes:
+    # Joined from what is JSON already: to encode a few thousand objects once more would take as long again.
+    return (
+        b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":%b,"result":%b,%b'
+        % (
+            orjson.dumps(uid),
+            orjson.dumps(result),
+            b'"convertedObjects":[' + b",".join(objects) + b"]}}",
+        )
+    )

@@ -1,0 +1,33 @@
+"""Coming to a verdict by letting the operator's function change the object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manager.webhook.admission import Admission
+from manager.webhook.json_patch import json_patch
+from manager.webhook.request import AdmissionRequest
+from manager.webhook.review import AdmissionQuestion, read_object
+from manager.webhook.unanswered import BadReview
+from manager.webhook.verdict import Verdict
+
+__all__ = ["Defaulting"]
+
+
+class Defaulting:
+    """Sets defaults: the verdict is the smallest patch from what came to what the function made of it."""
+
+    def __init__(self, admission: Admission[Any]) -> None:
+        self._default = admission.defaulter
+
+    async def __call__(self, question: AdmissionQuestion, request: AdmissionRequest) -> Verdict:
+        """The verdict. Raises what the function raises, and `BadReview` without an object."""
+        if self._default is None or question.operation not in {"CREATE", "UPDATE"}:
+            return Verdict()
+        if request.object is None:
+            raise BadReview(f"a review of {question.operation} has no object")
+        await self._default(request.object, request)
+        # Decoded a second time: that is the cheapest copy of what the function may have changed anywhere.
+        before = read_object(question.object, "object")
+        assert before is not None
+        return Verdict(patch=json_patch(before, request.object))

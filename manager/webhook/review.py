@@ -1,0 +1,180 @@
+"""The envelopes that questions come in: AdmissionReview and ConversionReview, both v1."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+
+from apis.meta import GroupVersionKind
+from manager.webhook.json_object import JsonObject
+from manager.webhook.request import AdmissionRequest, Operation, UserInfo
+from manager.webhook.unanswered import BadReview
+
+__all__ = ["AdmissionQuestion", "ConversionQuestion", "read_admission", "read_conversion", "read_object"]
+
+Q = TypeVar("Q", bound="AdmissionReview | ConversionReview")
+
+
+class _Camel(msgspec.Struct, rename="camel"):
+    """Names as Kubernetes writes them."""
+
+
+class Kind(_Camel):
+    """A kind as reviews name it."""
+
+    version: str
+    kind: str
+    group: str = ""
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """The same in our words."""
+        return GroupVersionKind(self.group, self.version, self.kind)
+
+
+class _Metadata(_Camel):
+    name: str = ""
+    generate_name: str = ""
+
+
+class _Named(_Camel):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _Resource(_Camel):
+    resource: str
+
+
+class _User(_Camel):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
+
+
+class AdmissionQuestion(_Camel):
+    """The `request` of an AdmissionReview. Objects stay the bytes they came in until somebody needs them."""
+
+    uid: str
+    kind: Kind
+    resource: _Resource
+    operation: Operation
+    sub_resource: str | None = None
+    request_kind: Kind | None = None
+    name: str | None = None
+    namespace: str | None = None
+    user_info: _User = msgspec.field(default_factory=_User)
+    dry_run: bool | None = None
+    object: msgspec.Raw = msgspec.Raw()
+    old_object: msgspec.Raw = msgspec.Raw()
+    options: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def object_name(self) -> str:
+        """The object's name; what it is to begin with while the server has yet to make it."""
+        return self.name or _named(self.object)
+
+    def request(self) -> AdmissionRequest:
+        """What a function gets to see, with the objects decoded. Raises `BadReview`."""
+        user, asked = self.user_info, self.request_kind
+        kind = self.kind.gvk
+        return AdmissionRequest(
+            uid=self.uid,
+            operation=self.operation,
+            kind=kind,
+            resource=self.resource.resource,
+            name=self.name or "",
+            namespace=self.namespace or "",
+            user=UserInfo(user.username, tuple(user.groups or ()), user.uid, user.extra or {}),
+            dry_run=bool(self.dry_run),
+            subresource=self.sub_resource or "",
+            requested_kind=None if asked is None or asked.gvk == kind else asked.gvk,
+            options=read_object(self.options, "options") or {},
+            object=read_object(self.object, "object"),
+            old_object=read_object(self.old_object, "oldObject"),
+        )
+
+
+class ConversionQuestion(_Camel):
+    """The `request` of a ConversionReview."""
+
+    uid: str
+    desired_api_version: str = msgspec.field(name="desiredAPIVersion")
+    objects: list[msgspec.Raw] = msgspec.field(default_factory=list)
+
+
+class AdmissionReview(_Camel):
+    """The envelope of the one."""
+
+    api_version: str
+    kind: str
+    request: AdmissionQuestion
+
+
+class ConversionReview(_Camel):
+    """The envelope of the other."""
+
+    api_version: str
+    kind: str
+    request: ConversionQuestion
+
+
+_NULL = memoryview(b"null")
+
+_admission = msgspec.json.Decoder(AdmissionReview)
+_conversion = msgspec.json.Decoder(ConversionReview)
+
+
+def read_admission(body: bytes) -> AdmissionQuestion:
+    """The question in an AdmissionReview. Raises `BadReview`, which says what is wrong with it."""
+    return _opened(body, _admission, "admission.k8s.io/v1", "AdmissionReview").request
+
+
+def read_conversion(body: bytes) -> ConversionQuestion:
+    """The question in a ConversionReview. Raises `BadReview`, which says what is wrong with it."""
+    return _opened(body, _conversion, "apiextensions.k8s.io/v1", "ConversionReview").request
+
+
+def _named(raw: msgspec.Raw) -> str:
+    try:
+        metadata = msgspec.json.decode(raw, type=_Named).metadata
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""  # whatever it is, a schema has not seen it yet
+    return metadata.name or metadata.generate_name
+
+
+def _opened(body: bytes, decoder: msgspec.json.Decoder[Q], api_version: str, kind: str) -> Q:
+    expected = f"an {kind} of {api_version}" if kind[0] in "AEIOU" else f"a {kind} of {api_version}"
+    try:
+        review = decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadReview(f"this is not {expected}: {_reason(error)}") from None
+    if (review.api_version, review.kind) != (api_version, kind):
+        raise BadReview(f"this is not {expected} but {review.api_version} {review.kind}"[:300])
+    if not review.request.uid:
+        raise BadReview(f"this is not {expected}: `$.request.uid` is empty")
+    return review
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    return str(error)
+
+
+def read_object(raw: msgspec.Raw, field: str) -> JsonObject | None:
+    """The object in that field of a request; None where there is none. Raises `BadReview`."""
+    content = memoryview(raw)
+    if not content or content == _NULL:
+        return None
+    try:
+        value: Any = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise BadReview(f"`$.request.{field}` is not JSON: {error.msg}") from None
+    if not isinstance(value, dict):
+        raise BadReview(f"`$.request.{field}` is not an object")
+    return value

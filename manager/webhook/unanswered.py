@@ -1,0 +1,57 @@
+"""Questions that get no verdict, and how the API server is told so.
+
+Unanswered
+├── BadReview         400   not the JSON of a review, or not one for this webhook
+├── FunctionFailed    500   the operator's function raised something else than Refused
+└── FunctionTooSlow   504   it took longer than the API server waits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+__all__ = ["BadReview", "FunctionFailed", "FunctionTooSlow", "Unanswered", "status_body"]
+
+
+class Unanswered(Exception):
+    """There is no verdict, so the failure policy of the webhook decides; the message is for the user.
+
+    A verdict in a review would refuse the request whatever that policy says. So this is told by the status of
+    HTTP, with a `Status` as body, whose message the API server hands on.
+    """
+
+    code: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
+    reason: ClassVar[str] = "InternalError"
+
+
+class BadReview(Unanswered):
+    """What was asked is no question that this webhook can answer."""
+
+    code = HTTPStatus.BAD_REQUEST
+    reason = "BadRequest"
+
+
+class FunctionFailed(Unanswered):
+    """The function has a fault; the log has its traceback."""
+
+
+class FunctionTooSlow(Unanswered):
+    """The function has taken too long, and was stopped."""
+
+    code = HTTPStatus.GATEWAY_TIMEOUT
+    reason = "Timeout"
+
+
+def status_body(code: int, reason: str, message: str) -> Mapping[str, Any]:
+    """A `Status` of the API, for an answer that is nothing else."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }

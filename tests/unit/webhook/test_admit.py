@@ -1,0 +1,315 @@
+"""Admission reviews: what the functions get to see, and what the API server is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from apis.meta import GroupVersionKind
+from manager.metrics import Metrics
+from manager.webhook import Admission, AdmissionRequest, JsonObject, Refused, invalid
+from manager.webhook.admit import AdmissionEndpoint
+from manager.webhook.unanswered import BadReview, FunctionFailed, FunctionTooSlow
+from tests.unit.webhook.conftest import LogLines
+from tests.unit.webhook.reviews import OldThing, Thing, admission_review, patch_of, response, thing
+
+
+class Functions:
+    """An operator's functions that note what they are given and do as they are told."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[Any, ...]] = []
+        self.does: Any = None
+        self.admission = Admission(Thing, timeout_seconds=5)
+        self.admission.default(self.default)
+        self.admission.validate_create(self.create)
+        self.admission.validate_update(self.update)
+        self.admission.validate_delete(self.delete)
+        self.metrics = Metrics()
+        endpoints = AdmissionEndpoint.all_of(self.admission, panics=self.metrics.webhook_panics)
+        self.mutating, self.validating = endpoints
+
+    async def default(self, given: JsonObject, request: AdmissionRequest) -> None:
+        await self._do(given, request)
+
+    async def create(self, given: Thing, request: AdmissionRequest) -> Iterable[str] | None:
+        return await self._do(given, request)
+
+    async def update(self, old: Thing, new: Thing, request: AdmissionRequest) -> Iterable[str] | None:
+        return await self._do(old, new, request)
+
+    async def delete(self, given: Thing, request: AdmissionRequest) -> Iterable[str] | None:
+        return await self._do(given, request)
+
+    @property
+    def panics(self) -> float:
+        return self.metrics.registry.get_sample_value("controller_runtime_webhook_panics_total") or 0
+
+    async def _do(self, *given: Any) -> Any:
+        self.given.append(given)
+        if isinstance(self.does, BaseException):
+            raise self.does
+        return await self.does(*given) if callable(self.does) else self.does
+
+
+@pytest.fixture
+def functions() -> Functions:
+    return Functions()
+
+
+async def test_the_function_sees_the_request_as_it_was_made(functions: Functions):
+    old_version = {"group": "test.example.com", "version": "v1alpha1", "kind": "Thing"}
+    await functions.mutating.answer(
+        admission_review(
+            "UPDATE",
+            new=thing(),
+            old=thing("old"),
+            dryRun=True,
+            subResource="status",
+            requestKind=old_version,
+        )
+    )
+    [(given, request)] = functions.given
+    assert given == thing()
+    assert request.object is given
+    assert request.old_object == thing("old")
+    assert (request.uid, request.operation, request.resource) == ("review-1", "UPDATE", "things")
+    assert request.kind == GroupVersionKind("test.example.com", "v1", "Thing")
+    assert request.requested_kind == OldThing.gvk
+    assert (request.name, request.namespace, request.subresource) == ("x", "team", "status")
+    assert (request.user.name, request.user.groups) == ("jane", ("people",))
+    assert request.user.extra == {"scopes": ["all"]}
+    assert request.dry_run is True
+    assert request.options["kind"] == "CreateOptions"
+
+
+async def test_a_request_shows_nothing_of_the_objects(functions: Functions):
+    await functions.mutating.answer(admission_review("CREATE", new=thing(spec={"password": "hunter2"})))
+    [(_, request)] = functions.given
+    assert "hunter2" not in repr(request)
+
+
+async def test_the_answer_has_the_smallest_patch_and_unknown_fields_stay(functions: Functions):
+    async def change(given: JsonObject, request: AdmissionRequest) -> None:
+        given["spec"]["size"] = 2
+        given["metadata"]["annotations"] = {"a/b": "c"}
+
+    functions.does = change
+    said = response(
+        await functions.mutating.answer(admission_review("CREATE", new=thing(unknown={"deep": [1, {}]})))
+    )
+    assert said["allowed"] is True
+    assert patch_of(said) == [
+        {"op": "add", "path": "/metadata/annotations", "value": {"a/b": "c"}},
+        {"op": "replace", "path": "/spec/size", "value": 2},
+    ]
+
+
+async def test_there_is_no_patch_when_nothing_was_changed(functions: Functions):
+    said = response(await functions.mutating.answer(admission_review("CREATE", new=thing())))
+    assert said == {"uid": "review-1", "allowed": True}
+
+
+async def test_defaults_reach_objects_that_no_schema_has_seen(functions: Functions):
+    for odd in ({}, {"spec": "text"}, {"spec": None, "metadata": []}):
+        said = response(await functions.mutating.answer(admission_review("CREATE", new=odd, name="")))
+        assert said["allowed"] is True
+    assert [given for given, _ in functions.given] == [{}, {"spec": "text"}, {"spec": None, "metadata": []}]
+
+
+async def test_each_validating_function_gets_its_models(functions: Functions, log_lines: LogLines):
+    new, old = thing(spec={"size": 5}), thing(spec={"size": 3})
+    await functions.validating.answer(admission_review("CREATE", new=new))
+    await functions.validating.answer(admission_review("UPDATE", new=new, old=old))
+    await functions.validating.answer(admission_review("DELETE", old=old))
+    sizes = [[each.spec.size for each in given if isinstance(each, Thing)] for given in functions.given]
+    assert sizes == [[5], [3, 5], [3]]
+
+
+@pytest.mark.parametrize(
+    "warnings", [["one", "two\nlines"], ("one", "two lines"), iter(["one", "two lines"])]
+)
+async def test_warnings_reach_the_user_in_a_line_each(functions: Functions, warnings: Iterable[str]):
+    functions.does = warnings
+    said = response(await functions.validating.answer(admission_review("CREATE", new=thing())))
+    assert said == {"uid": "review-1", "allowed": True, "warnings": ["one", "two lines"]}
+
+
+async def test_a_single_text_is_one_warning(functions: Functions):
+    functions.does = "careful"
+    said = response(await functions.validating.answer(admission_review("CREATE", new=thing())))
+    assert said["warnings"] == ["careful"]
+
+
+@pytest.mark.parametrize("sort", ["mutating", "validating"])
+async def test_a_refusal_is_a_status_that_names_the_field(
+    functions: Functions, sort: str, log_lines: LogLines
+):
+    functions.does = Refused(invalid("spec.size", 1, "too small"))
+    answer = await getattr(functions, sort).answer(admission_review("CREATE", new=thing()))
+    said = response(answer)
+    assert said["allowed"] is False
+    assert said["status"]["code"] == 422
+    message = 'Thing.test.example.com "x" is invalid: spec.size: Invalid value: 1: too small'
+    assert said["status"]["message"] == message
+    assert [(line["event"], line["log_level"], line["reason"]) for line in log_lines] == [
+        ("refused", "info", message)
+    ]
+    assert functions.panics == 0
+
+
+async def test_a_refused_object_without_a_name_is_told_by_what_its_name_begins_with(functions: Functions):
+    functions.does = Refused(invalid("spec.size", 1, "too small"))
+    new = {**thing(), "metadata": {"generateName": "thing-"}}
+    said = response(await functions.validating.answer(admission_review("CREATE", new=new, name=None)))
+    assert said["status"]["details"]["name"] == "thing-"
+
+
+@pytest.mark.parametrize("sort", ["mutating", "validating"])
+async def test_an_unexpected_error_is_told_by_its_sort_alone_and_logged_whole(
+    functions: Functions, sort: str, log_lines: LogLines
+):
+    functions.does = LookupError("what nobody may know")
+    with pytest.raises(FunctionFailed) as error:
+        await getattr(functions, sort).answer(admission_review("CREATE", new=thing()))
+    message = str(error.value)
+    assert "Thing failed unexpectedly (LookupError)" in message
+    assert "review-1" in message
+    assert "nobody" not in message
+    [line] = log_lines
+    assert (line["log_level"], line["exc_info"]) == ("error", functions.does)
+    assert (line["uid"], line["user"], line["namespace"], line["name"]) == ("review-1", "jane", "team", "x")
+    assert (line["operation"], line["kind"]) == ("CREATE", "Thing.v1.test.example.com")
+    assert functions.panics == 1
+
+
+@pytest.mark.looptime
+async def test_a_function_is_stopped_before_the_api_server_gives_up(functions: Functions):
+    stopped: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def dawdle(*_: object) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.append(loop.time())
+
+    functions.does = dawdle
+    for waits in (None, 2.0):
+        with pytest.raises(FunctionTooSlow, match="Thing took longer than"):
+            await functions.mutating.answer(admission_review("CREATE", new=thing()), waits=waits)
+    assert stopped == pytest.approx([4.5, 4.5 + 1.8])
+    assert functions.panics == 0
+
+
+async def test_a_time_out_of_the_functions_own_is_a_failure_of_it(functions: Functions):
+    functions.does = TimeoutError()
+    with pytest.raises(FunctionFailed):
+        await functions.mutating.answer(admission_review("CREATE", new=thing()))
+
+
+async def test_an_object_that_is_none_of_the_model_is_refused_with_its_fields(functions: Functions):
+    new = thing(spec={"size": "secret", "parts": ["a", 1]})
+    said = response(await functions.validating.answer(admission_review("CREATE", new=new)))
+    assert said["status"]["code"] == 422
+    assert [cause["field"] for cause in said["status"]["details"]["causes"]] == ["spec.size", "spec.parts[1]"]
+    assert "secret" not in str(said)
+    missing = {name: value for name, value in thing().items() if name != "spec"}
+    said = response(await functions.validating.answer(admission_review("CREATE", new=missing)))
+    assert said["status"]["message"] == 'Thing.test.example.com "x" is invalid: spec: Required value'
+    assert functions.given == []
+
+
+async def test_a_stored_object_that_is_none_of_the_model_can_be_changed_and_deleted(functions: Functions):
+    broken = thing(spec={"size": "big"})
+    for review in (
+        admission_review("UPDATE", new=thing(), old=broken),
+        admission_review("UPDATE", new=broken, old=broken),
+        admission_review("DELETE", old=broken),
+    ):
+        said = response(await functions.validating.answer(review))
+        assert said["allowed"] is True
+        [warning] = said["warnings"]
+        assert warning.startswith(
+            "not checked, as the stored object is no Thing of test.example.com/v1: spec.size"
+        )
+    assert functions.given == []
+    said = response(await functions.validating.answer(admission_review("UPDATE", new=broken, old=thing())))
+    assert said["allowed"] is False
+
+
+async def test_an_operation_without_a_function_is_accepted(functions: Functions):
+    admission = Admission(Thing)
+    admission.validate_create(functions.create)
+    [endpoint] = AdmissionEndpoint.all_of(admission, panics=functions.metrics.webhook_panics)
+    for operation in ("UPDATE", "DELETE", "CONNECT"):
+        said = response(await endpoint.answer(admission_review(operation, new=thing(), old=thing())))
+        assert said == {"uid": "review-1", "allowed": True}
+    said = response(await functions.mutating.answer(admission_review("DELETE", old=thing())))
+    assert said == {"uid": "review-1", "allowed": True}
+    assert functions.given == []
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+async def test_a_review_without_its_object_is_no_question(functions: Functions, operation: Any):
+    with pytest.raises(BadReview, match="is missing"):
+        await functions.validating.answer(admission_review(operation))
+
+
+async def test_a_review_of_another_kind_is_no_question_for_this_webhook(functions: Functions):
+    pod = {"group": "", "version": "v1", "kind": "Pod"}
+    with pytest.raises(BadReview, match=r"-thing is for Thing\.v1.*, and this is a review of Pod\.v1"):
+        await functions.mutating.answer(admission_review("CREATE", new=thing(), kind=pod))
+
+
+_ENVELOPE = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":%b}'
+_REQUEST = (
+    b'{"uid":"u","kind":{"group":"test.example.com","version":"v1","kind":"Thing"},'
+    b'"resource":{"resource":"things"},"operation":"CREATE","object":%b}'
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"", "truncated"),
+        (b"hello", "malformed"),
+        (b"\xff\xfe", "malformed"),
+        (b"[]", "Expected `object`, got `array`"),
+        (b"{}", "missing required field `apiVersion`"),
+        (b"[" * 1_000_000, "Expected `object`"),
+        (b'{"x":' + b"[" * 1_000_000, "nested too deeply"),
+        (_ENVELOPE % b"{}", "missing required field `uid`"),
+        (_ENVELOPE % b"null", r"\$\.request"),
+        (_ENVELOPE % (_REQUEST % b'"text"'), "`.*object` is not an object"),
+        (_ENVELOPE % (_REQUEST % b'{"a":"\xff"}'), "is not JSON|nested too deeply"),
+        (
+            _ENVELOPE % (_REQUEST % (b'{"a":' + b"[" * 1100 + b"]" * 1100 + b"}")),
+            "is not JSON|nested too deeply",
+        ),
+        (_ENVELOPE % (_REQUEST % b"{}").replace(b'"u"', b'""'), "uid` is empty"),
+        (
+            _ENVELOPE % (_REQUEST % b"{}").replace(b'"u"', b"1"),
+            r"Expected `str`, got `int` - at `\$\.request\.uid`",
+        ),
+        (_ENVELOPE % (_REQUEST % b"{}").replace(b"CREATE", b"FLY"), "Invalid enum value"),
+        ((_ENVELOPE % (_REQUEST % b"{}")).replace(b"AdmissionReview", b"Pod"), "but admission.k8s.io/v1 Pod"),
+        ((_ENVELOPE % (_REQUEST % b"{}")).replace(b"io/v1", b"io/v1beta1"), "but admission.k8s.io/v1beta1"),
+    ],
+)
+async def test_what_is_no_review_is_told_where_it_is_wrong(functions: Functions, body: bytes, told: str):
+    with pytest.raises(BadReview, match=told) as error:
+        await functions.mutating.answer(body)
+    assert "\n" not in str(error.value)
+    assert error.value.__cause__ is None
+    assert functions.given == []
+
+
+async def test_only_a_debug_log_has_a_line_for_what_is_accepted(functions: Functions, log_lines: LogLines):
+    await functions.validating.answer(admission_review("CREATE", new=thing(spec={"size": 77777})))
+    [line] = log_lines
+    assert line["log_level"] == "debug"
+    assert "77777" not in str(line)

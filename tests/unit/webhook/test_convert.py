@@ -1,0 +1,263 @@
+"""Conversion reviews: what the functions get, and what they cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from apis.meta import Resource
+from manager.metrics import Metrics
+from manager.webhook import Conversion, JsonObject, Refused
+from manager.webhook.convert import ConversionEndpoint
+from manager.webhook.unanswered import BadReview, FunctionTooSlow
+from tests.unit.webhook.conftest import LogLines
+from tests.unit.webhook.reviews import NewThing, OldThing, Thing, conversion_review, response, thing
+
+Act = Callable[[JsonObject], Awaitable[Any]]
+
+
+class Versions:
+    """Three versions, whose functions put their names on the objects that pass."""
+
+    def __init__(self) -> None:
+        self.acts: Act | None = None
+        self.metrics = Metrics()
+        self.conversion = Conversion(Thing)
+        for spoke in (OldThing, NewThing):
+            self._register(spoke)
+        self.endpoint = ConversionEndpoint([self.conversion], panics=self.metrics.conversion_panics)
+
+    async def convert(self, version: str, *objects: Any) -> list[Any]:
+        said = response(await self.endpoint.answer(conversion_review(version, *objects)))
+        assert said["result"] == {"status": "Success"}
+        return list(said["convertedObjects"])
+
+    async def fail(self, version: str, *objects: Any) -> str:
+        said = response(await self.endpoint.answer(conversion_review(version, *objects)))
+        assert said["result"]["status"] == "Failure"
+        assert said["convertedObjects"] == []
+        return str(said["result"]["message"])
+
+    @property
+    def panics(self) -> float:
+        name = "controller_runtime_conversion_webhook_panics_total"
+        return self.metrics.registry.get_sample_value(name) or 0
+
+    def _register(self, spoke: type[Resource]) -> None:
+        version = spoke.gvk.version
+
+        @self.conversion.to_hub(spoke)
+        async def up(given: JsonObject) -> Any:
+            return await self._act(given, f"{version}>v1")
+
+        @self.conversion.from_hub(spoke)
+        async def down(given: JsonObject) -> Any:
+            return await self._act(given, f"v1>{version}")
+
+    async def _act(self, given: JsonObject, way: str) -> Any:
+        given.setdefault("ways", []).append((given["apiVersion"].rpartition("/")[2], way))
+        return await self.acts(given) if self.acts is not None else None
+
+
+@pytest.fixture
+def versions() -> Versions:
+    return Versions()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "ways"),
+    [
+        ("v1alpha1", "v1", [["v1alpha1", "v1alpha1>v1"]]),
+        ("v1", "v1alpha1", [["v1", "v1>v1alpha1"]]),
+        ("v1alpha1", "v2", [["v1alpha1", "v1alpha1>v1"], ["v1", "v1>v2"]]),
+        ("v2", "v1alpha1", [["v2", "v2>v1"], ["v1", "v1>v1alpha1"]]),
+    ],
+)
+async def test_an_object_goes_straight_or_by_the_hub(
+    versions: Versions, start: str, end: str, ways: list[list[str]]
+):
+    [converted] = await versions.convert(end, thing(version=start))
+    assert converted == {**thing(version=end), "ways": ways}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha1", "v3"])
+async def test_an_object_that_has_the_version_already_is_left_alone(versions: Versions, version: str):
+    assert await versions.convert(version, thing(version=version)) == [thing(version=version)]
+
+
+async def test_objects_keep_their_number_and_order(versions: Versions):
+    given = [thing(f"t{i}", version=("v1", "v1alpha1", "v2")[i % 3]) for i in range(50)]
+    converted = await versions.convert("v2", *given)
+    assert [each["metadata"]["name"] for each in converted] == [f"t{i}" for i in range(50)]
+    assert {each["apiVersion"] for each in converted} == {"test.example.com/v2"}
+    assert await versions.convert("v2") == []
+
+
+async def test_unknown_fields_are_kept(versions: Versions):
+    given = thing(version="v1alpha1", unknown={"deep": [None, 1.5, {"x": "ü"}]})
+    [converted] = await versions.convert("v2", given)
+    assert converted["unknown"] == given["unknown"]
+
+
+async def test_of_metadata_only_labels_and_annotations_change(versions: Versions):
+    async def act(given: JsonObject) -> None:
+        metadata = given["metadata"]
+        metadata["labels"]["more"] = "yes"
+        metadata.pop("annotations")
+        metadata["name"] = "other"
+        metadata["ownerReferences"][0]["uid"] = "other"
+        metadata["finalizers"] = ["mine"]
+        del metadata["uid"]
+        given["kind"] = "Other"
+        given["apiVersion"] = "other/v1"
+
+    versions.acts = act
+    given = thing(version="v1")
+    given["metadata"] |= {
+        "labels": {"a": "b"},
+        "annotations": {"c": "d"},
+        "ownerReferences": [{"uid": "owner"}],
+    }
+    expected = copy.deepcopy(given["metadata"]) | {"labels": {"a": "b", "more": "yes"}}
+    del expected["annotations"]
+    [converted] = await versions.convert("v1alpha1", given)
+    assert converted["metadata"] == expected
+    assert (converted["kind"], converted["apiVersion"]) == ("Thing", "test.example.com/v1alpha1")
+
+
+async def test_labels_and_annotations_may_come_new(versions: Versions):
+    async def act(given: JsonObject) -> None:
+        given["metadata"].setdefault("annotations", {})["x"] = given["metadata"].get("name")
+
+    versions.acts = act
+    [converted] = await versions.convert("v2", thing())
+    assert converted["metadata"] == {**thing()["metadata"], "annotations": {"x": "x"}}
+
+
+@pytest.mark.parametrize("metadata", [None, "text", []])
+async def test_metadata_that_a_function_has_thrown_away_is_put_back(versions: Versions, metadata: Any):
+    async def act(given: JsonObject) -> None:
+        given["metadata"] = metadata
+
+    versions.acts = act
+    [converted] = await versions.convert("v2", thing())
+    assert converted["metadata"] == thing()["metadata"]
+
+
+@pytest.mark.parametrize("labels", ["text", {"a": 1}, {"a": None}])
+async def test_labels_that_are_no_texts_are_a_fault_of_the_function(
+    versions: Versions, labels: Any, log_lines: LogLines
+):
+    async def act(given: JsonObject) -> None:
+        given["metadata"]["labels"] = labels
+
+    versions.acts = act
+    assert "failed unexpectedly (TypeError)" in await versions.fail("v2", thing())
+    assert "metadata.labels" in str(log_lines[0]["exc_info"])
+
+
+async def test_a_new_object_that_a_function_returns_is_a_fault_not_a_loss(versions: Versions):
+    async def act(given: JsonObject) -> Any:
+        return dict(given)
+
+    versions.acts = act
+    assert "failed unexpectedly (TypeError)" in await versions.fail("v2", thing())
+
+
+async def test_an_object_that_cannot_be_converted_is_named(versions: Versions, log_lines: LogLines):
+    error = LookupError("what nobody may know")
+
+    async def act(given: JsonObject) -> None:
+        if given["metadata"]["name"] == "b":
+            raise error
+
+    versions.acts = act
+    message = await versions.fail("v2", thing("a"), thing("b"), thing("c"))
+    assert message == (
+        "Thing team/b cannot be converted from test.example.com/v1 to test.example.com/v2: "
+        "the function failed unexpectedly (LookupError); the log of the manager says more"
+    )
+    [line] = log_lines
+    assert (line["log_level"], line["exc_info"]) == ("error", error)
+    assert (line["uid"], line["namespace"], line["name"]) == ("review-1", "team", "b")
+    assert versions.panics == 1
+
+
+async def test_a_function_may_say_itself_why_it_cannot(versions: Versions):
+    async def act(given: JsonObject) -> None:
+        raise Refused("there is no such thing any more")
+
+    versions.acts = act
+    assert (await versions.fail("v2", thing())).endswith(
+        "to test.example.com/v2: there is no such thing any more"
+    )
+    assert versions.panics == 0
+
+
+async def test_a_version_or_kind_that_nobody_converts_is_told(versions: Versions):
+    assert await versions.fail("v9", thing()) == (
+        "Thing team/x cannot be converted from test.example.com/v1 to test.example.com/v9: "
+        "there is no function for it"
+    )
+    assert "Other team/x cannot be converted" in await versions.fail("v2", thing(kind="Other"))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [1, None, "text", [], {}, {"apiVersion": 1}, {**thing(), "metadata": "text"}, {**thing(), "kind": None}],
+)
+async def test_what_is_no_object_is_told(versions: Versions, odd: Any):
+    assert (await versions.fail("v2", thing(), odd)).startswith("one of the objects is none: ")
+
+
+async def test_an_object_without_metadata_gets_none_but_what_is_free(versions: Versions):
+    given = thing()
+    del given["metadata"]
+    [converted] = await versions.convert("v2", given)
+    assert converted["metadata"] == {}
+
+
+async def test_others_get_their_turn_during_a_long_review(versions: Versions):
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count())
+    await versions.convert("v2", *(thing(f"t{i}") for i in range(2000)))
+    counting.cancel()
+    assert turns > 10
+
+
+@pytest.mark.looptime
+async def test_a_review_is_stopped_before_the_api_server_gives_up(versions: Versions):
+    async def act(given: JsonObject) -> None:
+        await asyncio.sleep(1)
+
+    versions.acts = act
+    review = conversion_review("v2", *(thing(f"t{i}") for i in range(100)))
+    with pytest.raises(FunctionTooSlow, match=r"converting 100 objects took longer than 29\.5 s"):
+        await versions.endpoint.answer(review)
+    assert asyncio.get_running_loop().time() == pytest.approx(29.5)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"{", "truncated"),
+        (b"{}", "missing required field"),
+        (conversion_review("v2").replace(b"ConversionReview", b"AdmissionReview"), "AdmissionReview"),
+        (conversion_review("v2").replace(b'"review-1"', b'""'), "uid` is empty"),
+        (conversion_review("v2").replace(b"[]", b"{}"), "Expected `array`"),
+    ],
+)
+async def test_what_is_no_review_is_told(versions: Versions, body: bytes, told: str):
+    with pytest.raises(BadReview, match=told):
+        await versions.endpoint.answer(body)
