@@ -31,6 +31,9 @@ __all__ = ["Convert", "compile_conversion", "declare", "escape"]
 
 Convert = Callable[[Any], Any]
 
+_FOUR_CENTURIES = 146_097 * 86_400 * 10**9
+"""Nanoseconds."""
+
 # What a property may not be called in a rule without being escaped.
 _UNNAMEABLE = RESERVED | {"true", "false", "null", "in"}
 _ESCAPABLE = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
@@ -141,7 +144,15 @@ def _convert_object(schema: Schema) -> Convert | None:
 def _timestamp(value: Any) -> Timestamp | Any:
     if type(value) is not str:
         return value
-    return to_timestamp(value) or to_timestamp(f"{value}T00:00:00Z") or value
+    return _to_moment(value) or _to_moment(f"{value}T00:00:00Z") or value
+
+
+def _to_moment(text: str) -> Timestamp | None:
+    """The moment that a checked value names; the server's calendar has a year 0, and Python's has none."""
+    if not text.startswith("0000-"):
+        return to_timestamp(text)
+    later = to_timestamp(f"0400{text[4:]}")  # days and leap years repeat after as many years
+    return None if later is None else Timestamp(later.nanoseconds - _FOUR_CENTURIES)
 
 
 def _duration(value: Any) -> Duration | Any:

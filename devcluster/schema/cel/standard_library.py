@@ -130,7 +130,13 @@ def _zone(name: str) -> datetime.tzinfo:
 
 
 def _part(read: Callable[[datetime.datetime], int]) -> Callable[..., int]:
-    return lambda value, zone="UTC": read(value.at(datetime.UTC if zone == "UTC" else _zone(zone)))
+    def part(value: Timestamp, zone: str = "UTC") -> int:
+        try:
+            return read(value.at(datetime.UTC if zone == "UTC" else _zone(zone)))
+        except OverflowError:
+            raise CelError("timestamp out of range") from None  # the real server goes on for a year or two
+
+    return part
 
 
 _PARTS: dict[str, Callable[[datetime.datetime], int]] = {

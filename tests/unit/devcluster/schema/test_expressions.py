@@ -45,6 +45,19 @@ def test_a_rule_means_what_it_means_to_the_real_server(case: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "is_before"),
+    [("0000-01-01", True), ("0000-12-31", True), ("0001-01-01", False), ("0000-12-31T23:59:59Z", True)],
+)
+def test_the_year_0_comes_before_the_year_1(text: str, is_before: bool) -> None:
+    schema = parse({"type": "string", "format": "date-time" if "T" in text else "date"})
+    convert, kind = compile_conversion(schema), declare(schema)
+    assert convert is not None
+    assert kind is not None
+    program = compile_expression("self < timestamp('0001-01-01T00:00:00Z')", {"self": kind})
+    assert program.run({"self": convert(text)}) is is_before
+
+
+@pytest.mark.parametrize(
     ("name", "escaped"),
     [
         ("plain", "plain"),
