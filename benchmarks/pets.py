@@ -28,7 +28,7 @@ from tests.support.manager_process import PROGRAM
 from tests.support.pets import pet, pet_path, records
 from tests.support.petstore_process import PetStoreProcess
 
-PETS = "/apis/petstore.example.com/v1alpha1/pets"
+PETS = "/apis/petstore.example.com/v1beta1/pets"
 TIMEOUT = 600.0
 NOTE = '{"name":"Thor","type":"dog","birthday":"2021-04-01"}'
 

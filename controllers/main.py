@@ -24,6 +24,7 @@ OPERATORS = (
         "pet",
         "controllers.petstore.pet",
         settings=(PETSTORE_ADDRESS, PETSTORE_TIMEOUT, PETSTORE_CHECK_INTERVAL),
+        webhooks="controllers.petstore.webhooks",
     ),
     Operator(
         "wordpress",

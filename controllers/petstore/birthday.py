@@ -1,12 +1,13 @@
-"""The day of a birthday, from what an API server lets pass as a date-time."""
+"""Birthdays: a day of the calendar, and the day of what an API server lets pass as a date-time."""
 
 from __future__ import annotations
 
 import datetime
 import re
 
-__all__ = ["InvalidBirthday", "day_of"]
+__all__ = ["InvalidBirthday", "day_of", "day_of_moment"]
 
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 # Wider than RFC 3339, as the server is: any character may stand before the fraction, and an offset may be of
 # any two digits. A leap second counts too.
 _DATE_TIME = re.compile(
@@ -18,7 +19,7 @@ _DATE_TIME = re.compile(
 _LAST_SECOND = 59
 _LEAP_SECOND = 60
 _SHOWN = 64
-"""Characters of a text that a message repeats: a fraction may be as long as one likes."""
+"""Characters of a text that a message repeats: objects that no schema has checked hold any text."""
 
 
 class InvalidBirthday(ValueError):
@@ -26,15 +27,29 @@ class InvalidBirthday(ValueError):
 
 
 def day_of(text: str) -> datetime.date:
+    """The day that `text` names, such as `2021-04-01`.
+
+    Raises:
+        InvalidBirthday: it is not a day of the years 1 to 9999.
+    """
+    # Python also reads what the server does not: 20210401, and weeks.
+    if _DAY.fullmatch(text):
+        try:
+            return datetime.date.fromisoformat(text)
+        except ValueError:
+            pass
+    raise InvalidBirthday(f"{_shown(text)} is not a day of the years 1 to 9999, as 2021-04-01 is")
+
+
+def day_of_moment(text: str) -> datetime.date:
     """The day in UTC on which the moment `text` lies, such as 2021-04-01 for `2021-03-31T23:30:00-01:00`.
 
     Raises:
         InvalidBirthday: it is no moment, or lies before the year 1 or after the year 9999.
     """
     matched = _DATE_TIME.fullmatch(text)
-    shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
     if matched is None:
-        raise InvalidBirthday(f"{shown} is not a date and a time as in 2021-04-01T00:00:00Z")
+        raise InvalidBirthday(f"{_shown(text)} is not a date and a time as in 2021-04-01T00:00:00Z")
     year, month, day, hour, minute, second = map(
         int, matched.group("year", "month", "day", "hour", "minute", "second")
     )
@@ -46,5 +61,9 @@ def day_of(text: str) -> datetime.date:
             offset = datetime.timedelta(hours=int(matched["hours"]), minutes=int(matched["minutes"]))
             moment += -offset if matched["sign"] == "+" else offset
     except (ValueError, OverflowError):
-        raise InvalidBirthday(f"{shown} is not a moment of the years 1 to 9999 in UTC") from None
+        raise InvalidBirthday(f"{_shown(text)} is not a moment of the years 1 to 9999 in UTC") from None
     return moment.date()
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from apis.meta import ObjectKey
-from apis.petstore.v1alpha1.pet import Pet
+from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.birthday import InvalidBirthday, day_of
 from controllers.petstore.record import Content
 from manager.cache import Cache, Meta, Record
@@ -24,7 +24,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 class _Spec(msgspec.Struct):
     name: str = ""
-    type: str = ""
+    species: str = ""
     birthday: str = ""
 
 
@@ -80,7 +80,7 @@ class CachedPet:
         """What the store is to say of it; None when that cannot be said."""
         spec = self._pet.spec
         try:
-            return Content(spec.name, spec.type, day_of(spec.birthday))
+            return Content(spec.name, spec.species, day_of(spec.birthday))
         except InvalidBirthday:
             return None
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from apis.meta import ObjectKey
-from apis.petstore.v1alpha1.pet import Pet
+from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.cached import CachedPets
 from controllers.petstore.record import Content
 

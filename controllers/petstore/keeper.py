@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import enum
 
-from apis.petstore.v1alpha1.pet import Pet
+from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.claims import Claims
 from controllers.petstore.notes import Notes
 from controllers.petstore.record import Content, noted

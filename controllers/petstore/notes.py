@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apis.petstore.v1alpha1.pet import Pet
+from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.record import ADDED_AS, Content, noted
 from manager.client import Client
 

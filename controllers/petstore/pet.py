@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from apis.petstore.v1alpha1.pet import Pet
+from apis.petstore.v1alpha1.pet import Pet as OldPet
+from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.birthday import InvalidBirthday
 from controllers.petstore.cached import CachedPets
 from controllers.petstore.check import StoreCheck
@@ -80,7 +81,7 @@ class PetReconciler:
             await self.reporter.impossible(pet, "InvalidBirthday", message, answered=False)
         except InvalidPet as error:
             # It names the field as it stands in the call: "pets[0].name: must not be blank".
-            message = str(error).replace("pets[0].", "spec.")
+            message = str(error).replace("pets[0].type", "spec.species").replace("pets[0].", "spec.")
             await self.reporter.impossible(notes.pet, "InvalidPet", message, answered=True)
         except PetStoreError as error:
             reconcile_log().warning("the pet store failed", error=str(error))
@@ -183,5 +184,5 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
     )
 
 
-KINDS = (Pet,)
+KINDS = (OldPet, Pet)
 RECONCILERS = (PetReconciler,)

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import json
 
-from apis.petstore.v1alpha1.pet import Pet
+from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.birthday import day_of
 from petstore.client import Pet as Record
 from petstore.client import PetType
@@ -52,9 +52,9 @@ def wanted(pet: Pet) -> Content:
     """What the store is to say of the Pet.
 
     Raises:
-        InvalidBirthday: its birthday is not a day that the store could write down.
+        InvalidBirthday: its birthday is no day of the calendar.
     """
-    return Content(pet.spec.name, pet.spec.type, day_of(pet.spec.birthday))
+    return Content(pet.spec.name, pet.spec.species, day_of(pet.spec.birthday))
 
 
 def noted(pet: Pet) -> Content | None:

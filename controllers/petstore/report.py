@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apis.meta import Condition, ConditionStatus, find_condition, set_condition
-from apis.petstore.v1alpha1.pet import Pet
+from apis.petstore.v1beta1.pet import Pet
 from controllers.conditions import condition
 from controllers.petstore.keeper import Deed, Kept
 from controllers.petstore.record import Content

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection
 from contextlib import aclosing
 
-from apis.petstore.v1alpha1.pet import Pet
+from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.claims import Claims
 from controllers.petstore.record import Content
 from petstore.client import Pet as Record

@@ -172,9 +172,9 @@ def busy(plane: ControlPlane, namespace: str) -> Iterator[None]:
     changes: list[tuple[tuple[str, str], str, list[dict[str, Any]]]] = [
         (("cache.example.com/v1", "memcacheds"), "memcached-sample", [{"size": 1}, {"size": 2}]),
         (
-            ("petstore.example.com/v1alpha1", "pets"),
+            ("petstore.example.com/v1beta1", "pets"),
             "pet-sample1",
-            [{"birthday": "2021-04-01T00:00:00Z"}, {"birthday": "2022-04-01T00:00:00Z"}],
+            [{"birthday": "2021-04-01"}, {"birthday": "2022-04-01"}],
         ),
     ]
     while True:

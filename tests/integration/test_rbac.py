@@ -214,12 +214,12 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     def cached(kind: str) -> float:
         return manager.metrics().value("operator_manager_cache_objects", kind=kind)
 
-    for each in ("tutorial_v1_foo", "myapp_v1alpha1_mysrv", "petstore_v1alpha1_pet"):
+    for each in ("tutorial_v1_foo", "myapp_v1alpha1_mysrv", "petstore_v1beta1_pet"):
         kubectl("apply", "-f", f"config/samples/{each}.yaml")
     eventually(lambda: has_status("tutorial.my.domain/v1", "foos", "foo-01"))
     eventually(lambda: has_status("myapp.idcos.com/v1alpha1", "mysrvs", "mysrv-sample"))
 
-    eventually(lambda: has_status("petstore.example.com/v1alpha1", "pets", "pet-sample1"))
+    eventually(lambda: has_status("petstore.example.com/v1beta1", "pets", "pet-sample1"))
     kubectl("delete", "pets", "--all")
 
     walk_through_wordpress(plane)

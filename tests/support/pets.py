@@ -17,17 +17,19 @@ if TYPE_CHECKING:
     from petstore.pet import Pet as Record
     from tests.support.control_plane import ControlPlane
 
-API = "petstore.example.com/v1alpha1"
-BIRTHDAY = "2021-04-01T00:00:00Z"
+API = "petstore.example.com/v1beta1"
+BIRTHDAY = "2021-04-01"
 
 
-def pet(object_name: str, name: str = "Thor", kind: str = "dog", birthday: str = BIRTHDAY) -> dict[str, Any]:
+def pet(
+    object_name: str, name: str = "Thor", species: str = "dog", birthday: str = BIRTHDAY
+) -> dict[str, Any]:
     """A Pet, as a user would write it."""
     return {
         "apiVersion": API,
         "kind": "Pet",
         "metadata": {"name": object_name},
-        "spec": {"name": name, "type": kind, "birthday": birthday},
+        "spec": {"name": name, "species": species, "birthday": birthday},
     }
 
 
@@ -81,7 +83,7 @@ def assert_in_step(
         assert ready["status"] == "True", ready
         assert ready["observedGeneration"] == each["metadata"]["generation"]
     wanted = {
-        (each["status"]["id"], each["spec"]["name"], each["spec"]["type"], each["spec"]["birthday"][:10])
+        (each["status"]["id"], each["spec"]["name"], each["spec"]["species"], each["spec"]["birthday"])
         for each in pets
     }
     there = [(each["id"], each["name"], each["type"], each["birthday"]) for each in records(address)]

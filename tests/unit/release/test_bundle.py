@@ -112,15 +112,17 @@ def test_every_definition_is_owned_and_every_owned_one_is_there(folder: Path, cs
 
 def test_descriptors_name_fields_that_exist_and_all_of_them(folder: Path, csv: Manifest):
     schemas = {
-        each["metadata"]["name"]: each["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        (each["metadata"]["name"], version["name"]): version["schema"]["openAPIV3Schema"]["properties"]
         for each in definitions(folder)
+        for version in each["spec"]["versions"]
     }
     for owned in csv["spec"]["customresourcedefinitions"]["owned"]:
         assert owned["displayName"]
         assert owned["description"]
         for part in ("spec", "status"):
             described = owned[f"{part}Descriptors"]
-            assert {each["path"] for each in described} == set(schemas[owned["name"]][part]["properties"])
+            properties = schemas[owned["name"], owned["version"]][part]["properties"]
+            assert {each["path"] for each in described} == set(properties)
             assert all(each["displayName"] and each["description"] for each in described)
 
 

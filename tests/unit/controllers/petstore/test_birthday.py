@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.petstore.birthday import InvalidBirthday, day_of
+from controllers.petstore.birthday import InvalidBirthday, day_of, day_of_moment
 from devcluster.schema.formats import checker_of
 
 
@@ -30,7 +30,7 @@ from devcluster.schema.formats import checker_of
     ],
 )
 def test_the_day_is_that_of_the_moment_in_utc(text: str, day: str):
-    assert day_of(text).isoformat() == day
+    assert day_of_moment(text).isoformat() == day
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_the_day_is_that_of_the_moment_in_utc(text: str, day: str):
         "2021-04-01T00:00:00." + "9" * 100_000,
     ],
 )
-def test_what_is_no_day_is_refused_in_a_few_words(text: str):
+def test_what_is_no_moment_of_a_day_is_refused_in_a_few_words(text: str):
     with pytest.raises(InvalidBirthday) as refused:
-        day_of(text)
+        day_of_moment(text)
     assert len(str(refused.value)) < 200
 
 
@@ -65,7 +65,7 @@ def test_every_moment_that_python_writes_is_read_the_same(moment: datetime.datet
     aware = moment.replace(microsecond=0)
     text = aware.isoformat()
     if checker_of("date-time")(text):  # an offset with seconds in it is none  # type: ignore[misc]
-        assert day_of(text) == aware.astimezone(datetime.UTC).date()
+        assert day_of_moment(text) == aware.astimezone(datetime.UTC).date()
 
 
 @given(
@@ -77,6 +77,47 @@ def test_what_the_server_lets_pass_is_a_day_or_refused_as_beyond_the_years(text:
     if not checker_of("date-time")(text):  # type: ignore[misc]
         return
     try:
-        day_of(text)
+        day_of_moment(text)
     except InvalidBirthday as refused:
         assert "years 1 to 9999" in str(refused) or "\n" in text  # noqa: PT017
+
+
+@pytest.mark.parametrize("text", ["2021-04-01", "2020-02-29", "0001-01-01", "9999-12-31"])
+def test_a_day_is_that_day(text: str):
+    assert day_of(text).isoformat() == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "20210401",
+        "2021-W13-4",
+        "2021-4-1",
+        "2021-04-01 ",
+        "2021-04-01\n",
+        "٢٠٢١-04-01",
+        "0000-06-01",
+        "2021-02-29",
+        "2021-13-01",
+        "2021-04-01T00:00:00Z",
+        "0000-12-31T12:00:00Z",
+        "9" * 100_000,
+    ],
+)
+def test_what_is_no_day_is_refused_in_a_few_words(text: str):
+    with pytest.raises(
+        InvalidBirthday, match=r"is not a day of the years 1 to 9999, as 2021-04-01 is"
+    ) as refused:
+        day_of(text)
+    assert len(str(refused.value)) < 200
+
+
+@given(st.text(max_size=12) | st.from_regex(r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]\Z"))
+def test_what_the_server_lets_pass_as_a_date_is_a_day_but_for_the_year_0(text: str):
+    passes = checker_of("date")(text) and not text.startswith("0000")  # type: ignore[misc]
+    try:
+        assert day_of(text).isoformat() == text
+        assert passes
+    except InvalidBirthday:
+        assert not passes

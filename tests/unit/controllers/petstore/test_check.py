@@ -31,7 +31,7 @@ class Scene:
 
     async def settled(self, *names: str) -> list[ObjectKey]:
         keys = [
-            self.server.create(name, {"name": name, "type": "dog", "birthday": "2021-04-01T00:00:00Z"})
+            self.server.create(name, {"name": name, "species": "dog", "birthday": "2021-04-01"})
             for name in names
         ]
         await self.process.settle_all(keys)

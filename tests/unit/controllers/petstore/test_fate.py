@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tests.support.petstores import LocalStore
 
 BLOWS = ("lost before", "lost after", "died before", "died after")
-THOR = {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"}
-TRON = {"name": "Tron", "type": "cat", "birthday": "2020-06-25T00:00:00Z"}
+THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
+TRON = {"name": "Tron", "species": "cat", "birthday": "2020-06-25"}
 
 # What users do while the operator is at work; each step is taken after some call of it, or when it is done.
 Step: TypeAlias = Callable[[ApiServer], object]
@@ -41,7 +41,7 @@ def key_of(name: str) -> ObjectKey:
 
 STORIES: dict[str, list[Step]] = {
     "created": [create("a", THOR)],
-    "renamed": [create("a", THOR), change("a", name="Thorbert", type="bird")],
+    "renamed": [create("a", THOR), change("a", name="Thorbert", species="bird")],
     "renamed twice": [create("a", THOR), change("a", name="Thorbert"), change("a", name="Thor")],
     "deleted": [create("a", THOR), delete("a")],
     "renamed and deleted": [create("a", THOR), change("a", name="Thorbert"), delete("a")],
@@ -83,7 +83,7 @@ async def live(server: ApiServer, store: LocalStore, fate: Fate, story: list[Ste
 
 async def assert_in_step(server: ApiServer, store: LocalStore) -> None:
     wanted = sorted(
-        (pet["status"]["id"], pet["spec"]["name"], pet["spec"]["type"]) for pet in server.pets.values()
+        (pet["status"]["id"], pet["spec"]["name"], pet["spec"]["species"]) for pet in server.pets.values()
     )
     assert sorted((pet.id, pet.name, pet.type.value) for pet in await store.pets()) == wanted
     assert len({identity for identity, *_ in wanted}) == len(wanted)

@@ -19,7 +19,7 @@ from tests.unit.controllers.petstore.world import ApiServer, Fate, Process
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-THOR = {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"}
+THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 
 
 # ruff: noqa: N802 -- the calls have the names of the wire contract

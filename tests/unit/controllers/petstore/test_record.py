@@ -4,14 +4,14 @@ import datetime
 
 import pytest
 
-from apis.petstore.v1alpha1.pet import Pet, PetSpec
+from apis.petstore.v1beta1.pet import Pet, PetSpec
 from controllers.petstore.record import ADDED_AS, Content, noted, wanted
 
 THOR = Content("Thor", "dog", datetime.date(2021, 4, 1))
 
 
 def pet(note: str | None = None) -> Pet:
-    made = Pet(spec=PetSpec(name="Thor", type="dog", birthday="2021-04-01T12:00:00Z"))
+    made = Pet(spec=PetSpec(name="Thor", species="dog", birthday="2021-04-01"))
     if note is not None:
         made.metadata.annotations[ADDED_AS] = note
     return made

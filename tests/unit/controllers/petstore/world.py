@@ -14,7 +14,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from apis.meta import ObjectKey
-from apis.petstore.v1alpha1.pet import Pet
+from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.cached import CachedPet
 from controllers.petstore.claims import Claims
 from controllers.petstore.keeper import Keeper
@@ -131,7 +131,7 @@ class ApiServer:
         assert key not in self.pets
         created = CREATED + datetime.timedelta(seconds=self._version)
         self.pets[key] = {
-            "apiVersion": "petstore.example.com/v1alpha1",
+            "apiVersion": "petstore.example.com/v1beta1",
             "kind": "Pet",
             "metadata": {
                 "name": name,

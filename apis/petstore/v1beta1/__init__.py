@@ -1,0 +1,1 @@
+"""Kinds of petstore.example.com/v1beta1."""
