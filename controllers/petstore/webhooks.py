@@ -1,4 +1,4 @@
-"""Pet: what the API server asks of it, which is its form in another version.
+"""Pet: what the API server asks of it: what its rules say, and its form in another version.
 
 Imports nothing of the store: webhooks are served where the operator itself does not run, too.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
+from controllers.petstore.admission import admission
 from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
 from manager.webhook import Conversion, JsonObject
 
@@ -27,4 +28,4 @@ async def to_v1alpha1(pet: JsonObject) -> None:
     v1beta1_to_v1alpha1(pet)
 
 
-WEBHOOKS = (conversion,)
+WEBHOOKS = (admission, conversion)

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import asyncio
+import copy
+import datetime
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apis.petstore.v1alpha1.pet import Pet as OldPet
+from apis.petstore.v1beta1.pet import Pet
+from controllers.petstore.admission import admission, check, check_change, tidy
+from manager.webhook import Refused
+from tests.support.admission import request
+
+NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
+DELETED = {"deletionTimestamp": "2026-02-28T00:00:00Z", "finalizers": ["pet.petstore.example.com/finalizer"]}
+UPDATE = request(Pet, "UPDATE")
+
+
+@pytest.fixture(autouse=True)
+async def noon() -> None:
+    """It is noon of the first of March 2026, in UTC."""
+    turn_to(NOON)
+
+
+def turn_to(moment: datetime.datetime) -> None:
+    """Set the clock that the running loop supplies."""
+    asyncio.get_running_loop().wall_clock = moment.timestamp  # type: ignore[attr-defined]
+
+
+def written(
+    name: Any = "Thor", species: Any = "dog", birthday: Any = "2021-04-01", **metadata: Any
+) -> dict[str, Any]:
+    """A Pet as it comes from the API server."""
+    return {
+        "apiVersion": Pet.gvk.api_version,
+        "kind": "Pet",
+        "metadata": {"name": "thor", "namespace": "default", **metadata},
+        "spec": {"name": name, "species": species, "birthday": birthday},
+    }
+
+
+def pet(**fields: Any) -> Pet:
+    return Pet.model_validate(written(**fields))
+
+
+async def tidied(body: dict[str, Any], *, old: dict[str, Any] | None = None) -> Any:
+    kind = request(Pet, "UPDATE" if old else "CREATE", old=old)
+    await tidy(body, kind)
+    return body["spec"]
+
+
+def refusal_of(error: pytest.ExceptionInfo[Refused]) -> Any:
+    return error.value.status(Pet.gvk, "thor")
+
+
+def blank() -> list[str]:
+    """Every character that is space where the store is written, in Python."""
+    return [chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace()]
+
+
+async def test_the_name_is_trimmed_and_the_species_becomes_lower_case():
+    assert await tidied(written(name="  Thor \n", species="DoG")) == written()["spec"]
+
+
+async def test_what_is_tidy_stays_as_it_is():
+    body = written(name="Thor the  Great")
+    before = copy.deepcopy(body)
+    await tidy(body, request(Pet))
+    assert body == before
+
+
+async def test_whatever_the_store_calls_blank_is_trimmed():
+    for character in blank():
+        spec = await tidied(written(name=f"{character}Thor{character}"))
+        assert spec["name"] == "Thor", hex(ord(character))
+
+
+@pytest.mark.parametrize("character", ["\u200b", "\ufeff", "\u180e", "\0"])
+async def test_what_is_invisible_but_not_blank_stays(character: str):
+    name = f"{character}Thor"
+    assert (await tidied(written(name=name)))["name"] == name
+
+
+@pytest.mark.parametrize("name", ["", "   ", "\u3000\t"])
+async def test_a_blank_name_is_left_to_the_schema_as_it_was_written(name: str):
+    assert (await tidied(written(name=name)))["name"] == name
+
+
+async def test_a_name_stored_untrimmed_stays_while_something_else_is_written():
+    old = written(name=" Thor ")
+    assert (await tidied(written(name=" Thor ", birthday="2021-04-02"), old=old))["name"] == " Thor "
+    assert (await tidied(written(name="  Thor "), old=old))["name"] == "Thor"
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": anything,
+        "spec": anything
+        | st.fixed_dictionaries({}, optional=dict.fromkeys(("name", "species", "birthday"), anything)),
+    },
+)
+
+
+@given(body=objects, old=st.none() | objects)
+async def test_what_cannot_be_read_is_left_alone_and_nothing_but_two_texts_changes(
+    body: dict[str, Any], old: dict[str, Any] | None
+):
+    before = copy.deepcopy(body)
+    await tidy(body, request(Pet, "UPDATE" if old else "CREATE", old=old))
+    spec, was = body.get("spec"), before.get("spec")
+    if isinstance(spec, dict) and isinstance(was, dict):
+        for key in ("name", "species"):
+            if isinstance(was.get(key), str):
+                spec[key] = was[key]
+    assert body == before
+
+
+@pytest.mark.parametrize("birthday", ["1900-01-01", "2021-04-01", "2024-02-29", "2026-03-01"])
+async def test_a_birthday_from_1900_to_today_is_taken(birthday: str):
+    await check(pet(birthday=birthday), request(Pet))
+
+
+@pytest.mark.parametrize(
+    ("birthday", "why"),
+    [
+        ("2026-03-02", "must not be in the future (it is 2026-03-01 in UTC)"),
+        ("2999-01-01", "must not be in the future (it is 2026-03-01 in UTC)"),
+        ("1899-12-31", "must not be before 1900-01-01"),
+        ("0001-01-01", "must not be before 1900-01-01"),
+    ],
+)
+async def test_any_other_birthday_is_refused_with_the_field_and_the_reason(birthday: str, why: str):
+    with pytest.raises(Refused) as error:
+        await check(pet(birthday=birthday), request(Pet))
+    status = refusal_of(error)
+    assert (status["code"], status["reason"]) == (422, "Invalid")
+    said = f'Pet.petstore.example.com "thor" is invalid: spec.birthday: Invalid value: "{birthday}": {why}'
+    assert status["message"] == said
+    (cause,) = status["details"]["causes"]
+    assert (cause["field"], cause["reason"]) == ("spec.birthday", "FieldValueInvalid")
+
+
+async def test_today_is_the_day_in_utc():
+    new_year = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
+    turn_to(new_year - datetime.timedelta(seconds=1))
+    with pytest.raises(Refused):
+        await check(pet(birthday="2027-01-01"), request(Pet))
+    turn_to(new_year)
+    await check(pet(birthday="2027-01-01"), request(Pet))
+
+
+@pytest.mark.parametrize("birthday", ["0000-01-01T00:00:00Z", f"9999-12-31T23:59:59.{'9' * 900}-01:00"])
+async def test_a_moment_that_is_on_no_calendar_is_refused_and_shown_in_short(birthday: str):
+    with pytest.raises(Refused, match="must be a day of the calendar") as error:
+        await check(pet(birthday=birthday), request(Pet))
+    assert birthday[:64] in str(error.value)
+    assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize("birthday", ["2999-01-01", "1899-12-31", "0000-01-01T00:00:00Z"])
+async def test_an_old_pet_with_an_impossible_birthday_can_still_be_changed(birthday: str):
+    old, new = pet(birthday=birthday), pet(birthday=birthday, name="Thorbert", labels={"good": "yes"})
+    assert list(await check_change(old, new, UPDATE)) == []
+
+
+async def test_a_birthday_is_judged_when_it_changes():
+    with pytest.raises(Refused, match="in the future"):
+        await check_change(pet(), pet(birthday="2999-01-01"), UPDATE)
+    with pytest.raises(Refused, match="before 1900-01-01"):
+        await check_change(pet(birthday="2999-01-01"), pet(birthday="1800-01-01"), UPDATE)
+    assert list(await check_change(pet(birthday="2999-01-01"), pet(), UPDATE)) == []
+
+
+async def test_nothing_is_said_of_a_pet_that_is_being_deleted():
+    old = pet(birthday="2999-01-01", **DELETED)
+    new = pet(birthday="2998-01-01", species="cat", **{**DELETED, "finalizers": []})
+    assert list(await check_change(old, new, UPDATE)) == []
+
+
+async def test_another_species_is_warned_about():
+    (warning,) = await check_change(pet(), pet(species="cat"), UPDATE)
+    assert warning.startswith("spec.species: changed from dog to cat; ")
+    # The API server shows no more than 256 characters where several are too long together.
+    assert len(warning) < 256
+
+
+async def test_who_writes_v1alpha1_reads_the_name_that_the_field_has_there():
+    asked = request(Pet, "UPDATE", requested=OldPet.gvk)
+    (warning,) = await check_change(pet(), pet(species="cat"), asked)
+    assert warning.startswith("spec.type: changed from dog to cat; ")
+
+
+async def test_what_stays_the_same_is_not_warned_about():
+    assert list(await check_change(pet(), pet(name="Thorbert", birthday="2021-04-02"), UPDATE)) == []
+
+
+def test_every_pet_that_is_written_is_looked_at_and_none_that_is_deleted():
+    assert admission.mutating is not None
+    assert admission.validating is not None
+    assert admission.mutating.operations == ("CREATE", "UPDATE")
+    assert admission.validating.operations == ("CREATE", "UPDATE")
+    assert admission.validating.failure_policy == "Fail"
+    assert admission.validating.match_policy == "Equivalent"
