@@ -1,0 +1,119 @@
+"""Which step comes next: it follows from what is stored, from what is seen, from the time, and nothing else.
+
+So whoever becomes the leader goes on where the last one was killed, and whatever somebody else does to the
+Secret or to a bundle is met by the same rules that make everything in the first place.
+
+What holds at every moment, also between any two steps: a certificate that may be served is valid, and every
+bundle that is being used trusts it. The order of the rules is what makes that so. A new authority goes into
+the stored bundle first, then into every target; a certificate of it is served when all of them have been
+seen with it for a while; only long after that does the old authority leave the bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from manager.tls import Certificate
+from manager.webhook.certificates.lifetimes import Lifetimes, issued
+from manager.webhook.certificates.material import Stored, bundled
+from manager.webhook.certificates.steps import Authorize, Inject, Issue, Rest, Retire, Sighting, Step
+
+__all__ = ["next_step"]
+
+_MOST_FOREIGN = 8
+"""A bundle with more authorities than this is not one of a renewal: somebody trusts the public ones."""
+
+
+def next_step(
+    stored: Stored, sightings: Sequence[Sighting], names: Sequence[str], now: datetime, lifetimes: Lifetimes
+) -> Step:
+    """The next step.
+
+    Args:
+        stored: what there is; of an empty material when there is nothing.
+        sightings: the targets that are there, as they are now.
+        names: host names and IP addresses that servers must have a certificate for; not empty.
+        now: the time.
+        lifetimes: how long what is made lasts.
+    """
+    if not stored.signers:
+        # Those who are trusted until now stay so: what they have signed may be served by every replica.
+        return Authorize(_known(stored, sightings, now), "there is no authority that could sign")
+    bundle = bundled(stored.authorities)
+    for each in sightings:
+        if not each.stuck and (not each.intact or any(found != bundle for found in each.bundles)):
+            return Inject(each.target, bundle)
+    newest = stored.signers[0]
+    signer = next(
+        (each for each in stored.signers if _may_sign(each, stored, sightings, now, lifetimes)), None
+    )
+    if signer is not None and (why := _flaw(stored, signer, names, now, lifetimes)) is not None:
+        return Issue(signer, tuple(names), why)
+    if lifetimes.is_due(newest, now):
+        return Authorize(stored.authorities, "two thirds of the authority's life are over")
+    settled = signer == newest
+    if settled and len(stored.authorities) > 1 and _is_old_enough(stored.serving, now, lifetimes):
+        return Retire(newest)
+    return Rest(underway=not settled)
+
+
+def _known(stored: Stored, sightings: Sequence[Sighting], now: datetime) -> tuple[Certificate, ...]:
+    """All authorities that anybody trusts."""
+    seen = (each.authorities for each in sightings)
+    found = [each for some in seen if len(some) <= _MOST_FOREIGN for each in some if each.valid_at(now)]
+    return tuple(dict.fromkeys((*stored.authorities, *found)))
+
+
+def _may_sign(
+    signer: Certificate,
+    stored: Stored,
+    sightings: Sequence[Sighting],
+    now: datetime,
+    lifetimes: Lifetimes,
+) -> bool:
+    """Whether no target stops trusting what is served when that is a certificate of this authority."""
+    serving = stored.serving
+    if serving is not None and serving.vouched_for_by(signer):
+        return True
+    return all(
+        (each.trusts(signer) and each.unchanged_for >= lifetimes.settle)
+        or not _has_something_to_lose(each, serving, signer, now)
+        for each in sightings
+    )
+
+
+def _has_something_to_lose(
+    sighting: Sighting, serving: Certificate | None, signer: Certificate, now: datetime
+) -> bool:
+    """Whether the target trusts what is served now."""
+    trusted = [each for each in sighting.authorities if each.valid_at(now)]
+    if serving is not None:
+        return serving.valid_at(now) and any(serving.vouched_for_by(each) for each in trusted)
+    # The stored certificate is gone, and replicas serve from memory whatever they had: perhaps one that is
+    # trusted here. That is worth the wait, but not for one who refuses to be written: it would have no end.
+    return not sighting.stuck and any(each != signer for each in trusted)
+
+
+def _flaw(
+    stored: Stored, signer: Certificate, names: Sequence[str], now: datetime, lifetimes: Lifetimes
+) -> str | None:
+    """Why the serving certificate has to be made anew, if it has to."""
+    serving = stored.serving
+    if serving is None:
+        return "there is none with its key"
+    if not serving.valid_at(now):
+        return "it has expired" if now > serving.until else "it is not valid yet"
+    if missing := sorted(set(names) - serving.names):
+        return f"it is not for {', '.join(missing)}"
+    if not serving.vouched_for_by(signer):
+        return "another authority has taken over"
+    # One that ends with its authority would not last longer if it were made again.
+    if serving.until < signer.until and lifetimes.is_due(serving, now):
+        return "two thirds of its life are over"
+    return None
+
+
+def _is_old_enough(serving: Certificate | None, now: datetime, lifetimes: Lifetimes) -> bool:
+    """Whether every replica serves it by now."""
+    return serving is not None and now >= issued(serving) + lifetimes.retire

@@ -1,0 +1,101 @@
+"""A folder on this machine, for a manager that runs beside its developer."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+
+from manager.webhook.certificates.material import Material
+from manager.webhook.certificates.store import Changed, Snapshot, StoreUnusable
+
+__all__ = ["FolderStore"]
+
+_ALL = "certificates.json"
+_BUNDLE = "ca.crt"
+_LOCK = ".lock"
+
+
+class FolderStore:
+    """Implements `Store` with a file in a folder of ours that nobody else can look into.
+
+    Certificates and keys are in one file, `certificates.json`, named and encoded as in a Secret: so a process
+    that reads it never sees the one without the other, however many write. `ca.crt` beside it is a copy of
+    the bundle, for whoever wants to call the webhooks by hand.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __str__(self) -> str:
+        return str(self._folder / _ALL)
+
+    def look(self) -> Snapshot:
+        """As `read`, and it blocks."""
+        try:
+            content = (self._folder / _ALL).read_bytes()
+        except FileNotFoundError:
+            return Snapshot(Material(), None)
+        except OSError as error:
+            raise StoreUnusable(f"{self} cannot be read: {error.strerror}") from error
+        return Snapshot(Material.of(_entries(content)), content)
+
+    async def read(self) -> Snapshot:
+        """See `Store`."""
+        return await asyncio.to_thread(self.look)
+
+    async def write(self, material: Material, instead_of: Snapshot) -> None:
+        """See `Store`."""
+        await asyncio.to_thread(self._replace, material, instead_of)
+
+    def _replace(self, material: Material, instead_of: Snapshot) -> None:
+        entries = {name: base64.b64encode(text).decode() for name, text in material.entries().items()}
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._locked():
+                if self.look().version != instead_of.version:
+                    raise Changed(f"{self} was changed by another process")
+                self._put(_ALL, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
+                self._put(_BUNDLE, material.bundle)
+        except OSError as error:
+            raise StoreUnusable(f"{self} cannot be written: {error.strerror}") from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from writing; the lock goes with the process, however that ends."""
+        handle = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _put(self, name: str, content: bytes) -> None:
+        """Replace a file at once: who reads has the old one or the new one, as a whole."""
+        made = self._folder / f".{name}.{secrets.token_hex(4)}"
+        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            made.replace(self._folder / name)
+        except OSError:
+            made.unlink(missing_ok=True)
+            raise
+
+
+def _entries(content: bytes) -> dict[str, bytes]:
+    """What a file has; nothing if it is damaged, which is then made anew."""
+    try:
+        found = orjson.loads(content)
+        return {name: base64.b64decode(text, validate=True) for name, text in found.items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,180 @@
+"""The leader's part: makes certificates, renews them, and tells the API server whom to trust."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from manager import clock
+from manager.kube.errors import Conflict, Fenced, Forbidden, Invalid, KubeError, NotFound
+from manager.logs import get_logger
+from manager.webhook.certificates.decide import next_step
+from manager.webhook.certificates.lifetimes import Lifetimes
+from manager.webhook.certificates.make import after
+from manager.webhook.certificates.material import Stored
+from manager.webhook.certificates.steps import Authorize, Inject, Issue, Rest, Retire, Sighting, Step
+from manager.webhook.certificates.store import Changed, Snapshot, Store, StoreUnusable
+from manager.webhook.certificates.target import Absent, Found, Target
+
+__all__ = ["LOOK_EVERY", "Keeper"]
+
+LOOK_EVERY = 10.0
+"""Seconds between two looks while nothing is to be done: a read of the store and of each target.
+So long may a bundle stay wrong that `kubectl apply` or an upgrade of a chart has reset."""
+
+_UNDERWAY = 1.0
+_AFTER_TROUBLE = 2.0
+
+_log = get_logger("webhook.certificates")
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What this process remembers of a target between two looks."""
+
+    target: Target
+    bundles: tuple[bytes, ...] = ()
+    since: float = 0.0
+    """When the bundles were first seen, on the loop's clock: other machines' clocks have no part in it."""
+
+    stuck: bool = False
+    complaint: str = ""
+
+
+class Keeper:
+    """Looks at the store and at all targets, takes the one step that comes next, and looks again.
+
+    It remembers nothing that matters: killed at any point, another one goes on. Two at work at once do no
+    harm, as every write is conditional on what it was decided on; they only get in each other's way.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        targets: Sequence[Target],
+        *,
+        names: Sequence[str],
+        lifetimes: Lifetimes | None = None,
+        look_every: float = LOOK_EVERY,
+    ) -> None:
+        """Args:
+        store: keeps the certificates.
+        targets: what has CA bundles.
+        names: whom the certificate is for while no target names a host; not empty.
+        lifetimes: of what is made.
+        look_every: seconds between two looks while nothing is to be done.
+        """
+        self._store = store
+        self._watched = {str(each): _Watched(each) for each in targets}
+        self._names = tuple(names)
+        self._lifetimes = lifetimes or Lifetimes()
+        self._look_every = look_every
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """Go on until cancelled. Nothing that fails ends it: it is said once, and tried again."""
+        while True:
+            try:
+                pause = await self._turn()
+                self._complaint = ""
+            except Changed:
+                pause = _UNDERWAY
+            except (KubeError, StoreUnusable) as error:
+                pause = _AFTER_TROUBLE
+                if str(error) != self._complaint:
+                    self._complaint = str(error)
+                    _log.warning("cannot look after the certificate of the webhooks", error=str(error))
+            await asyncio.sleep(pause)
+
+    async def _turn(self) -> float:
+        """One look and one step; the seconds until the next look. Raises what stores and targets do."""
+        snapshot = await self._store.read()
+        found = await self._look()
+        sightings = [self._sighting(name, each) for name, each in found.items()]
+        hosts = dict.fromkeys(host for each in found.values() for host in each.hosts)
+        step = await asyncio.to_thread(self._decide, snapshot, sightings, tuple(hosts))
+        match step:
+            case Rest():
+                for each in self._watched.values():
+                    each.stuck = False
+                return min(_UNDERWAY, self._look_every) if step.underway else self._look_every
+            case Inject():
+                await self._inject(self._watched[step.target], found[step.target], step.bundle)
+            case Authorize() | Issue() | Retire():
+                await self._write(step, snapshot)
+        return 0.0
+
+    def _decide(self, snapshot: Snapshot, sightings: Sequence[Sighting], hosts: tuple[str, ...]) -> Step:
+        now = clock.now()
+        stored = Stored(snapshot.material, now)
+        serving = stored.serving
+        # A certificate that is there is not made anew for names of which nobody makes use.
+        names = hosts or (tuple(sorted(serving.names)) if serving is not None else ()) or self._names
+        return next_step(stored, sightings, names, now, self._lifetimes)
+
+    async def _look(self) -> dict[str, Found]:
+        """All targets that are there, by their names."""
+        found: dict[str, Found] = {}
+        for name, watched in self._watched.items():
+            try:
+                found[name] = await watched.target.look()
+            except Absent as error:
+                _tell(watched, str(error))
+            except Forbidden as error:
+                # Not knowing what is there, we go on with the others rather than stop for all of them.
+                _tell(watched, f"{name} cannot be read: {error}")
+            else:
+                if not watched.stuck:
+                    watched.complaint = ""
+                continue
+            watched.bundles = ()
+        return found
+
+    def _sighting(self, name: str, found: Found) -> Sighting:
+        watched = self._watched[name]
+        if found.bundles != watched.bundles:
+            watched.bundles, watched.since = found.bundles, clock.monotonic()
+        age = timedelta(seconds=clock.monotonic() - watched.since)
+        return Sighting(name, found.bundles, found.intact, age, watched.stuck)
+
+    async def _inject(self, watched: _Watched, found: Found, bundle: bytes) -> None:
+        try:
+            await watched.target.inject(found, bundle)
+        except (Conflict, NotFound):
+            raise Changed(str(watched.target)) from None
+        except Fenced:
+            raise
+        except (Forbidden, Invalid) as error:
+            # A test of the patch that fails is told as `Invalid` too. If nothing has changed, it is not that.
+            if isinstance(error, Invalid) and await watched.target.look() != found:
+                raise Changed(str(watched.target)) from None
+            watched.stuck = True
+            _tell(watched, f"{watched.target} cannot be written: {error}")
+        else:
+            _log.info("the API server trusts the webhooks' authorities", target=str(watched.target))
+
+    async def _write(self, step: Authorize | Issue | Retire, snapshot: Snapshot) -> None:
+        now = clock.now()
+        material = await asyncio.to_thread(
+            lambda: after(step, Stored(snapshot.material, now), now, self._lifetimes)
+        )
+        await self._store.write(material, snapshot)
+        match step:
+            case Authorize():
+                _log.info("made an authority for webhooks", why=step.why, store=str(self._store))
+            case Issue():
+                names = list(step.names)
+                _log.info(
+                    "made a certificate for webhooks", why=step.why, names=names, store=str(self._store)
+                )
+            case Retire():
+                _log.info("retired the old authority of the webhooks", store=str(self._store))
+
+
+def _tell(watched: _Watched, text: str) -> None:
+    """Say what keeps a target from having our bundle, once for as long as it stays the same."""
+    if text != watched.complaint:
+        watched.complaint = text
+        _log.warning("a webhook's CA bundle is not looked after", reason=text)

@@ -1,0 +1,50 @@
+"""How long certificates last, and how long each step of a renewal waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from manager.tls import CLOCK_SKEW, Certificate
+
+__all__ = ["Lifetimes", "issued"]
+
+_RENEWED_AFTER = 2 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """Durations. What is made lives for so long, and is replaced when two thirds of that are over.
+
+    So whatever keeps us from renewing (no leader, no API server, no rights) may last for a third.
+    """
+
+    authority: timedelta = timedelta(days=365)
+    serving: timedelta = timedelta(days=90)
+
+    settle: timedelta = timedelta(seconds=15)
+    """How long every bundle has to be seen with a new authority before a certificate of it is served. An API
+    server hears of a changed configuration by a watch: in milliseconds, or seconds if it is very busy."""
+
+    retire: timedelta = timedelta(hours=1)
+    """How long an old authority stays trusted after the first certificate of the new one. Replicas have the
+    new certificate within seconds, unless one cannot reach the API server that its callers come from."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for durations with which a certificate would end before it can be replaced."""
+        if self.serving > self.authority / 3:
+            # A new authority is there for the last third of the old one's life, and the certificates that
+            # the old one signs until then are to be renewed by the new one in their own time.
+            raise ValueError("a serving certificate may live for a third of its authority's time at most")
+        if self.settle + self.retire >= self.authority / 3:
+            raise ValueError("an authority must be replaced and retired within a third of its life")
+
+    def is_due(self, certificate: Certificate, now: datetime) -> bool:
+        """Whether it is time to replace the certificate, which may be somebody else's."""
+        made = issued(certificate)
+        return now >= made + (certificate.until - made) * _RENEWED_AFTER
+
+
+def issued(certificate: Certificate) -> datetime:
+    """When we made it; of somebody else's, about when it began."""
+    return certificate.since + CLOCK_SKEW

@@ -1,0 +1,112 @@
+"""The Secret that the replicas of one manager share."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from manager.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from manager.kube.transport import Transport
+from manager.webhook.certificates.material import Material
+from manager.webhook.certificates.store import Changed, Snapshot, StoreUnusable
+
+__all__ = ["SecretStore"]
+
+_DEADLINE = 10.0
+_FIELD_MANAGER = "operator-manager-webhook"
+_LABELS = {"app.kubernetes.io/name": "operator-manager", "app.kubernetes.io/managed-by": "operator-manager"}
+
+
+class SecretStore:
+    """Implements `Store` with a Secret of type kubernetes.io/tls.
+
+    Beside `tls.crt` and `tls.key`, which every such Secret has, are `ca.crt`, the bundle, where cert-manager
+    has it too, and `ca.key`. What else somebody has put there, labels and annotations included, stays.
+    """
+
+    def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
+        self._transport = transport
+        self._namespace = namespace
+        self._name = name
+        self._collection = f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets"
+        self._object = f"{self._collection}/{quote(name, safe='')}"
+
+    def __str__(self) -> str:
+        return f"Secret {self._namespace}/{self._name}"
+
+    async def read(self) -> Snapshot:
+        """See `Store`."""
+        try:
+            body = await self._transport.request("GET", self._object, deadline=_DEADLINE)
+        except NotFound:
+            return Snapshot(Material(), None)
+        except Forbidden as error:
+            raise StoreUnusable(f"{self} cannot be read: {error}") from error
+        secret = _decoded(body)
+        return Snapshot(Material.of(_data(secret)), secret)
+
+    async def write(self, material: Material, instead_of: Snapshot) -> None:
+        """See `Store`."""
+        known: dict[str, Any] | None = instead_of.version
+        entries = {name: base64.b64encode(text).decode() for name, text in material.entries().items()}
+        try:
+            if known is None:
+                await self._send("POST", self._collection, self._new(entries))
+            else:
+                # With the version that was read in its metadata, so that it replaces that one or none.
+                await self._send("PUT", self._object, {**known, "data": (known.get("data") or {}) | entries})
+        except (Conflict, AlreadyExists, NotFound) as error:
+            if isinstance(error, NotFound) and known is None:
+                raise StoreUnusable(f"{self} cannot be created: {error}") from error
+            raise Changed(str(error)) from error
+        except (Forbidden, Invalid) as error:
+            # An invalid one is immutable, or of a type that wants something else; neither can be changed.
+            raise StoreUnusable(f"{self} cannot be written: {_without_values(error)}") from error
+
+    async def _send(self, method: str, path: str, secret: dict[str, Any]) -> None:
+        body = orjson.dumps(secret)
+        query = {"fieldManager": _FIELD_MANAGER}
+        await self._transport.request(method, path, query=query, body=body, deadline=_DEADLINE)
+
+    def _new(self, data: dict[str, str]) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": self._name, "namespace": self._namespace, "labels": _LABELS},
+            "type": "kubernetes.io/tls",
+            "data": data,
+        }
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        secret = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        secret = None
+    if not isinstance(secret, dict):
+        # Not with the decoder's error as the cause, which has the text.
+        raise StoreUnusable("the API server's answer is no Secret") from None
+    return secret
+
+
+def _data(secret: dict[str, Any]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for name, text in (secret.get("data") or {}).items():
+        try:
+            found[name] = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError, TypeError):
+            continue
+    return found
+
+
+def _without_values(error: Forbidden | Invalid) -> str:
+    """What the server says; of an invalid Secret only which fields, as it may quote what they hold."""
+    if isinstance(error, Forbidden):
+        return str(error)
+    causes = error.details.get("causes") or []
+    fields = [str(cause["field"]) for cause in causes if isinstance(cause, dict) and cause.get("field")]
+    return f"the API server finds it invalid ({', '.join(fields) or 'it does not say where'})"

@@ -1,0 +1,84 @@
+"""The steps by which certificates come about and are renewed. Each is one write, or none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from manager.tls import Certificate, certificates_in
+
+__all__ = ["Authorize", "Inject", "Issue", "Rest", "Retire", "Sighting", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What was seen of one object that tells the API server whom to trust: a configuration, or a CRD."""
+
+    target: str
+    """Names the object."""
+
+    bundles: tuple[bytes, ...]
+    """The CA bundle of each of its webhooks, PEM or whatever is there."""
+
+    intact: bool
+    """Whether all else in it is as we want it; if not, it is to be written though its bundles are right."""
+
+    unchanged_for: timedelta
+    """How long the one who looks has seen these bundles there, without a break."""
+
+    stuck: bool = False
+    """Whether it has just refused to be written."""
+
+    def trusts(self, authority: Certificate) -> bool:
+        """Whether each of its webhooks does."""
+        bundles = [certificates_in(bundle) for bundle in self.bundles]
+        return bool(bundles) and all(authority in bundle for bundle in bundles)
+
+    @property
+    def authorities(self) -> tuple[Certificate, ...]:
+        """Whom at least one of its webhooks trusts."""
+        found = (each for bundle in self.bundles for each in certificates_in(bundle))
+        return tuple(dict.fromkeys(each for each in found if each.is_authority))
+
+
+@dataclass(frozen=True, slots=True)
+class Authorize:
+    """Make an authority and put it before those that are kept in the bundle. It signs nothing yet."""
+
+    kept: tuple[Certificate, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """Write the bundle into one target."""
+
+    target: str
+    bundle: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Make a serving certificate; the keys of authorities that are older than the signer are let go."""
+
+    signer: Certificate
+    names: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Leave all authorities but one out of the bundle."""
+
+    kept: Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Write nothing for now."""
+
+    underway: bool
+    """Whether a renewal waits for its next step."""
+
+
+Step = Authorize | Inject | Issue | Retire | Rest
