@@ -23,6 +23,7 @@ from manager.webhook.json_object import JsonObject
 
 __all__ = ["InstalledConfiguration", "WrittenConfiguration"]
 
+
 class InstalledConfiguration:
     """Implements `Target` with a configuration that belongs to who installs us: only its bundles are ours."""
 

@@ -17,7 +17,7 @@ from datetime import datetime
 from manager.tls import Certificate
 from manager.webhook.certificates.lifetimes import Lifetimes, issued
 from manager.webhook.certificates.material import Stored, bundled
-from manager.webhook.certificates.steps import Authorize, Inject, Issue, Rest, Retire, Sighting, Step
+from manager.webhook.certificates.steps import Adopt, Authorize, Inject, Issue, Rest, Retire, Sighting, Step
 
 __all__ = ["next_step"]
 
@@ -40,6 +40,9 @@ def next_step(
     if not stored.signers:
         # Those who are trusted until now stay so: what they have signed may be served by every replica.
         return Authorize(_known(stored, sightings, now), "there is no authority that could sign")
+    known = _known(stored, sightings, now)
+    if known != stored.authorities and not _is_all_in_use_stored(stored, now, lifetimes):
+        return Adopt(known)
     bundle = bundled(stored.authorities)
     for each in sightings:
         if not each.stuck and (not each.intact or any(found != bundle for found in each.bundles)):
@@ -63,6 +66,17 @@ def _known(stored: Stored, sightings: Sequence[Sighting], now: datetime) -> tupl
     seen = (each.authorities for each in sightings)
     found = [each for some in seen if len(some) <= _MOST_FOREIGN for each in some if each.valid_at(now)]
     return tuple(dict.fromkeys((*stored.authorities, *found)))
+
+
+def _is_all_in_use_stored(stored: Stored, now: datetime, lifetimes: Lifetimes) -> bool:
+    """Whether what any replica may serve has been signed by an authority of the stored bundle."""
+    serving = stored.serving
+    return (
+        serving is not None
+        and any(serving.vouched_for_by(each) for each in stored.authorities)
+        # Until then, some replica may serve the one before, which another authority may have signed.
+        and now >= issued(serving) + lifetimes.settle
+    )
 
 
 def _may_sign(

@@ -51,7 +51,7 @@ class Definition:
         config = _client_config(conversion)
         if self._wanted is not None:
             wanted = _client_config(self._wanted)
-            intact = contains(conversion, self._wanted) and "service" not in config
+            intact = contains(conversion, self._wanted)
             return Found((bundle_of(config),), hosts_of(wanted), intact=intact, body=body)
         if conversion.get("strategy") != "Webhook":
             raise Absent(f"{self} has no conversion by webhook: install the one that belongs to this manager")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +16,7 @@ from manager.webhook.certificates.decide import next_step
 from manager.webhook.certificates.lifetimes import Lifetimes
 from manager.webhook.certificates.make import after
 from manager.webhook.certificates.material import Stored
-from manager.webhook.certificates.steps import Authorize, Inject, Issue, Rest, Retire, Sighting, Step
+from manager.webhook.certificates.steps import Adopt, Authorize, Inject, Issue, Rest, Retire, Sighting, Step
 from manager.webhook.certificates.store import Changed, Snapshot, Store, StoreUnusable
 from manager.webhook.certificates.target import Absent, Found, Target
 
@@ -23,6 +25,8 @@ __all__ = ["LOOK_EVERY", "Keeper"]
 LOOK_EVERY = 10.0
 """Seconds between two looks while nothing is to be done: a read of the store and of each target.
 So long may a bundle stay wrong that `kubectl apply` or an upgrade of a chart has reset."""
+
+_CRYPTOGRAPHY = "cryptography.x509"
 
 _UNDERWAY = 1.0
 _AFTER_TROUBLE = 2.0
@@ -75,6 +79,9 @@ class Keeper:
 
     async def run(self) -> None:
         """Go on until cancelled. Nothing that fails ends it: it is said once, and tried again."""
+        if _CRYPTOGRAPHY not in sys.modules:
+            # A tenth of a second. What is done with it later, once in a while, takes about a millisecond.
+            await asyncio.to_thread(importlib.import_module, _CRYPTOGRAPHY)
         while True:
             try:
                 pause = await self._turn()
@@ -94,7 +101,7 @@ class Keeper:
         found = await self._look()
         sightings = [self._sighting(name, each) for name, each in found.items()]
         hosts = dict.fromkeys(host for each in found.values() for host in each.hosts)
-        step = await asyncio.to_thread(self._decide, snapshot, sightings, tuple(hosts))
+        step = self._decide(snapshot, sightings, tuple(hosts))
         match step:
             case Rest():
                 for each in self._watched.values():
@@ -102,7 +109,7 @@ class Keeper:
                 return min(_UNDERWAY, self._look_every) if step.underway else self._look_every
             case Inject():
                 await self._inject(self._watched[step.target], found[step.target], step.bundle)
-            case Authorize() | Issue() | Retire():
+            case Authorize() | Adopt() | Issue() | Retire():
                 await self._write(step, snapshot)
         return 0.0
 
@@ -155,15 +162,15 @@ class Keeper:
         else:
             _log.info("the API server trusts the webhooks' authorities", target=str(watched.target))
 
-    async def _write(self, step: Authorize | Issue | Retire, snapshot: Snapshot) -> None:
+    async def _write(self, step: Authorize | Adopt | Issue | Retire, snapshot: Snapshot) -> None:
         now = clock.now()
-        material = await asyncio.to_thread(
-            lambda: after(step, Stored(snapshot.material, now), now, self._lifetimes)
-        )
+        material = after(step, Stored(snapshot.material, now), now, self._lifetimes)
         await self._store.write(material, snapshot)
         match step:
             case Authorize():
                 _log.info("made an authority for webhooks", why=step.why, store=str(self._store))
+            case Adopt():
+                _log.info("the stored bundle has every authority in use again", store=str(self._store))
             case Issue():
                 names = list(step.names)
                 _log.info(

@@ -113,8 +113,5 @@ def _targets(transport: Transport, webhooks: Webhooks, prefix: str, url: str | N
             WrittenConfiguration(transport, each)
             for each in webhook_configurations(webhooks, at, prefix=prefix)
         ),
-        *(
-            Definition(transport, name, wanted=conversion_by(each, at))
-            for name, each in conversions.items()
-        ),
+        *(Definition(transport, name, wanted=conversion_by(each, at)) for name, each in conversions.items()),
     ]

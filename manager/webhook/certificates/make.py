@@ -7,14 +7,16 @@ from datetime import datetime
 from manager.tls import Certificate, new_authority
 from manager.webhook.certificates.lifetimes import Lifetimes
 from manager.webhook.certificates.material import Material, Stored, bundled
-from manager.webhook.certificates.steps import Authorize, Issue, Retire
+from manager.webhook.certificates.steps import Adopt, Authorize, Issue, Retire
 
 __all__ = ["after"]
 
 _AUTHORITY = "operator-manager webhooks"
 
 
-def after(step: Authorize | Issue | Retire, stored: Stored, now: datetime, lifetimes: Lifetimes) -> Material:
+def after(
+    step: Authorize | Adopt | Issue | Retire, stored: Stored, now: datetime, lifetimes: Lifetimes
+) -> Material:
     """What is to be stored instead. Makes keys, and computes for some milliseconds."""
     old = stored.material
     match step:
@@ -26,6 +28,10 @@ def after(step: Authorize | Issue | Retire, stored: Stored, now: datetime, lifet
                 key=old.key,
                 bundle=made.certificate + bundled(step.kept),
                 authority_keys=made.key + _keys(stored, kept),
+            )
+        case Adopt():
+            return Material(
+                old.certificate, old.key, bundled(step.authorities), _keys(stored, stored.signers)
             )
         case Issue():
             pair = stored.authority(step.signer).issue(step.names, now, lifetimes.serving)

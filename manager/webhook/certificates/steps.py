@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from manager.tls import Certificate, certificates_in
 
-__all__ = ["Authorize", "Inject", "Issue", "Rest", "Retire", "Sighting", "Step"]
+__all__ = ["Adopt", "Authorize", "Inject", "Issue", "Rest", "Retire", "Sighting", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,14 @@ class Authorize:
 
 
 @dataclass(frozen=True, slots=True)
+class Adopt:
+    """Put authorities into the stored bundle again that are in use, though somebody has lost them there."""
+
+    authorities: tuple[Certificate, ...]
+    """All that the bundle is to have."""
+
+
+@dataclass(frozen=True, slots=True)
 class Inject:
     """Write the bundle into one target."""
 
@@ -81,4 +89,4 @@ class Rest:
     """Whether a renewal waits for its next step."""
 
 
-Step = Authorize | Inject | Issue | Retire | Rest
+Step = Authorize | Adopt | Inject | Issue | Retire | Rest

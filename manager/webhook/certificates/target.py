@@ -14,7 +14,17 @@ import orjson
 
 from manager.kube.transport import Transport
 
-__all__ = ["FIELD_MANAGER", "Absent", "Found", "Target", "bundle_of", "contains", "get", "hosts_of", "send_patch"]
+__all__ = [
+    "FIELD_MANAGER",
+    "Absent",
+    "Found",
+    "Target",
+    "bundle_of",
+    "contains",
+    "get",
+    "hosts_of",
+    "send_patch",
+]
 
 FIELD_MANAGER = "operator-manager-webhook"
 

@@ -1,0 +1,277 @@
+"""A world in virtual time in which keepers look after certificates, and things go wrong.
+
+    world = CertificateWorld(seed)
+    simulate(world.live(hours=3))
+
+There is one store and a few targets. Whoever reads or writes them waits a moment, may be told that the
+connection broke, before or after it had its effect, and may be killed at any await. API servers hear of a
+changed bundle with a delay, replicas of a changed certificate with another. Every second, and whenever
+anybody's view changes, it is checked that each API server trusts what each replica serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from manager import clock
+from manager.kube.errors import Conflict, ConnectionLost
+from manager.tls import Certificate, certificates_in
+from manager.webhook.certificates import Lifetimes
+from manager.webhook.certificates.keeper import Keeper
+from manager.webhook.certificates.material import Material
+from manager.webhook.certificates.store import Changed, Snapshot
+from manager.webhook.certificates.target import Absent, Found
+from tests.support.simulation_loop import ProcessClock, process_clock
+
+NAMES = ("svc.ns.svc", "svc.ns.svc.cluster.local")
+
+LIFETIMES = Lifetimes(
+    authority=timedelta(hours=1),
+    serving=timedelta(minutes=15),
+    settle=timedelta(seconds=15),
+    retire=timedelta(minutes=2),
+)
+
+HEARD_WITHIN = 5.0
+"""Seconds after which every API server knows a bundle."""
+
+SERVED_WITHIN = 12.0
+"""Seconds after which every replica serves a certificate: it reads the Secret, and then the server looks."""
+
+
+class Outage(Exception):
+    """Some API server does not trust what some replica serves."""
+
+
+@dataclass
+class Fate:
+    """What happens to the requests of one process."""
+
+    rng: random.Random
+    losses: float = 0.0
+    """How often, of 1, a request loses its connection."""
+
+    slow: float = 0.4
+    """Seconds that a request takes at most."""
+
+    async def around(self, effect: Callable[[], None] | None = None) -> None:
+        """Wait, do it, wait; or lose it on the way."""
+        lost = self.rng.random() < self.losses
+        before = lost and self.rng.random() < 0.5
+        await asyncio.sleep(self.rng.uniform(0, self.slow))
+        if before:
+            raise ConnectionLost("by fate, before")
+        if effect is not None:
+            effect()
+        await asyncio.sleep(self.rng.uniform(0, self.slow))
+        if lost:
+            raise ConnectionLost("by fate, after")
+
+
+@dataclass
+class Target:
+    """Implements `manager.webhook.certificates.target.Target` with what all processes see."""
+
+    name: str
+    world: CertificateWorld
+    bundles: tuple[bytes, ...] = (b"", b"")
+    hosts: tuple[str, ...] = NAMES
+    installed: bool = True
+    heard: tuple[bytes, ...] = (b"", b"")
+    """What the slowest API server knows. The quickest knows `bundles`."""
+
+    excused: bool = False
+    """Whether somebody has taken its bundle away, and not every API server has heard of the mended one."""
+
+    puts: int = 0
+    heard_of: int = 0
+
+    def put(self, bundles: tuple[bytes, ...], *, excused: bool = False) -> None:
+        """Store these bundles; `excused` when it is not us who do it."""
+        self.bundles, self.puts = bundles, self.puts + 1
+        self.excused |= excused
+        self.world.later(HEARD_WITHIN, self._hear, self.puts, bundles, excused)
+        self.world.check()
+
+    def _hear(self, number: int, bundles: tuple[bytes, ...], excused: bool) -> None:
+        if number < self.heard_of:
+            return  # of what is newer, it has heard already
+        self.heard_of, self.heard = number, bundles
+        if number == self.puts:
+            self.excused = excused
+        self.world.check()
+
+
+class View:
+    """One process's access to a target."""
+
+    def __init__(self, target: Target, fate: Fate) -> None:
+        self._target, self._fate = target, fate
+
+    def __str__(self) -> str:
+        return self._target.name
+
+    async def look(self) -> Found:
+        await self._fate.around()
+        target = self._target
+        if not target.installed:
+            raise Absent(f"{target.name} is not installed")
+        return Found(target.bundles, target.hosts, intact=True, body={})
+
+    async def inject(self, found: Found, bundle: bytes) -> None:
+        def effect() -> None:
+            self._target.world.written(f"inject {self._target.name}")
+            if self._target.bundles != found.bundles:
+                raise Conflict(409, "Conflict", "it has changed")
+            self._target.put(tuple(bundle for _ in found.bundles))
+
+        await self._fate.around(effect)
+
+
+class StoreView:
+    """One process's access to the store; implements `Store`."""
+
+    def __init__(self, world: CertificateWorld, fate: Fate) -> None:
+        self._world, self._fate = world, fate
+
+    def __str__(self) -> str:
+        return "the store"
+
+    async def read(self) -> Snapshot:
+        await self._fate.around()
+        return Snapshot(self._world.material, self._world.version)
+
+    async def write(self, material: Material, instead_of: Snapshot) -> None:
+        def effect() -> None:
+            self._world.written("store")
+            if self._world.version != instead_of.version:
+                raise Changed("the store")
+            self._world.put(material)
+
+        await self._fate.around(effect)
+
+
+@dataclass
+class CertificateWorld:
+    """See the top of this file."""
+
+    seed: int = 0
+    losses: float = 0.0
+    lifetimes: Lifetimes = LIFETIMES
+    kill_at_write: int = -1
+    """The write, counted from 0, right after which whoever made it is killed."""
+
+    material: Material = field(default_factory=Material)
+    version: int = 0
+    writes: list[str] = field(default_factory=list)
+    served: list[Certificate] = field(default_factory=list)
+    """What replicas may serve now: the newest, and those before it until all have the newest."""
+
+    ever_served: list[Certificate] = field(default_factory=list)
+    checks: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.targets = [Target(name, self) for name in ("mutating", "validating", "pets")]
+        self._keeper: asyncio.Task[None] | None = None
+        self._known: dict[tuple[Certificate, bytes], list[tuple[float, float]]] = {}
+        self.outages: list[str] = []
+
+    # What happens in it.
+
+    def start_leader(self, *, skew: float = 0.0) -> None:
+        """A new process leads; its clock shows `skew` seconds more than the true time."""
+        fate = Fate(random.Random(self.rng.random()), self.losses)
+        keeper = Keeper(
+            StoreView(self, fate),
+            [View(each, fate) for each in self.targets],
+            names=NAMES,
+            lifetimes=self.lifetimes,
+        )
+        context = copy_context()
+        context.run(process_clock.set, ProcessClock(skew=skew))
+        loop = asyncio.get_running_loop()
+        self._keeper = loop.create_task(keeper.run(), context=context)
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether somebody leads."""
+        return self._keeper is not None and not self._keeper.done()
+
+    async def kill_leader(self) -> None:
+        """The leader is gone, in the middle of whatever it does."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+            assert self._keeper.cancelled(), self._keeper.exception()
+            self._keeper = None
+
+    def put(self, material: Material) -> None:
+        """Store it, and let the replicas find it."""
+        self.material, self.version = material, self.version + 1
+        found = certificates_in(material.certificate)
+        if found and material.key and found[0].valid_at(clock.now()) and found[0] not in self.served:
+            self.served.append(found[0])
+            self.ever_served.append(found[0])
+            self.later(SERVED_WITHIN, self._all_serve, found[0])
+        self.check()
+
+    def written(self, what: str) -> None:
+        """Somebody has written this, or tried to."""
+        if len(self.writes) == self.kill_at_write and self._keeper is not None:
+            self._keeper.cancel()
+        self.writes.append(what)
+
+    def later(self, within: float, act: Callable[..., None], *arguments: object) -> None:
+        asyncio.get_running_loop().call_later(self.rng.uniform(0.5, 1) * within, act, *arguments)
+
+    def _all_serve(self, newest: Certificate) -> None:
+        if newest in self.served:
+            self.served = self.served[self.served.index(newest) :]
+
+    # What must hold.
+
+    def check(self) -> None:
+        """Note an outage unless every API server trusts whatever is served."""
+        self.checks += 1
+        now = clock.now().timestamp()
+        for target in self.targets:
+            # Until a target has its first bundle, there is nothing that anybody could rely on.
+            if target.excused or not target.installed or not all(target.heard):
+                continue
+            for served in self.served:
+                for bundle in {*target.bundles, *target.heard}:
+                    if not any(since <= now <= until for since, until in self._trusted(served, bundle)):
+                        self.outages.append(f"{clock.now()}: {target.name} does not trust {served.since}")
+
+    def _trusted(self, served: Certificate, bundle: bytes) -> Iterable[tuple[float, float]]:
+        """From when until when whoever has the bundle trusts the certificate."""
+        known = self._known.get((served, bundle))
+        if known is None:
+            known = self._known[served, bundle] = [
+                (max(served.since, each.since).timestamp(), min(served.until, each.until).timestamp())
+                for each in certificates_in(bundle)
+                if served.vouched_for_by(each)
+            ]
+        return known
+
+    def healthy(self) -> bool:
+        """Whether all is as it is in the end: one authority, trusted by all, and its certificate served."""
+        [served], *authorities = [self.served, *(certificates_in(b) for t in self.targets for b in t.bundles)]
+        return all(len(each) == 1 and served.vouched_for_by(each[0]) for each in authorities)
+
+    async def passing(self, seconds: float) -> None:
+        """Let time pass, and check every second."""
+        until = clock.monotonic() + seconds
+        while clock.monotonic() < until:
+            await asyncio.sleep(1.0)
+            self.check()
+            if self.outages:
+                raise Outage(self.outages[0])
+            if self._keeper is not None and self._keeper.done() and not self._keeper.cancelled():
+                self._keeper.result()

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manager.webhook.certificates.material import Material
+from tests.support.certificate_world import LIFETIMES, CertificateWorld
+from tests.support.simulation_loop import simulate
+
+HOUR = 3600.0
+
+
+async def a_renewal(world: CertificateWorld) -> None:
+    """From nothing until the second authority is the only one, whoever is killed meanwhile."""
+    world.start_leader()
+    elapsed = 0.0
+    while elapsed < HOUR:
+        await world.passing(30)
+        elapsed += 30
+        if not world.has_leader:
+            world.start_leader()
+    await world.kill_leader()
+
+
+def test_certificates_are_renewed_for_hours_with_nobody_noticing():
+    world = CertificateWorld()
+
+    async def main() -> None:
+        world.start_leader()
+        await world.passing(5 * HOUR)
+        assert world.healthy()
+        await world.kill_leader()
+
+    simulate(main())
+    # A certificate lasts for ten minutes until it is renewed.
+    assert len(world.ever_served) >= 25
+    assert len({each.public_key for each in world.ever_served}) == len(world.ever_served)
+    assert world.checks > 5 * HOUR
+
+
+def test_nothing_is_written_while_nothing_is_due():
+    world = CertificateWorld()
+
+    async def main() -> None:
+        world.start_leader()
+        await world.passing(60)
+        before = list(world.writes)
+        await world.passing(LIFETIMES.serving.total_seconds() * 0.6 - 60)
+        assert world.writes == before
+        await world.kill_leader()
+
+    simulate(main())
+    assert world.writes == ["store", "inject mutating", "inject validating", "inject pets", "store"]
+
+
+def writes_of_a_renewal() -> int:
+    world = CertificateWorld()
+    simulate(a_renewal(world))
+    assert world.writes.count("inject pets") == 3, "one authority, both, and the other one"
+    return len(world.writes)
+
+
+@pytest.mark.parametrize("write", range(writes_of_a_renewal()))
+def test_killed_after_any_write_another_one_goes_on(write: int):
+    world = CertificateWorld(kill_at_write=write)
+    simulate(a_renewal(world))
+    assert len(world.writes) > write
+    assert world.healthy()
+
+
+@settings(max_examples=6)
+@given(seed=st.integers(min_value=0, max_value=2**32))
+def test_killed_at_any_moment_on_a_bad_network_with_wrong_clocks(seed: int):
+    world = CertificateWorld(seed, losses=0.2)
+
+    async def main() -> None:
+        world.start_leader()
+        await world.passing(60)
+        for _ in range(30):
+            await world.passing(world.rng.expovariate(1 / 150))
+            await world.kill_leader()
+            await world.passing(world.rng.uniform(0, 20))
+            world.start_leader(skew=world.rng.uniform(-60, 60))
+        await world.passing(300)
+        await world.kill_leader()
+
+    simulate(main())
+
+
+@settings(max_examples=6)
+@given(seed=st.integers(min_value=0, max_value=2**32))
+def test_whatever_somebody_does_to_the_secret_is_mended_without_an_outage(seed: int):
+    world = CertificateWorld(seed, losses=0.1)
+
+    def damage() -> None:
+        whole = world.material
+        entries = whole.entries()
+        name = world.rng.choice([*entries, "all"])
+        if name == "all":
+            world.put(Material())
+            return
+        text = entries[name]
+        entries[name] = world.rng.choice([b"", b"no PEM", text[: len(text) // 2], text.replace(b"A", b"B")])
+        world.put(Material.of(entries))
+
+    async def main() -> None:
+        world.start_leader()
+        await world.passing(60)
+        for _ in range(12):
+            await world.passing(world.rng.uniform(0, 200))
+            damage()
+            if world.rng.random() < 0.3:
+                await world.kill_leader()
+                await world.passing(world.rng.uniform(0, 20))
+                world.start_leader()
+        await world.passing(300)
+        assert world.healthy()
+        await world.kill_leader()
+
+    simulate(main())
+
+
+@settings(max_examples=6)
+@given(seed=st.integers(min_value=0, max_value=2**32))
+def test_bundles_that_are_reset_come_back_and_no_renewal_goes_by_them(seed: int):
+    world = CertificateWorld(seed)
+    old: list[tuple[bytes, ...]] = []
+
+    async def main() -> None:
+        world.start_leader()
+        await world.passing(60)
+        old.append(world.targets[0].bundles)
+        for _ in range(25):
+            await world.passing(world.rng.uniform(0, 120))
+            target = world.rng.choice(world.targets)
+            bundles = world.rng.choice([(b"", b""), (b"damaged", target.bundles[1]), old[0]])
+            target.put(bundles, excused=bundles != target.bundles)
+            await world.passing(25)
+            assert not target.excused
+        await world.kill_leader()
+
+    simulate(main())
+
+
+def test_another_service_name_makes_another_certificate():
+    world = CertificateWorld()
+
+    async def main() -> None:
+        world.start_leader()
+        await world.passing(60)
+        world.targets[2].hosts = ("other.ns.svc",)
+        await world.passing(30)
+        assert world.served[-1].names >= {"svc.ns.svc", "other.ns.svc"}
+        assert len(world.ever_served) == 2
+        # What is not there says nothing about names.
+        for target in world.targets:
+            target.installed = False
+        await world.passing(60)
+        assert len(world.ever_served) == 2
+        await world.kill_leader()
+
+    simulate(main())
+
+
+def test_after_a_long_rest_in_which_all_has_expired_it_begins_anew():
+    world = CertificateWorld()
+
+    async def main() -> None:
+        world.start_leader()
+        await world.passing(60)
+        await world.kill_leader()
+        for target in world.targets:
+            target.excused = True
+        world.served.clear()
+        await world.passing(timedelta(days=400).total_seconds() / 1000)
+        world.start_leader()
+        await world.passing(10)
+        assert world.healthy()
+        await world.kill_leader()
+
+    simulate(main())
