@@ -34,7 +34,7 @@ from manager.codegen.webhook_files import (
     webhook_service,
 )
 from manager.rbac import RbacRule
-from manager.webhook.certificates.names import SECRET
+from manager.webhook.names import SECRET
 from manager.webhook.webhooks import Webhooks
 
 __all__ = ["config_files"]

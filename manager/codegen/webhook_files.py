@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from manager.codegen.manifest import UNPLACED
-from manager.webhook.certificates.names import SECRET, SERVICE
 from manager.webhook.configurations import webhook_configurations
+from manager.webhook.names import SECRET, SERVICE
 from manager.webhook.webhooks import Webhooks
 
 __all__ = [

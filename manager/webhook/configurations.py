@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from manager.webhook.admission import AdmissionWebhook
-from manager.webhook.certificates.names import MUTATING, VALIDATING
 from manager.webhook.conversion import Conversion
 from manager.webhook.json_object import JsonObject
+from manager.webhook.names import MUTATING, VALIDATING
 from manager.webhook.webhooks import Webhooks
 
 __all__ = [

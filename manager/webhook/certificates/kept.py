@@ -14,11 +14,11 @@ from manager.webhook.certificates.definition import Definition
 from manager.webhook.certificates.folder import FolderStore
 from manager.webhook.certificates.keeper import LOOK_EVERY, Keeper
 from manager.webhook.certificates.lifetimes import Lifetimes
-from manager.webhook.certificates.names import MUTATING, SECRET, SERVICE, VALIDATING
 from manager.webhook.certificates.secret import SecretStore
 from manager.webhook.certificates.source import LocalCertificate, SecretCertificate
 from manager.webhook.certificates.target import Target, hosts_of
 from manager.webhook.configurations import by_url, conversion_by, webhook_configurations
+from manager.webhook.names import MUTATING, SECRET, SERVICE, VALIDATING
 from manager.webhook.webhooks import Webhooks
 
 __all__ = ["Certificates", "kept_in_folder", "kept_in_secret"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from manager.rbac import RbacRule
-from manager.webhook.certificates.names import MUTATING, SECRET, VALIDATING
+from manager.webhook.names import MUTATING, SECRET, VALIDATING
 
 __all__ = ["injection_rights", "secret_rights"]
 
