@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
+import orjson
+
+from devcluster.errors import StatusError
 from devcluster.kinds.resource import Resource
 from devcluster.storage.records import Stored
 
 __all__ = [
+    "data_of",
     "decoded",
     "head",
     "is_stored_as",
+    "known",
     "read",
     "rewritten",
     "storage_api_version",
@@ -20,6 +26,11 @@ __all__ = [
 ]
 
 Object = dict[str, Any]
+
+_BATCH: Final = 500
+"""The most objects in one review. The real server asks for each by itself, and only once: a list of thousands
+would take a webhook minutes here, where nothing is converted before it is wanted."""
+_BATCH_BYTES: Final = 4 << 20
 
 
 def is_stored_as(resource: Resource) -> bool:
@@ -36,9 +47,50 @@ def decoded(resource: Resource, stored: Stored) -> Object:
     return obj
 
 
-async def read(resource: Resource, stored: Stored) -> Object:
-    """A stored object in the version of `resource`."""
-    return await to_request(resource, decoded(resource, stored))
+async def read(resource: Resource, stored: Stored, *, anew: bool = False) -> Object:
+    """A stored object in the version of `resource`, the caller's own.
+
+    Args:
+        resource: The kind in the version that is wanted.
+        stored: The object.
+        anew: Convert it even where the result is remembered, as the real server does for reads of one object.
+
+    Raises:
+        StatusError: 500, the conversion webhook failed.
+    """
+    if anew:
+        (converted,) = await _convert_all(resource, [stored])
+        return converted
+    (data,) = await data_of(resource, [stored])
+    obj: Object = orjson.loads(data)
+    return obj
+
+
+async def data_of(resource: Resource, items: Sequence[Stored]) -> list[bytes]:
+    """The JSON of stored objects in the version of `resource`; converts what is not known, many at once.
+
+    Raises:
+        StatusError: 500, the conversion webhook failed.
+    """
+    found = {each: data for each in items if (data := known(resource, each)) is not None}
+    while missing := list(dict.fromkeys(each for each in items if each not in found)):
+        batch = _first_batch(missing)
+        await resource.converted.others(batch)
+        batch = [each for each in batch if resource.converted.get(each) is None]
+        if batch:
+            with resource.converted.converting(batch):
+                for each, obj in zip(batch, await _convert_all(resource, batch), strict=True):
+                    data = found[each] = orjson.dumps(obj)
+                    if resource.custom:
+                        resource.converted.put(each, data)
+        found |= {each: data for each in missing if (data := resource.converted.get(each)) is not None}
+    return [found[each] for each in items]
+
+
+def known(resource: Resource, stored: Stored) -> bytes | None:
+    """A stored object's JSON in the version of `resource`, where nobody has to be asked for it."""
+    data = rewritten(resource, stored)
+    return resource.converted.get(stored) if data is None else data
 
 
 async def to_request(resource: Resource, obj: Object) -> Object:
@@ -89,9 +141,44 @@ def head(kind: str, api_version: str) -> bytes:
     return f'{{"kind":"{kind}","apiVersion":"{api_version}",'.encode()
 
 
+def _first_batch(items: Sequence[Stored]) -> Sequence[Stored]:
+    """So many of them that a webhook can deal with them in one review."""
+    size = 0
+    for index, each in enumerate(items[:_BATCH]):
+        size += len(each.data)
+        if size > _BATCH_BYTES and index:
+            return items[:index]
+    return items[:_BATCH]
+
+
+async def _convert_all(resource: Resource, items: Sequence[Stored]) -> list[Object]:
+    """Stored objects in the version of `resource`: one call of the webhook, if any."""
+    objects = [decoded(resource, each) for each in items]
+    wanted = resource.api_version
+    if resource.convert is None:
+        return [await _convert(resource, each, wanted) for each in objects]
+    _check_versions(resource, objects)
+    due = [index for index, each in enumerate(objects) if each.get("apiVersion") != wanted]
+    if due:
+        converted = await resource.convert([objects[index] for index in due], wanted)
+        for index, obj in zip(due, converted, strict=True):
+            objects[index] = _tidied(resource, obj)
+    return objects
+
+
+def _check_versions(resource: Resource, objects: Sequence[Object]) -> None:
+    """Refuse what is stored in a version that the definition no longer has."""
+    versions = resource.custom_versions
+    for each in objects:
+        if versions is not None and not versions.has(each.get("apiVersion", "")):
+            text = f"request to convert CR from an invalid group/version: {each.get('apiVersion', '')}"
+            raise StatusError(500, "", text)
+
+
 async def _convert(resource: Resource, obj: Object, api_version: str) -> Object:
     if obj.get("apiVersion") == api_version:
         return obj
+    _check_versions(resource, [obj])
     if resource.convert is None:
         converted = {**obj, "apiVersion": api_version}
         if resource.custom_versions is not None:
@@ -100,7 +187,12 @@ async def _convert(resource: Resource, obj: Object, api_version: str) -> Object:
         metadata = obj["metadata"]
         (converted,) = await resource.convert([obj], api_version)
         converted.setdefault("metadata", metadata)
-        converted = {"kind": converted.pop("kind"), "apiVersion": converted.pop("apiVersion"), **converted}
+    return _tidied(resource, converted)
+
+
+def _tidied(resource: Resource, converted: Object) -> Object:
+    """What came of a conversion, its kind and version first, and nothing in it that its schema lacks."""
+    obj = {"kind": converted.pop("kind"), "apiVersion": converted.pop("apiVersion"), **converted}
     if resource.custom_versions is not None:
-        resource.custom_versions.prune(converted)
-    return converted
+        resource.custom_versions.prune(obj)
+    return obj

@@ -55,6 +55,9 @@ class Deleter:
             if stored is None:
                 raise not_found(resource.group, resource.plural, call.name)
             self._check_preconditions(call, options, stored)
+            if conversion.rewritten(resource, stored) is None:
+                # Whoever cannot read it may not delete it: not while the webhook is down, at least.
+                await conversion.read(resource, stored, anew=True)
             await self._admit(call, options, stored)
             current = self._store.get(call.key)
             if current is not stored:

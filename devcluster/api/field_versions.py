@@ -39,6 +39,7 @@ async def with_versions(resource: Resource, step: Callable[[Convert], Result]) -
     if convert_all is None:
         return step(in_versions(resource.schemas))
     known: dict[tuple[str, bytes], Object | None] = {}
+    failure: StatusError | None = None
 
     def convert(obj: Object, api_version: str) -> tuple[Object, Schema] | None:
         schema = resource.schemas.get(api_version)
@@ -58,9 +59,14 @@ async def with_versions(resource: Resource, step: Callable[[Convert], Result]) -
         except _Unconverted as wanted:
             try:
                 (converted,) = await convert_all([wanted.obj], wanted.api_version)
-            except StatusError:
+            except StatusError as error:
                 known[wanted.key] = None
+                failure = failure or error
                 continue
             if versions is not None:
                 versions.prune(converted)
             known[wanted.key] = converted
+        except (Untypable, StatusError):
+            if failure is not None:  # all that went wrong is that the webhook did not answer
+                raise failure from None
+            raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -24,6 +24,9 @@ from devcluster.storage.store import Store
 __all__ = ["Reader", "future_version", "parse_version"]
 
 Object = dict[str, Any]
+
+_PORTION: Final = 500
+"""So many objects are made ready for their selection at a time: a list with a limit may not need them all."""
 
 
 class Reader:
@@ -49,9 +52,10 @@ class Reader:
         if stored is None:
             raise not_found(resource.group, resource.plural, call.name)
         await self._store.settled(stored.version)
-        data = conversion.rewritten(resource, stored)
+        # A read that may be of the past is answered from what is remembered, any other asks the webhook.
+        data = (conversion.known if version else conversion.rewritten)(resource, stored)
         if data is None:
-            data = orjson.dumps(await conversion.read(resource, stored))
+            data = orjson.dumps(await conversion.read(resource, stored, anew=not version))
         return self.one(call, data, representation)
 
     def one(
@@ -85,7 +89,7 @@ class Reader:
         if representation.transform == "Table":
             tables.check_include(call.request.option("includeObject"))
         selection = Selection.of(call.resource, options)
-        _, items, metadata = self.select(call, options, selection)
+        _, items, metadata = await self.select(call, options, selection)
         await self._store.settled(self._store.version)
         return await self.listed(call, items, metadata, representation)
 
@@ -94,11 +98,11 @@ class Reader:
     ) -> ApiResponse:
         """The answer that is a list of `items`."""
         if representation.transform == "Table":
-            objects = [await conversion.read(call.resource, each) for each in items]
+            objects = [orjson.loads(each) for each in await conversion.data_of(call.resource, items)]
             return encode(self._table(call, objects, metadata, representation), representation)
         return encode(await self._list(call, items, metadata, representation), representation)
 
-    def select(
+    async def select(
         self, call: Call, options: ListOptions, selection: Selection
     ) -> tuple[int, Sequence[Stored], Object]:
         """The version of a list, its objects, and its metadata.
@@ -128,7 +132,7 @@ class Reader:
         limit = options.limit
         everything = selection.everything
         if not everything:
-            items, more = _matching(items, selection, limit)
+            items, more = await _matching(items, selection, limit)
         else:
             more = limit > 0 and len(items) > limit
         if more and not (options.version == "0" and not options.match):
@@ -165,7 +169,10 @@ class Reader:
         resource = call.resource
         if representation.transform:
             kind, api_version = "PartialObjectMetadataList", representation.api_version
-            shown = [tables.partial_metadata(each.data, representation) for each in items]
+            # A conversion may have changed the labels and the annotations.
+            converts = resource.custom and resource.convert is not None
+            objects = await conversion.data_of(resource, items) if converts else [each.data for each in items]
+            shown = [tables.partial_metadata(each, representation) for each in objects]
         else:
             kind, api_version = resource.list_kind, resource.api_version
             if resource.custom:  # their lists always have the token, empty at the end
@@ -179,13 +186,7 @@ class Reader:
         """The objects as they stand in a list: those of built-in kinds do not say their kind there."""
         resource = call.resource
         if resource.custom:
-            shown = []
-            for each in items:
-                data = conversion.rewritten(resource, each)
-                if data is None:
-                    data = orjson.dumps(await conversion.read(resource, each))
-                shown.append(data)
-            return shown
+            return await conversion.data_of(resource, items)
         head = conversion.head(resource.kind, conversion.storage_api_version(resource))
         if resource.convert is None and all(each.data.startswith(head) for each in items):
             skipped = len(head)
@@ -237,10 +238,12 @@ def check_export(call: Call) -> None:
         raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
 
 
-def _matching(items: Sequence[Stored], selection: Selection, limit: int) -> tuple[list[Stored], bool]:
+async def _matching(items: Sequence[Stored], selection: Selection, limit: int) -> tuple[list[Stored], bool]:
     """The first `limit` selected objects (0: all), and whether others follow, selected or not."""
     matching: list[Stored] = []
     for index, each in enumerate(items, 1):
+        if index % _PORTION == 1:
+            await selection.ready(items[index - 1 : index - 1 + _PORTION])
         if selection.matches(each):
             matching.append(each)
             if len(matching) == limit:

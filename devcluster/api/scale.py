@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from devcluster.api import conversion
 from devcluster.api.bodies import decode_object
 from devcluster.api.call import Call
 from devcluster.api.negotiation import Representation
@@ -61,7 +62,8 @@ class ScaleRequests:
         stored = self._writer.store.get(call.key)
         if stored is None:
             raise not_found(call.resource.group, call.resource.plural, call.name)
-        return self._shown(call, _scale_of(call.resource, stored.decode()), representation)
+        obj = await conversion.read(call.resource, stored)
+        return self._shown(call, _scale_of(call.resource, obj), representation)
 
     async def update(self, call: Call, representation: Representation) -> ApiResponse:
         """Replace it."""
@@ -116,7 +118,7 @@ class ScaleRequests:
 
         async def change_parent(live: Object | None) -> Object:
             assert live is not None
-            before = _scale_of(resource, live)
+            before = _scale_of(resource, live, new=True)
             _show_managers(before, live, resource)
             part.old = copy.deepcopy(before)
             part.new = scale = await change(before)
@@ -185,11 +187,12 @@ def _paths(resource: Resource) -> tuple[str, str, str]:
     return (resource.scale.spec, resource.scale.status, resource.scale.selector)
 
 
-def _scale_of(resource: Resource, obj: Object) -> Object:
+def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
+    """The Scale of an object; `new`: it may be about to get its replicas."""
     spec_path, status_path, selector_path = _paths(resource)
     metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
     wanted, there = _get(obj, spec_path), _get(obj, status_path) or 0
-    if wanted is None and resource.custom:
+    if wanted is None and resource.custom and not new:
         text = f"the spec replicas field {_quoted(spec_path)} does not exist"
         raise StatusError(
             500, "InternalError", f"Internal error occurred: {text}", details={"causes": [{"message": text}]}

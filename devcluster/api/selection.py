@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
+import orjson
+
+from devcluster.api import conversion
 from devcluster.api.options import ListOptions
 from devcluster.errors import bad_request
 from devcluster.kinds.resource import Resource
@@ -73,15 +77,35 @@ class Selection:
         """The namespace that is asked for by the field selector."""
         return (self.fields.value_of(_NAMESPACE) or "") if self.fields is not None else ""
 
+    @property
+    def converts(self) -> bool:
+        """Whether what it looks at may be otherwise in the version that is asked for."""
+        resource = self.resource
+        if not resource.custom:
+            return False
+        return self.decodes or (self.labels is not None and resource.convert is not None)
+
+    async def ready(self, items: Iterable[Stored | None]) -> None:
+        """Do what `matches` needs for these objects.
+
+        Raises:
+            StatusError: 500, the conversion webhook failed.
+        """
+        if self.converts:
+            await conversion.data_of(self.resource, [each for each in items if each is not None])
+
     def matches(self, stored: Stored) -> bool:
-        """Whether an object is meant."""
-        if self.labels is not None and not self.labels.matches(stored.labels):
+        """Whether an object is meant; once it was `ready`."""
+        data = conversion.known(self.resource, stored) if self.converts else None
+        obj = None if data is None or data is stored.data else orjson.loads(data)
+        labels = stored.labels if obj is None else obj["metadata"].get("labels") or {}
+        if self.labels is not None and not self.labels.matches(labels):
             return False
         if self.fields is None:
             return True
         values = {_NAME: stored.key.name, _NAMESPACE: stored.key.namespace}
         if self.decodes:
-            values |= fields_of(self.resource, stored.decode())
+            values |= fields_of(self.resource, stored.decode() if obj is None else obj)
         return self.fields.matches(values)
 
 

@@ -335,7 +335,7 @@ class ApiServer:
         listed = ListOptions.of(call.request.query)
         options = decode_delete_options(call)
         selection = Selection.of(call.resource, listed)
-        _, items, metadata = self.reader.select(call, listed, selection)
+        _, items, metadata = await self.reader.select(call, listed, selection)
         last = 0
         for stored in items:
             one = Call(

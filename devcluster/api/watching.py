@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -14,10 +15,10 @@ from devcluster.api import conversion, tables
 from devcluster.api.call import Call
 from devcluster.api.negotiation import Representation
 from devcluster.api.options import ListOptions
-from devcluster.api.reading import Reader, parse_version
+from devcluster.api.reading import Reader, future_version, parse_version
 from devcluster.api.selection import Selection
 from devcluster.clock import Clock
-from devcluster.errors import expired
+from devcluster.errors import StatusError, expired
 from devcluster.exchange import ApiResponse
 from devcluster.storage.errors import Expired, Overflow
 from devcluster.storage.records import Change, Stored
@@ -27,6 +28,7 @@ from devcluster.storage.watch import Watch
 __all__ = ["Watcher"]
 
 Object = dict[str, Any]
+T = TypeVar("T")
 
 BOOKMARK_INTERVAL: Final = 60.0
 """Seconds between bookmarks."""
@@ -36,6 +38,10 @@ _CHUNK: Final = 256 << 10
 """Bytes of initial events that are sent at once."""
 _INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
 _CACHED_LINES: Final = 4096
+_RETRIES: Final = (0.1, 5.0)
+"""Seconds after which a change is tried again that could not be converted: at first, and at most."""
+_PATIENCE: Final = 3.0
+"""Seconds for which that is done with the objects that a watch begins with."""
 
 
 class Watcher:
@@ -84,9 +90,7 @@ class Watcher:
         identity = (event, stored.version, stored.key, resource.version, representation, include)
         if shared and (known := self._lines.get(identity)) is not None:
             return known
-        data = conversion.rewritten(resource, stored)
-        if data is None:
-            data = orjson.dumps(await conversion.read(resource, stored))
+        (data,) = await conversion.data_of(resource, [stored])
         if representation.transform == "Table":
             obj = orjson.loads(data)
             columns = tables.column_definitions(resource) if head else None
@@ -140,8 +144,25 @@ class _Stream:
                 watch = self._open(version)
                 self._seen = version
         except Expired as error:
-            return _one(_error(f"too old resource version: {error.asked} ({error.oldest})"))
+            return _one(_error(expired(f"too old resource version: {error.asked} ({error.oldest})")))
         return _Lines(self._lines(watch, initial, timeout), watch)
+
+    async def _patiently(self, step: Callable[[], Awaitable[T]], end: float) -> T:
+        """What `step` returns, taken again and again while the conversion webhook fails.
+
+        Raises:
+            StatusError: It still fails at `end`, in the time of the loop.
+        """
+        loop = asyncio.get_running_loop()
+        pause, longest = _RETRIES
+        while True:
+            try:
+                return await step()
+            except StatusError:
+                if loop.time() + pause >= end:
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, longest)
 
     async def _lines(
         self, watch: Watch, initial: Sequence[Stored] | None, timeout: float
@@ -151,6 +172,14 @@ class _Stream:
         try:
             if initial is not None:
                 await self._store.settled(self._seen)
+                try:
+                    convert = functools.partial(conversion.data_of, self._call.resource, initial)
+                    await self._patiently(convert, min(end, loop.time() + _PATIENCE))
+                except StatusError:
+                    # As where a watch cache cannot follow the store.
+                    behind = min(each.version for each in initial if not self._is_known(each)) - 1
+                    yield _error(future_version(self._seen, behind))
+                    return
                 async for chunk in self._initial_lines(initial):
                     yield chunk
             bookmark = self._next_bookmark(loop.time(), end)
@@ -161,8 +190,11 @@ class _Stream:
                     return
                 if changes:
                     await self._store.settled(changes[-1].version)
-                    if chunk := b"".join([line for change in changes for line in await self._events(change)]):
-                        yield chunk
+                    try:  # nothing is left out: a webhook that is down holds up what follows, too
+                        if chunk := await self._patiently(functools.partial(self._lines_of, changes), end):
+                            yield chunk
+                    except StatusError:
+                        return
                 elif watch.closed:
                     return
                 if loop.time() >= bookmark:
@@ -174,9 +206,21 @@ class _Stream:
         finally:
             watch.close()
 
+    def _is_known(self, stored: Stored) -> bool:
+        return conversion.known(self._call.resource, stored) is not None
+
+    async def _lines_of(self, changes: Sequence[Change]) -> bytes:
+        """The lines of changes, all converted at once where they have to be."""
+        if self._call.resource.convert is not None:
+            shown = [each for change in changes for each in (change.old, change.new, change.final)]
+            await conversion.data_of(self._call.resource, [each for each in shown if each is not None])
+        return b"".join([line for change in changes for line in await self._events(change)])
+
     async def _initial_lines(self, initial: Sequence[Stored]) -> AsyncGenerator[bytes]:
         size, lines = 0, []
         for stored in initial:
+            if not self._selection.matches(stored):
+                continue
             line = await self._line("ADDED", stored)
             lines.append(line)
             size += len(line)
@@ -207,16 +251,17 @@ class _Stream:
         return [await self._line("DELETED", left)]
 
     async def _line(self, event: str, stored: Stored) -> bytes:
-        head, self._head = self._head, False
-        return await self._watcher.line(
-            self._call, event, stored, self._representation, self._include, head=head
+        line = await self._watcher.line(
+            self._call, event, stored, self._representation, self._include, head=self._head
         )
+        self._head = False
+        return line
 
     def _initial(self) -> Sequence[Stored]:
-        call, selection = self._call, self._selection
-        namespace = self._namespace
-        items = self._store.select(*call.resource.stored, namespace)
-        return items if selection.everything else [each for each in items if selection.matches(each)]
+        items = self._store.select(*self._call.resource.stored, self._namespace)
+        if self._selection.everything or self._selection.converts:  # the latter is seen to when they are sent
+            return items
+        return [each for each in items if self._selection.matches(each)]
 
     def _open(self, since: int | None) -> Watch:
         return self._store.watch(*self._call.resource.stored, self._namespace, since=since)
@@ -271,5 +316,5 @@ async def _one(line: bytes) -> AsyncIterator[bytes]:
     yield line
 
 
-def _error(message: str) -> bytes:
-    return b'{"type":"ERROR","object":%b}\n' % orjson.dumps(expired(message).to_status())
+def _error(error: StatusError) -> bytes:
+    return b'{"type":"ERROR","object":%b}\n' % orjson.dumps(error.to_status())

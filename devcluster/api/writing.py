@@ -7,6 +7,8 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import orjson
+
 from devcluster.api import conversion
 from devcluster.api.call import Call
 from devcluster.api.kept_metadata import in_order, last_finalizer_gone, restore, storage_path, unique_id
@@ -146,7 +148,7 @@ class Writer:
             return Written(obj, created=True)
         kept["metadata"] = in_order(kept["metadata"])
         stored = self.store.create(key, kept)
-        return self._written(obj, kept, stored, created=True)
+        return self._written(resource, obj, kept, stored, created=True)
 
     async def update(
         self,
@@ -256,7 +258,7 @@ class Writer:
             return Written(shown)
         kept["metadata"] = in_order(kept["metadata"])
         written = self.store.update(call.key, kept, expected=expected)
-        return self._written(shown, kept, written)
+        return self._written(resource, shown, kept, written)
 
     def _finish_deletion(
         self, call: Call, obj: Object, expected: int, options: WriteOptions, context: Context
@@ -429,10 +431,15 @@ class Writer:
             raise invalid(call.resource.group, call.resource.kind, name, errors)
 
     @staticmethod
-    def _written(obj: Object, kept: Object, stored: Stored, *, created: bool = False) -> Written:
+    def _written(
+        resource: Resource, obj: Object, kept: Object, stored: Stored, *, created: bool = False
+    ) -> Written:
         if kept is obj:
             return Written(obj, created=created, data=stored.data, version=stored.version)
         obj["metadata"]["resourceVersion"] = str(stored.version)
+        obj["metadata"] = in_order(obj["metadata"])
+        if resource.custom:
+            resource.converted.put(stored, orjson.dumps(obj))
         return Written(obj, created=created, version=stored.version)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from devcluster.errors import qualified
+from devcluster.kinds.converted import Converted
 from devcluster.kinds.strategy import Strategy
 from devcluster.schema.node import Schema
 
@@ -86,6 +87,8 @@ class Resource:
     """Of all versions that are served, by their `apiVersion`; the registry keeps it."""
     custom_versions: CustomVersions | None = None
     """Of a custom kind."""
+    converted: Converted = dataclasses.field(default_factory=Converted)
+    """Its objects in this version, where they are stored in another."""
 
     @property
     def api_version(self) -> str:

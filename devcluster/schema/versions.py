@@ -31,6 +31,10 @@ class CustomVersions:
         }
         self._stale_until = stale_until
 
+    def has(self, api_version: str) -> bool:
+        """Whether the definition has that version, served or not."""
+        return api_version in self._schemas
+
     def are_alike(self, one: str, other: str) -> bool:
         """Whether two versions take the same objects."""
         return self._like.get(one) == self._like.get(other)

@@ -22,7 +22,7 @@ class Key(NamedTuple):
     name: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Stored:
     """An object at one version, as JSON; `labels` must not be changed."""
 

@@ -55,9 +55,27 @@ async def test_a_step_is_taken_again_with_what_it_asked_for() -> None:
     assert asked == ["example.com/v2"]
 
 
-async def test_what_cannot_be_converted_cannot_be_typed() -> None:
-    async def webhook(_objects: list[Any], _wanted: str) -> list[Any]:
-        raise StatusError(500, "", "no")
+async def down(_objects: list[Any], _wanted: str) -> list[Any]:
+    raise StatusError(500, "", "no")
 
-    with pytest.raises(Untypable):
-        await with_versions(resource(webhook), lambda convert: convert(OBJECT, "example.com/v2"))
+
+async def test_what_cannot_be_converted_cannot_be_typed() -> None:
+    def step(convert: Convert) -> str:
+        with pytest.raises(Untypable):
+            convert(OBJECT, "example.com/v2")
+        return "goes on without"
+
+    # As an update does; it is asked a second time, with what came of the first.
+    calls = 0
+
+    def counted(convert: Convert) -> str:
+        nonlocal calls
+        calls += 1
+        return step(convert) if calls > 1 else str(convert(OBJECT, "example.com/v2"))
+
+    assert await with_versions(resource(down), counted) == "goes on without"
+
+
+async def test_a_step_that_needs_what_cannot_be_converted_fails_as_the_webhook_did() -> None:
+    with pytest.raises(StatusError, match="no"):
+        await with_versions(resource(down), lambda convert: convert(OBJECT, "example.com/v2"))

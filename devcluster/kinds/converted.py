@@ -1,0 +1,54 @@
+"""Objects in a version that they are not stored in, remembered as the API server's watch cache does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from devcluster.storage.records import Stored
+
+__all__ = ["Converted"]
+
+
+class Converted:
+    """The JSON of objects in one version of their kind, each for as long as the store keeps the object.
+
+    A definition that changes gives its versions new ones, so nothing outlives the rules it was made by.
+    """
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakKeyDictionary[Stored, bytes] = weakref.WeakKeyDictionary()
+        self._under_way: dict[Stored, asyncio.Future[None]] = {}
+
+    def get(self, stored: Stored) -> bytes | None:
+        """The JSON, None when it is not known."""
+        return self._known.get(stored)
+
+    def put(self, stored: Stored, data: bytes) -> None:
+        """Remember it."""
+        self._known[stored] = data
+
+    async def others(self, items: Sequence[Stored]) -> None:
+        """Return once nobody else converts any of `items`; what came of that shows in `get`."""
+        while True:
+            waiting = {self._under_way[each] for each in items if each in self._under_way}
+            if not waiting:
+                return
+            await asyncio.wait(waiting)
+
+    @contextlib.contextmanager
+    def converting(self, items: Sequence[Stored]) -> Iterator[None]:
+        """While the caller converts `items`, others that want the same can wait for it."""
+        done = asyncio.get_running_loop().create_future()
+        for each in items:
+            self._under_way[each] = done
+        try:
+            yield
+        finally:
+            for each in items:
+                del self._under_way[each]
+            done.set_result(None)
