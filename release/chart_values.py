@@ -41,7 +41,7 @@ crd:
   keep: true
 
 rbac:
-  # Roles for the people who use the kinds: one for administrators, editors and viewers of each.
+  # Roles for people: administrators, editors and viewers of each kind, and who migrates what is stored.
   helpers:
     enable: true
 

@@ -10,19 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
-
 from manager.access import Access
 from manager.cache import CacheOptions
-from manager.cli.errors import ServerUnusable
+from manager.cli.server_version import server_version
 from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
 from manager.http.health_pages import health_pages
 from manager.http.metrics_page import metrics_page
 from manager.http.server import serve
-from manager.kube.config import ClusterConfig, load_config
-from manager.kube.errors import ApiError, Forbidden, TransportError, Unauthorized
+from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.leader import LeaderElector, new_identity
@@ -43,9 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["assembled"]
 
-_START_PATIENCE = 5.0
-"""Seconds in which the API server has to answer once: enough for a pod whose network comes up late."""
-
 _log = get_logger("start")
 
 
@@ -65,7 +59,7 @@ async def assembled(
     wire = HttpWire(config)
     try:
         transport = Transport(wire, metrics=metrics, rng=rng, user_agent=f"operator-manager/{VERSION}")
-        server = await _server_version(transport, config)
+        server = await server_version(transport, config)
         identity = new_identity(rng)
         elector = None
         if settings.leader_elect:
@@ -109,22 +103,6 @@ async def assembled(
         yield manager
     finally:
         await wire.aclose()
-
-
-async def _server_version(transport: Transport, config: ClusterConfig) -> str:
-    """The API server's version. Raises `ServerUnusable` when it does not tell it."""
-    server = f"the API server {config.server} ({config.source})"
-    try:
-        answer = await transport.request("GET", "/version", deadline=_START_PATIENCE)
-        return str(orjson.loads(answer)["gitVersion"])
-    except Forbidden:
-        return "unknown"  # it is there and knows us
-    except Unauthorized as error:
-        raise ServerUnusable(f"{server} does not accept the credentials: {error}") from error
-    except TransportError as error:
-        raise ServerUnusable(f"{server} does not answer: {error}") from error
-    except (ApiError, ValueError, KeyError, TypeError) as error:
-        raise ServerUnusable(f"{server} does not answer as one: {error}") from error
 
 
 def _add_operators(manager: Manager, settings: Settings, operators: Sequence[Operator]) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import difflib
-from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
+from manager.cli.arguments import ArgumentParser, unknown_argument
 from manager.cli.errors import UsageError
 from manager.setting import Setting
 from manager.settings.model import Settings
@@ -18,15 +17,6 @@ _REPEATABLE = frozenset({"controllers", "concurrency", "namespaces"})
 """Lists: given several times, the values come one after the other. Of any other flag the last counts."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Raises where argparse would print its usage and end the process."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise `UsageError`. argparse comes here for one thing only: a flag without its value."""
-        flag = message.removeprefix("argument ").partition(":")[0]
-        raise UsageError(f"run: {flag} needs a value, as in {flag}=VALUE")
-
-
 def parse_flags(argv: Sequence[str], declared: Sequence[Setting[Any]] = ()) -> dict[str, str]:
     """What was given, as it was written; what was not given is left out.
 
@@ -34,7 +24,7 @@ def parse_flags(argv: Sequence[str], declared: Sequence[Setting[Any]] = ()) -> d
     alone for true. Raises `UsageError` for an unknown flag and for a flag without a value; whether values
     are right is for the settings to say.
     """
-    parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    parser = ArgumentParser("run")
     for field, info in Settings.model_fields.items():
         if info.annotation is bool:
             parser.add_argument(flag_name(field), dest=field, nargs="?", const="true")
@@ -46,15 +36,7 @@ def parse_flags(argv: Sequence[str], declared: Sequence[Setting[Any]] = ()) -> d
     given, unknown = parser.parse_known_args(argv)
     if unknown:
         flags = map(flag_name, [*Settings.model_fields, *(setting.name for setting in declared)])
-        raise UsageError(f"run: {_unknown(unknown[0], flags)}")
+        raise UsageError(f"run: {unknown_argument(unknown[0], flags)}")
     return {
         field: ",".join(value) if isinstance(value, list) else value for field, value in vars(given).items()
     }
-
-
-def _unknown(argument: str, flags: Iterable[str]) -> str:
-    if not argument.startswith("-"):
-        return f"unexpected argument {argument!r}"
-    flag = argument.partition("=")[0]
-    close = difflib.get_close_matches(flag, list(flags), n=1)
-    return f"unknown flag {flag!r}" + (f"; did you mean {close[0]}?" if close else "")

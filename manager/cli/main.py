@@ -26,6 +26,7 @@ Command = Callable[[Sequence[str], Sequence[Operator]], int]
 _COMMANDS = {
     "run": "run the controllers until interrupted",
     "crds": "print the custom resource definitions, ready for kubectl apply -f -",
+    "migrate-storage": "have every object stored in the storage version of its definition",
     "version": "print the version",
 }
 
@@ -88,11 +89,11 @@ def _command(name: str) -> Command:
     if name not in _COMMANDS:
         what = "flag" if name.startswith("-") else "command"
         raise UsageError(f"unknown {what} {name!r}; the commands are {', '.join(_COMMANDS)}, and --help")
-    return cast("Command", importlib.import_module(f"manager.cli.{name}").command)
+    return cast("Command", importlib.import_module(f"manager.cli.{name.replace('-', '_')}").command)
 
 
 def _help() -> str:
-    commands = "\n".join(f"  {name:<9} {summary}" for name, summary in _COMMANDS.items())
+    commands = "\n".join(f"  {name:<15} {summary}" for name, summary in _COMMANDS.items())
     return (
         f"A Kubernetes controller manager.\n\nUsage: {PROGRAM} COMMAND [FLAGS]\n\nCommands:\n{commands}\n\n"
         f"{PROGRAM} COMMAND --help explains a command and its flags."

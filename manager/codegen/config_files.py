@@ -17,6 +17,7 @@ from manager.codegen.roles import (
     metrics_reader_role,
     role_bindings,
     service_account,
+    storage_migration_role,
     viewer_role,
     webhook_certificate_role,
     webhook_injection_role,
@@ -85,6 +86,7 @@ def _rbac(kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]) -> dict[st
         "metrics_auth_role.yaml": metrics_auth_role(),
         "metrics_auth_role_binding.yaml": metrics_binding,
         "metrics_reader_role.yaml": metrics_reader_role(),
+        "storage_migration_role.yaml": storage_migration_role(kinds),
     }
     for kind in kinds:
         name = kind.gvk.kind.lower()

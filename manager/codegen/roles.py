@@ -7,6 +7,7 @@ from typing import Any
 
 from apis.meta import Resource, crd_options
 from manager.codegen.rules import merged_rules
+from manager.migration.rights import migration_rights
 from manager.rbac import RbacRule
 from manager.webhook.certificates.rights import injection_rights, secret_rights
 
@@ -19,6 +20,7 @@ __all__ = [
     "metrics_reader_role",
     "role_bindings",
     "service_account",
+    "storage_migration_role",
     "viewer_role",
     "webhook_certificate_role",
     "webhook_injection_role",
@@ -37,6 +39,7 @@ _MANAGER = "manager-role"
 _LEADER_ELECTION = "leader-election-role"
 _METRICS_AUTH = "metrics-auth-role"
 _METRICS_READER = "metrics-reader"
+_STORAGE_MIGRATION = "storage-migration-role"
 _WEBHOOK_CERTIFICATE = "webhook-certificate-role"
 _WEBHOOK_INJECTION = "webhook-injection-role"
 _SERVICE_ACCOUNT = "controller-manager"
@@ -90,6 +93,11 @@ def webhook_injection_role(definitions: Iterable[str]) -> Manifest:
     `definitions` are the names of the definitions whose objects a webhook converts.
     """
     return _role("ClusterRole", _WEBHOOK_INJECTION, injection_rights("", definitions))
+
+
+def storage_migration_role(kinds: Iterable[type[Resource]]) -> Manifest:
+    """Return the cluster role for `operator-manager migrate-storage`; it is bound to nobody."""
+    return _role("ClusterRole", _STORAGE_MIGRATION, migration_rights(kinds))
 
 
 def admin_role(kind: type[Resource]) -> Manifest:

@@ -90,6 +90,8 @@ class ApiError(KubeError):
         message: the human-readable message.
         details: the Status' `details` as sent (name, kind, causes…); empty if there were none.
         retry_after: seconds after which the server asks to try again, or None.
+        resume: with a continue token that is too old, another one that goes on at the same place, in what
+            there is now; else "".
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class ApiError(KubeError):
         details: Mapping[str, Any] | None = None,
         *,
         retry_after: float | None = None,
+        resume: str = "",
     ) -> None:
         super().__init__(message or f"the API server answered {status} {reason}".rstrip())
         self.status = status
@@ -107,6 +110,7 @@ class ApiError(KubeError):
         self.message = message
         self.details: Mapping[str, Any] = details or {}
         self.retry_after = retry_after
+        self.resume = resume
 
 
 class BadRequest(ApiError):
@@ -206,6 +210,7 @@ class _Status(msgspec.Struct):
     reason: str | None = None
     code: int | None = None
     details: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
 
 
 _status_decoder = msgspec.json.Decoder(_Status)
@@ -261,8 +266,16 @@ def _from_status(status: int, answer: _Status, retry_after: float | None) -> Api
     if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int | float):
         retry_after = float(seconds)
     reason = answer.reason or ""
+    resume = (answer.metadata or {}).get("continue")
     kind = _class_for(status, reason)
-    return kind(status, reason, answer.message or "", details, retry_after=retry_after)
+    return kind(
+        status,
+        reason,
+        answer.message or "",
+        details,
+        retry_after=retry_after,
+        resume=resume if isinstance(resume, str) else "",
+    )
 
 
 def _class_for(status: int, reason: str) -> type[ApiError]:

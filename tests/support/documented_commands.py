@@ -83,6 +83,11 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/unit/release/test_configuration.py::test_the_example_of_the_page_loads": (
         ".venv/bin/operator-manager run --config manager.yaml --log-level=debug",
     ),
+    "tests/integration/test_migrate_storage.py::test_pets_of_the_old_version_are_migrated": (
+        ".venv/bin/operator-manager migrate-storage --dry-run",
+        ".venv/bin/operator-manager migrate-storage",
+        "kubectl get crd pets.petstore.example.com -o jsonpath='{.status.storedVersions}'",
+    ),
     "tests/integration/test_deploy.py::test_from_an_empty_cluster_to_a_deployed_manager_and_back": (
         "make install",
         "make deploy",

@@ -43,6 +43,7 @@ def test_files_have_the_names_that_kubebuilder_gives_them():
         "rbac/metrics_auth_role.yaml",
         "rbac/metrics_auth_role_binding.yaml",
         "rbac/metrics_reader_role.yaml",
+        "rbac/storage_migration_role.yaml",
         "rbac/role.yaml",
         "rbac/role_binding.yaml",
         "rbac/service_account.yaml",

@@ -12,6 +12,7 @@ from manager.codegen.roles import (
     metrics_reader_role,
     role_bindings,
     service_account,
+    storage_migration_role,
     viewer_role,
 )
 from manager.rbac import RbacRule
@@ -91,3 +92,12 @@ def test_readers_of_metrics_read_metrics():
     role = metrics_reader_role()
     assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "metrics-reader")
     assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+
+
+def test_who_migrates_what_is_stored_writes_nothing_but_that():
+    role = storage_migration_role([Memcached])
+    assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "storage-migration-role")
+    assert verbs_of(role, "memcacheds") == ["list"]
+    assert verbs_of(role, "memcacheds/status") == ["patch"]
+    definitions = [rule for rule in role["rules"] if "apiextensions.k8s.io" in rule["apiGroups"]]
+    assert all(rule["resourceNames"] == ["memcacheds.cache.example.com"] for rule in definitions)

@@ -29,6 +29,14 @@ def status(code: int, reason: str, message: str = "m", **details: object) -> byt
     return orjson.dumps(value)
 
 
+def test_a_continue_token_that_is_too_old_comes_with_another():
+    value = {"kind": "Status", "code": 410, "reason": "Expired", "metadata": {"continue": "token"}}
+    error = error_from(410, {}, orjson.dumps(value))
+    assert isinstance(error, Gone)
+    assert error.resume == "token"
+    assert error_from(410, {}, status(410, "Expired")).resume == ""
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "kind"),
     [

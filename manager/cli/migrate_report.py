@@ -1,0 +1,132 @@
+"""What `operator-manager migrate-storage` tells the person who runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from apis.meta import ObjectKey
+from manager.cli.screen import Screen
+from manager.duration import format_duration
+from manager.migration import Definition, MigrationOptions, Outcome, Tally
+
+__all__ = ["MigrateReport"]
+
+_TOLD = 100
+"""Refused objects of a kind that are told of; of more, how many."""
+
+
+class MigrateReport:
+    """Lines about one definition at a time; a `manager.migration.Report`."""
+
+    def __init__(
+        self, name: str, screen: Screen, options: MigrationOptions, clock: Callable[[], float]
+    ) -> None:
+        self._name = name
+        self._screen = screen
+        self._dry_run = options.dry_run
+        self._clock = clock
+        self._began = clock()
+        self._before = 0
+        self._refused = 0
+        self._problem = ""
+
+    # While it goes on.
+
+    def settling(self, seconds: float) -> None:
+        """A pause before the first object."""
+        if seconds:
+            pause = format_duration(seconds)
+            self._screen.say(f"{self._name}: waiting {pause}, until every API server knows the definition")
+
+    def begins(self, definition: Definition, *, after: int) -> None:
+        """The walk begins."""
+        self._began, self._before = self._clock(), after
+        others = ", ".join(version for version in definition.stored if version != definition.storage)
+        what = "trying to rewrite" if self._dry_run else "rewriting"
+        self._screen.say(f"{self._name}: {what} as {definition.storage} what is stored as {others}")
+        if after:
+            self._screen.say(f"{self._name}: going on after {after:,} objects that an earlier run has done")
+        self._screen.begin_progress()
+
+    def advanced(self, done: int, total: int | None) -> None:
+        """An object is done."""
+        self._problem = ""
+        text = f"{self._name}: {done:,}"
+        if total:
+            text += f" of {total:,} ({100 * done // total} %){self._left(done, total)}"
+        self._screen.progress(text)
+
+    def refused(self, key: ObjectKey, reason: str) -> None:
+        """An object cannot be written."""
+        self._refused += 1
+        if self._refused <= _TOLD:
+            self._screen.say(f"{self._name}: refused: {key}: {reason}")
+
+    def waiting(self, problem: str) -> None:
+        """The server is asked again; each problem is told once, until something works again."""
+        if problem != self._problem:
+            self._problem = problem
+            self._screen.say(f"{self._name}: trying again: {problem}")
+
+    def begins_anew(self) -> None:
+        """The definition has changed."""
+        self._screen.say(f"{self._name}: the definition has changed meanwhile; from the start again")
+
+    # At the end.
+
+    def nothing_to_do(self, definition: Definition) -> None:
+        """All is as it should be."""
+        self._screen.result(f"{self._name}: nothing to do: all objects are stored as {definition.storage}")
+
+    def skipped(self, why: str) -> None:
+        """This one needs no migration for another reason."""
+        self._screen.result(f"{self._name}: skipped: {why}")
+
+    def ended(self, definition: Definition, outcome: Outcome, tally: Tally) -> None:
+        """All objects have been looked at."""
+        self._screen.end_progress()
+        if self._refused > _TOLD:
+            self._screen.say(f"{self._name}: refused: {self._refused - _TOLD:,} more")
+        took = format_duration(round(self._clock() - self._began, 1))
+        if self._dry_run:
+            counts = f"{tally.all - tally.refused:,} of {tally.all:,} objects could be rewritten"
+        else:
+            counts = _counted(tally)
+        self._screen.result(f"{self._name}: {counts}, in {took}")
+        stored = " and ".join(definition.stored)
+        if outcome is Outcome.REFUSED:
+            what = "was" if tally.refused == 1 else "were"
+            text = f"{tally.refused:,} {what} refused; status.storedVersions stays {stored}"
+        elif self._dry_run:
+            text = f"status.storedVersions would be {definition.storage} alone, and is {stored}"
+        else:
+            text = f"status.storedVersions is {definition.storage} alone, and was {stored}"
+        self._screen.result(f"{self._name}: {text}")
+
+    def failed(self, why: str) -> None:
+        """It cannot go on."""
+        self._screen.end_progress()
+        self._screen.say(f"{self._name}: {why}")
+
+    def interrupted(self, tally: Tally) -> None:
+        """Somebody asked for an end."""
+        self._screen.end_progress()
+        done = f" after {self._before + tally.all:,} objects" if tally.all else ""
+        hint = "" if self._dry_run else "; run it again to go on"
+        self._screen.say(f"{self._name}: interrupted{done}{hint}")
+
+    def _left(self, done: int, total: int) -> str:
+        elapsed, own = self._clock() - self._began, done - self._before
+        if elapsed < 1 or not own:
+            return ""
+        return f", about {format_duration(round(elapsed * (total - done) / own))} left"
+
+
+def _counted(tally: Tally) -> str:
+    parts = [f"{tally.rewritten:,} rewritten"]
+    if tally.no_need:
+        parts.append(f"{tally.no_need:,} as they should be")
+    if tally.gone:
+        parts.append(f"{tally.gone:,} deleted meanwhile")
+    noun = "object" if tally.all == 1 else "objects"
+    return f"{tally.all:,} {noun}: {', '.join(parts)}"

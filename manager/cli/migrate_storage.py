@@ -1,0 +1,39 @@
+"""`operator-manager migrate-storage`."""
+# ruff: noqa: PLC0415, T201 - help is fast, so the rest is imported where it is used; output is printed
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from manager.cli.operator import Operator
+
+__all__ = ["command"]
+
+
+def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+    """Migrate the kinds that `argv` names, or all of `operators`; returns the exit code.
+
+    Raises `UsageError` for a wrong argument.
+    """
+    from manager.cli.migrate_options import MIGRATE_HELP, parse_migrate_arguments
+
+    if {"-h", "--help"}.intersection(argv):
+        print(MIGRATE_HELP)
+        return 0
+    arguments = parse_migrate_arguments(argv)
+
+    from manager.cli.migrate_kinds import named_definitions
+    from manager.cli.migrate_run import migrate
+    from manager.logs import configured
+    from manager.loop import loop_factory
+
+    names = named_definitions(
+        arguments.kinds, [kind for operator in operators for kind in operator.load().KINDS]
+    )
+    # What the library logs is for a manager's log; what matters to a person is printed.
+    with (
+        configured(level="error") as lines,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+        return runner.run(migrate(arguments, names, lines))

@@ -1,0 +1,32 @@
+"""Storage migration: every object of a kind is stored in the version that its definition says.
+
+An API server stores what is written in the storage version of that day, and leaves what is there already
+as it is. `status.storedVersions` of the CustomResourceDefinition says which versions may be among the
+stored objects; none of these can be dropped from the definition. A migration has the server write every
+object anew and then trims that list.
+"""
+
+from __future__ import annotations
+
+from manager.migration.definition import Definition
+from manager.migration.definitions import Definitions
+from manager.migration.errors import MigrationFailed
+from manager.migration.migration import Migration, Outcome
+from manager.migration.options import MigrationOptions
+from manager.migration.patience import Patience
+from manager.migration.report import Report
+from manager.migration.rights import migration_rights
+from manager.migration.tally import Tally
+
+__all__ = [
+    "Definition",
+    "Definitions",
+    "Migration",
+    "MigrationFailed",
+    "MigrationOptions",
+    "Outcome",
+    "Patience",
+    "Report",
+    "Tally",
+    "migration_rights",
+]

@@ -1,0 +1,117 @@
+"""All objects of a kind by name, in pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from apis.meta import ObjectKey
+from manager.kube.errors import BadRequest, Gone, ProtocolError
+from manager.kube.transport import Transport
+from manager.migration.definition import Definition
+from manager.migration.patience import Patience
+
+__all__ = ["Found", "Listing", "Page"]
+
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+_DEADLINE = 60.0
+"""Seconds for a page: a conversion webhook may take half of them."""
+
+
+class Found(NamedTuple):
+    """An object, and its resourceVersion."""
+
+    key: ObjectKey
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some objects, in the server's order.
+
+    `resume` is what the next page is asked for with, "" on the last. `remaining` is how many come after it,
+    None if the server does not tell. `anew` says that this is the first page though another was asked for.
+    """
+
+    items: list[Found]
+    resume: str
+    remaining: int | None
+    anew: bool
+
+
+class Listing:
+    """Pages of the metadata of all objects of a kind."""
+
+    def __init__(
+        self, transport: Transport, patience: Patience, definition: Definition, *, page_size: int
+    ) -> None:
+        self._transport = transport
+        self._patience = patience
+        self._path = definition.collection()
+        self._limit = str(page_size)
+
+    async def page(self, resume: str) -> Page:
+        """The page that `resume` leads to, "" for the first one.
+
+        A token is of use for some minutes; then the server gives another one for the same place in what
+        there is by then. Objects that came in meanwhile are missed by none, as they are stored in the new
+        version from the start. Where it gives none, or does not know the token at all, the list begins anew.
+        """
+        try:
+            return await self._ask(resume)
+        except Gone as error:
+            if not error.resume or error.resume == resume:
+                return await self._ask("", anew=True)
+            again = error.resume
+        except BadRequest:
+            if not resume:
+                raise
+            return await self._ask("", anew=True)
+        return await self.page(again)
+
+    async def _ask(self, resume: str, *, anew: bool = False) -> Page:
+        query = {"limit": self._limit}
+        if resume:
+            query["continue"] = resume
+
+        async def send() -> bytes:
+            return await self._transport.request(
+                "GET", self._path, query=query, accept=_METADATA_LIST, deadline=_DEADLINE
+            )
+
+        raw = await self._patience.insist(send)
+        try:
+            found = _decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ProtocolError(f"GET {self._path}: not a list ({error})") from error
+        items = [
+            Found(ObjectKey(each.metadata.namespace, each.metadata.name), each.metadata.resource_version)
+            for each in found.items or ()
+        ]
+        return Page(items, found.metadata.resume, found.metadata.remaining, anew)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    resource_version: str
+    namespace: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _ListMetadata(msgspec.Struct, rename={"resume": "continue", "remaining": "remainingItemCount"}):
+    resume: str = ""
+    remaining: int | None = None
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMetadata
+    items: list[_Object] | None = None
+
+
+_decode = msgspec.json.Decoder(_List).decode

@@ -1,0 +1,69 @@
+"""Asking again when the server cannot answer now."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from manager.backoff import Backoff
+from manager.kube.errors import (
+    ApiError,
+    Conflict,
+    ServerError,
+    ServerTimeout,
+    ServiceUnavailable,
+    TooManyRequests,
+    TransportError,
+)
+
+__all__ = ["ATTEMPTS", "PATIENCE", "Patience"]
+
+T = TypeVar("T")
+
+PATIENCE = 120.0
+"""Seconds for which a server may be away or overloaded: a restart of it, or a change of its leader."""
+
+ATTEMPTS = 4
+"""How often a request is sent at which the server fails while it is there: the reason is likely to stay."""
+
+_AWAY = TransportError, TooManyRequests, ServiceUnavailable, ServerTimeout
+
+
+class Patience:
+    """Sends a request again, with growing pauses, while there is hope.
+
+    The requests of a migration may all be sent twice: they read, or write what is there already.
+    """
+
+    def __init__(self, rng: random.Random, *, tell: Callable[[str], object]) -> None:
+        """`tell` gets what is wrong with a server that is waited for."""
+        self._rng = rng
+        self._tell = tell
+
+    async def insist(self, send: Callable[[], Awaitable[T]]) -> T:
+        """The result of `send`; raises its last error when patience is at its end."""
+        clock = asyncio.get_running_loop().time
+        backoff = Backoff(base=0.25, cap=10.0, jitter=0.5, rng=self._rng)
+        give_up_at = clock() + PATIENCE
+        failed = 0
+        while True:
+            try:
+                return await send()
+            except _AWAY as error:
+                pause = _pause(error, backoff)
+                if clock() + pause >= give_up_at:
+                    raise
+                self._tell(str(error))
+            except (ServerError, Conflict) as error:
+                failed += 1
+                if failed >= ATTEMPTS:
+                    raise
+                pause = _pause(error, backoff)
+            await asyncio.sleep(pause)
+
+
+def _pause(error: Exception, backoff: Backoff) -> float:
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    return max(backoff.next(), asked or 0.0)

@@ -1,0 +1,437 @@
+"""`operator-manager migrate-storage`, on objects that are truly stored in an old version."""
+
+from __future__ import annotations
+
+import copy
+import json
+import secrets
+import signal
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from apis.meta import ApiModel, Resource
+from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
+from manager.migration import migration_rights
+from manager.migration.definition import POSITION
+from tests.conformance.webhook_server import WebhookServer
+from tests.support.api_access import ApiFailure
+from tests.support.crds import DEFINITIONS, printed_crds, wait_served
+from tests.support.daemon import Daemon
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually
+from tests.support.gadgets import (
+    GADGETS,
+    GROUP,
+    NEW,
+    OLD,
+    PLURAL,
+    create,
+    definition,
+    gadgets_path,
+    install,
+    stored_versions_of,
+)
+from tests.support.manager_process import PROGRAM, run_once
+from tests.support.namespaces import create_namespace
+from tests.support.stored import stored_objects, stored_versions
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+NEVER = {"rule": "self == oldSelf && self.size != 7", "message": "seven is not written any more"}
+QUICK = ("--rate=1000", "--settle=1s")
+
+Migrate = "Callable[..., subprocess.CompletedProcess[str]]"
+
+
+@pytest.fixture(scope="module")
+def plane(module_control_plane: StartControlPlane) -> ControlPlane:
+    """An API server that soon forgets what a list began with."""
+    flags = ["--etcd-compaction-interval=2s", "--watch-cache=false"]
+    return module_control_plane(parts=BARE, apiserver_flags=flags)
+
+
+@pytest.fixture
+def home(plane: ControlPlane) -> Iterator[str]:
+    """A namespace for the gadgets of one test; these go with their definition."""
+    name = f"test-{secrets.token_hex(4)}"
+    create_namespace(plane, name)
+    yield name
+    path = f"{DEFINITIONS}/{GADGETS}"
+    plane.api.delete(path)
+    eventually(lambda: plane.api.find(path) is None)
+
+
+@pytest.fixture
+def migrate(plane: ControlPlane, tmp_path: Path) -> Migrate:
+    """Runs the program to its end."""
+
+    def run(*flags: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+        used = f"--kubeconfig={kubeconfig or plane.kubeconfig}"
+        return run_once("migrate-storage", GADGETS, used, *QUICK, *flags, folder=tmp_path)
+
+    return run
+
+
+@pytest.fixture
+def begin(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
+    """Starts the program, slow enough to be interrupted."""
+    with ExitStack() as stack:
+
+        def start(*flags: str) -> Daemon:
+            slow = ("--rate=20", "--page-size=10", "--concurrency=2", "--settle=1s")
+            command = [PROGRAM, "migrate-storage", GADGETS, f"--kubeconfig={plane.kubeconfig}", *slow, *flags]
+            daemon = Daemon("migrate", command, log=tmp_path / "migrate.log")
+            daemon.start()
+            stack.callback(daemon.kill)
+            return daemon
+
+        yield start
+
+
+def position(plane: ControlPlane) -> dict[str, Any] | None:
+    """What an interrupted run has left."""
+    annotations = plane.api.get(f"{DEFINITIONS}/{GADGETS}")["metadata"].get("annotations", {})
+    return json.loads(annotations[POSITION]) if POSITION in annotations else None
+
+
+def gadgets(plane: ControlPlane, home: str) -> dict[str, dict[str, Any]]:
+    return {each["metadata"]["name"]: each for each in plane.api.get(gadgets_path(home))["items"]}
+
+
+def without_version(obj: dict[str, Any]) -> dict[str, Any]:
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return {**obj, "metadata": metadata}
+
+
+@pytest.mark.parametrize("status", [True, False], ids=["with-status", "without-status"])
+def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
+    plane: ControlPlane, home: str, migrate: Migrate, status: bool
+) -> None:
+    install(plane, OLD, status=status)
+    create(plane, home, 30)
+    install(plane, NEW, status=status)
+    plane.api.patch(f"{gadgets_path(home)}/g0003", {"metadata": {"labels": {"new": "yes"}}})
+    assert stored_versions(plane, GROUP, PLURAL) == {OLD: 29, NEW: 1}
+    before = gadgets(plane, home)
+
+    done = migrate("--page-size=7")
+
+    assert done.returncode == 0, done.stderr
+    assert "30 objects: 29 rewritten, 1 as they should be" in done.stdout
+    assert stored_versions(plane, GROUP, PLURAL) == {NEW: 30}
+    assert stored_versions_of(plane) == [NEW]
+    assert position(plane) is None
+    after = gadgets(plane, home)
+    assert {name: without_version(each) for name, each in after.items()} == {
+        name: without_version(each) for name, each in before.items()
+    }
+    unwritten = [
+        name
+        for name in after
+        if after[name]["metadata"]["resourceVersion"] == before[name]["metadata"]["resourceVersion"]
+    ]
+    assert unwritten == ["g0003"]
+
+    again = migrate()
+    assert (again.returncode, "nothing to do" in again.stdout) == (0, True)
+    assert gadgets(plane, home) == after
+
+
+def test_what_is_converted_is_stored_converted(
+    plane: ControlPlane, home: str, migrate: Migrate, tmp_path: Path
+) -> None:
+    webhook = WebhookServer(tmp_path)
+    try:
+        webhook.answers["convert"] = {"rename": {OLD: "size", NEW: "dimension"}}
+        config = {"url": f"{webhook.url}/convert", "caBundle": webhook.ca_bundle}
+        conversion = {
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]},
+        }
+        install(plane, OLD, conversion=conversion)
+        create(plane, home, 5)
+        install(plane, NEW, conversion=conversion)
+        done = migrate()
+    finally:
+        webhook.close()
+    assert done.returncode == 0, done.stderr
+    stored = stored_objects(plane, GROUP, PLURAL)
+    assert {name: (each["apiVersion"], each["spec"]) for name, each in stored.items()} == {
+        f"{home}/g{number:04}": (f"{GROUP}/{NEW}", {"dimension": number}) for number in range(5)
+    }
+
+
+def test_a_webhook_that_is_down_is_told_and_leaves_all_as_it_is(
+    plane: ControlPlane, home: str, migrate: Migrate, tmp_path: Path
+) -> None:
+    webhook = WebhookServer(tmp_path)
+    config = {"url": f"{webhook.url}/convert", "caBundle": webhook.ca_bundle}
+    webhook.close()
+    conversion = {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]},
+    }
+    install(plane, OLD)
+    create(plane, home, 1)
+    plane.api.apply([definition(NEW, conversion=conversion)])
+    try:
+        done = migrate()
+    finally:
+        # Who deletes a definition lists its objects, and would wait for the webhook.
+        install(plane, NEW)
+    assert done.returncode == 1
+    assert "conversion webhook for" in done.stderr
+    assert stored_versions_of(plane) == [OLD, NEW]
+
+
+def test_a_refused_object_is_told_with_the_reason_and_no_version_is_dropped(
+    plane: ControlPlane, home: str, migrate: Migrate
+) -> None:
+    install(plane, OLD)
+    create(plane, home, 12)
+    install(plane, NEW, rules=[NEVER])
+
+    tried = migrate("--dry-run")
+    assert tried.returncode == 1
+    assert "11 of 12 objects could be rewritten" in tried.stdout
+    assert stored_versions(plane, GROUP, PLURAL) == {OLD: 12}
+
+    done = migrate()
+    assert done.returncode == 1
+    for run in (tried, done):
+        (line,) = [line for line in run.stderr.splitlines() if "refused" in line]
+        assert f"refused: {home}/g0007: " in line
+        assert "seven is not written any more" in line
+    assert f"1 was refused; status.storedVersions stays {OLD} and {NEW}" in done.stdout
+    assert stored_versions(plane, GROUP, PLURAL) == {OLD: 1, NEW: 11}
+    assert stored_versions_of(plane) == [OLD, NEW]
+
+    install(plane, NEW)
+    assert migrate().returncode == 0
+    assert stored_versions_of(plane) == [NEW]
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda each: each.name
+)
+def test_an_interrupted_run_is_taken_up_where_it_was(
+    plane: ControlPlane,
+    home: str,
+    migrate: Migrate,
+    begin: Callable[..., Daemon],
+    number: signal.Signals,
+) -> None:
+    install(plane, OLD)
+    create(plane, home, 400)
+    # As a person does it, so that the annotation is beside kubectl's own.
+    plane.kubectl("apply", "--server-side=false", "-f", "-", stdin=json.dumps(definition(OLD)))
+    plane.kubectl("apply", "--server-side=false", "-f", "-", stdin=json.dumps(definition(NEW)))
+    before = gadgets(plane, home)
+    running = begin()
+    if number is signal.SIGKILL:
+        eventually(lambda: position(plane) is not None)
+    else:
+        old = before["g0025"]["metadata"]["resourceVersion"]
+        path = f"{gadgets_path(home)}/g0025"
+        eventually(lambda: plane.api.get(path)["metadata"]["resourceVersion"] != old)
+    running.signal(number)
+    code = running.wait(30)
+    if number is not signal.SIGKILL:
+        assert code == 1
+        assert "run it again to go on" in running.output()
+    kept = position(plane)
+    assert kept is not None
+    assert (kept["storageVersion"], kept["done"] >= 20) == (NEW, True)
+
+    # Neither way of applying the definition again takes the position away.
+    plane.kubectl("apply", "--server-side=false", "-f", "-", stdin=json.dumps(definition(NEW)))
+    assert position(plane) == kept
+    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(definition(NEW)))
+    assert position(plane) == kept
+
+    # By now the server has forgotten the list that the token is of.
+    eventually(lambda: _is_too_old(plane, kept["continue"]))
+
+    done = migrate()
+    assert done.returncode == 0, done.stderr
+    assert f"going on after {kept['done']} objects" in done.stderr
+    looked_at = int(done.stdout.partition(" objects:")[0].rpartition(" ")[2])
+    assert looked_at == 400 - kept["done"]
+    assert stored_versions(plane, GROUP, PLURAL) == {NEW: 400}
+    assert stored_versions_of(plane) == [NEW]
+    assert position(plane) is None
+
+
+def test_two_runs_at_once_do_no_harm(
+    plane: ControlPlane, home: str, migrate: Migrate, begin: Callable[..., Daemon]
+) -> None:
+    install(plane, OLD)
+    create(plane, home, 60)
+    install(plane, NEW)
+    other = begin()
+    assert migrate().returncode == 0
+    assert other.wait(60) == 0, other.output()
+    assert stored_versions(plane, GROUP, PLURAL) == {NEW: 60}
+    assert stored_versions_of(plane) == [NEW]
+    assert position(plane) is None
+
+
+def test_a_concurrent_write_is_kept(plane: ControlPlane, home: str, begin: Callable[..., Daemon]) -> None:
+    install(plane, OLD)
+    create(plane, home, 60)
+    install(plane, NEW)
+    running = begin("--rate=100")
+    path = f"{gadgets_path(home)}/g0059"
+    count = 0
+    while running.exit_code is None:
+        count += 1
+        plane.api.patch(path, {"spec": {"size": 1000 + count}})
+    assert running.exit_code == 0, running.output()
+    assert plane.api.get(path)["spec"]["size"] == 1000 + count
+    assert plane.api.get(path)["metadata"]["generation"] == 1 + count
+    assert stored_versions(plane, GROUP, PLURAL) == {NEW: 60}
+
+
+class GadgetSpec(ApiModel):
+    """What a gadget is like."""
+
+    size: int = 0
+
+
+class Gadget(Resource, group=GROUP, version=NEW, plural=PLURAL):
+    """The model of the kind, of which the rights are made."""
+
+    spec: GadgetSpec
+
+
+def test_the_rights_are_enough_and_each_is_needed(plane: ControlPlane, home: str, migrate: Migrate) -> None:
+    install(plane, OLD)
+    create(plane, home, 3)
+    install(plane, NEW)
+    user = plane.user_kubeconfig("migrator")
+    refused = migrate(kubeconfig=user)
+    assert refused.returncode == 1
+    assert 'User "migrator" cannot get resource "customresourcedefinitions"' in refused.stderr
+
+    rules = [
+        {
+            "apiGroups": rule.groups,
+            "resources": rule.resources,
+            "verbs": rule.verbs,
+            **({"resourceNames": rule.resource_names} if rule.resource_names else {}),
+        }
+        for rule in migration_rights([Gadget])
+    ]
+    role = {"metadata": {"name": "migrator"}, "rules": rules[:-1]}
+    subject = {"kind": "User", "name": "migrator", "apiGroup": "rbac.authorization.k8s.io"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "migrator"}
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    try:
+        plane.api.create(f"{rbac}/clusterroles", role)
+        binding = {"metadata": {"name": "migrator"}, "roleRef": reference, "subjects": [subject]}
+        plane.api.create(f"{rbac}/clusterrolebindings", binding)
+
+        def missing() -> None:
+            told = migrate(kubeconfig=user)
+            assert told.returncode == 1
+            assert f"the right is missing to patch {PLURAL}/status.{GROUP}" in told.stderr
+
+        eventually(missing)
+        plane.api.patch(f"{rbac}/clusterroles/migrator", {"rules": rules})
+
+        def enough() -> None:
+            done = migrate(kubeconfig=user)
+            assert done.returncode == 0, done.stderr
+
+        eventually(enough)
+    finally:
+        plane.api.delete(f"{rbac}/clusterrolebindings/migrator")
+        plane.api.delete(f"{rbac}/clusterroles/migrator")
+    assert stored_versions_of(plane) == [NEW]
+
+
+class PetConverter(WebhookServer):
+    """Converts Pets as the manager does."""
+
+    def answer(self, path: str, review: dict[str, Any]) -> tuple[int, str]:
+        request = review["request"]
+        wanted = request["desiredAPIVersion"]
+        for pet in request["objects"]:
+            (v1alpha1_to_v1beta1 if wanted.endswith(NEW) else v1beta1_to_v1alpha1)(pet)
+            pet["apiVersion"] = wanted
+        result = {"uid": request["uid"], "result": {"status": "Success"}}
+        response = {**result, "convertedObjects": request["objects"]}
+        head = {"apiVersion": review["apiVersion"], "kind": review["kind"]}
+        return 200, json.dumps({**head, "response": response})
+
+
+def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, tmp_path: Path) -> None:
+    (pets,) = [each for each in yaml.safe_load_all(printed_crds()) if each["spec"]["names"]["kind"] == "Pet"]
+    name, path = pets["metadata"]["name"], f"{DEFINITIONS}/pets.petstore.example.com"
+    webhook = PetConverter(tmp_path)
+    config = {"url": f"{webhook.url}/convert", "caBundle": webhook.ca_bundle}
+    way = {"clientConfig": config, "conversionReviewVersions": ["v1"]}
+    pets["spec"]["conversion"] = {"strategy": "Webhook", "webhook": way}
+    as_it_was = copy.deepcopy(pets)
+    for version in as_it_was["spec"]["versions"]:
+        version["storage"] = version["name"] == OLD
+    of_v1alpha1, of_v1beta1 = (
+        f"/apis/petstore.example.com/{each}/namespaces/default/pets" for each in (OLD, NEW)
+    )
+    try:
+        plane.api.apply([as_it_was])
+        wait_served(plane)
+        spec = {"name": "Rex", "type": "dog", "birthday": "2020-02-29T22:30:00-05:00"}
+        old = {
+            "apiVersion": f"petstore.example.com/{OLD}",
+            "kind": "Pet",
+            "metadata": {"name": "rex"},
+            "spec": spec,
+        }
+        plane.api.create(of_v1alpha1, old)
+        plane.api.apply([pets])
+        wait_served(plane)
+        before = [plane.api.get(f"{each}/rex") for each in (of_v1alpha1, of_v1beta1)]
+        assert stored_versions(plane, "petstore.example.com", "pets") == {OLD: 1}
+
+        done = run_once("migrate-storage", f"--kubeconfig={plane.kubeconfig}", *QUICK, folder=tmp_path)
+
+        assert done.returncode == 0, done.stderr
+        assert f"{name}: 1 object: 1 rewritten" in done.stdout
+        assert stored_versions(plane, "petstore.example.com", "pets") == {NEW: 1}
+        assert plane.api.get(path)["status"]["storedVersions"] == [NEW]
+        after = [plane.api.get(f"{each}/rex") for each in (of_v1alpha1, of_v1beta1)]
+        assert [without_version(each) for each in after] == [without_version(each) for each in before]
+        assert [each["spec"]["birthday"] for each in after] == ["2020-02-29T22:30:00-05:00", "2020-03-01"]
+    finally:
+        plane.api.delete(path)
+        eventually(lambda: plane.api.find(path) is None)
+        webhook.close()
+
+
+def test_our_own_kinds_have_nothing_to_do_or_are_not_installed(plane: ControlPlane, tmp_path: Path) -> None:
+    done = run_once("migrate-storage", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "memcacheds.cache.example.com: skipped: the definition is not installed" in done.stdout
+    named = run_once("migrate-storage", "Memcached", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
+    assert named.returncode == 1
+    assert '"memcacheds.cache.example.com" not found' in named.stderr
+
+
+def _is_too_old(plane: ControlPlane, token: str) -> bool:
+    try:
+        plane.api.get(f"/apis/{GROUP}/{NEW}/{PLURAL}", limit="10", **{"continue": token})
+    except ApiFailure as failure:
+        return failure.status == 410
+    # Something has to happen for there to be anything to forget.
+    plane.api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {"now": secrets.token_hex(4)}}})
+    return False

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from apis.cache.v1.memcached import Memcached
+from apis.petstore.v1alpha1.pet import Pet
+from manager.cli.errors import UsageError
+from manager.cli.migrate_kinds import named_definitions
+from manager.cli.migrate_options import parse_migrate_arguments
+from manager.migration import MigrationOptions
+from tests.support.widget import Widget
+
+KINDS = [Memcached, Pet, Widget]
+
+
+def test_without_arguments_everything_is_as_help_says():
+    arguments = parse_migrate_arguments([])
+    assert (arguments.kinds, arguments.kubeconfig, arguments.context) == ((), None, None)
+    assert arguments.options == MigrationOptions()
+
+
+def test_every_flag_is_read_wherever_it_stands():
+    argv = "Pet --kubeconfig k --page-size=7 memcacheds --dry-run foos --rate=0.5 --concurrency 2 --settle 1m"
+    arguments = parse_migrate_arguments([*argv.split(), "--context=c"])
+    assert arguments.kinds == ("Pet", "memcacheds", "foos")
+    assert (arguments.kubeconfig, arguments.context) == ("k", "c")
+    assert arguments.options == MigrationOptions(
+        page_size=7, concurrency=2, rate=0.5, settle=60, dry_run=True
+    )
+
+
+@pytest.mark.parametrize(("text", "value"), [("--dry-run=false", False), ("--dry-run=true", True)])
+def test_a_dry_run_can_be_said_either_way(text: str, value: bool):
+    assert parse_migrate_arguments([text]).options.dry_run is value
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--page-size=0"], "--page-size: a whole number from 1 to 10000 is expected, not '0'"),
+        (["--page-size=many"], "--page-size: a whole number"),
+        (["--concurrency=-1"], "--concurrency: a whole number from 1 to 1000"),
+        (["--rate=0"], "--rate: a number above 0 is expected, not '0'"),
+        (["--rate=nan"], "--rate: a number above 0"),
+        (["--rate=inf"], "--rate: a number above 0"),
+        (["--settle=5"], '--settle: a duration such as "15s"'),
+        (["--settle=-5s"], "--settle: a duration of 0 or more"),
+        (["--dry-run=maybe"], "--dry-run: true or false"),
+        (["--kubeconfig="], "--kubeconfig: some text"),
+        (["--kubeconfig"], "--kubeconfig needs a value"),
+        (["--dryrun"], "unknown flag '--dryrun'; did you mean --dry-run?"),
+        ([""], "unexpected argument ''"),
+    ],
+)
+def test_what_is_wrong_is_told_by_the_name_of_the_flag(argv: list[str], told: str):
+    with pytest.raises(UsageError) as error:
+        parse_migrate_arguments(argv)
+    assert str(error.value).startswith(f"migrate-storage: {told}")
+
+
+def test_without_a_name_all_kinds_are_meant():
+    assert named_definitions([], KINDS) == [
+        "memcacheds.cache.example.com",
+        "pets.petstore.example.com",
+        "widgets.test.example.com",
+    ]
+
+
+@pytest.mark.parametrize("name", ["Widget", "widget", "WIDGETS", "wd", "widgets.test.example.com"])
+def test_a_kind_goes_by_any_of_its_names(name: str):
+    assert named_definitions([name], KINDS) == ["widgets.test.example.com"]
+
+
+def test_named_twice_it_is_meant_once():
+    assert named_definitions(["pets", "Pet", "wd"], KINDS) == [
+        "pets.petstore.example.com",
+        "widgets.test.example.com",
+    ]
+
+
+def test_any_other_definition_goes_by_its_full_name():
+    assert named_definitions(["certificates.cert-manager.io"], KINDS) == ["certificates.cert-manager.io"]
+
+
+def test_a_name_that_nobody_has_is_told_with_those_that_there_are():
+    with pytest.raises(
+        UsageError, match=r"unknown kind 'cat'; ours are memcacheds\.cache\.example\.com, pets"
+    ):
+        named_definitions(["cat"], KINDS)
+
+
+def test_a_name_that_two_have_is_not_guessed_at():
+    class Other(Widget, group="other.example.com", version="v1", plural="others", kind="Widget"):
+        """Another widget."""
+
+    with pytest.raises(UsageError, match=r"each of widgets\.test\.example\.com, others\.other\.example\.com"):
+        named_definitions(["Widget"], [*KINDS, Other])

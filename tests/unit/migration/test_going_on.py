@@ -1,0 +1,285 @@
+"""Interrupted, overtaken, twice at once: where the next run goes on, and that it may."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable
+
+import pytest
+
+from manager.migration import MigrationFailed, Outcome
+from manager.migration.definition import POSITION
+from tests.support.scripted_wire import Delayed, Reply, Sent, Stall, Step
+from tests.unit.migration.conftest import Run
+from tests.unit.migration.server import DEFINITION, GADGETS, GadgetServer, gadget_path, token_for
+
+pytestmark = pytest.mark.looptime
+
+Start = Callable[..., Run]
+
+
+async def interrupted_at(server: GadgetServer, run: Start, name: str) -> None:
+    """A run that is cancelled while it writes `name`."""
+    reached = asyncio.Event()
+
+    def look(sent: Sent) -> Step | None:
+        if sent.path == gadget_path(name):
+            reached.set()
+            return Stall()
+        return None
+
+    server.before = look
+    task = asyncio.create_task(run(concurrency=1)())
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    server.before = lambda sent: None
+
+
+async def test_interrupted_it_goes_on_at_the_page_where_it_was(server: GadgetServer, run: Start):
+    await interrupted_at(server, run, "g0007")
+    assert server.position() == {
+        "uid": "uid-1",
+        "generation": 2,
+        "storageVersion": "v1beta1",
+        "continue": server.lists()[-1],
+        "done": 6,
+    }
+    before = len(server.patches())
+    again = run()
+    assert await again() is Outcome.DONE
+    assert sorted(server.patches()[before:]) == ["g0006", "g0007", "g0008", "g0009"]
+    assert again.heard.of("advanced")[-1] == (10, 10)
+    # An earlier run has waited already.
+    assert again.heard.of("settling") == []
+    assert server.annotations == {}
+
+
+async def test_interrupted_in_the_first_page_there_is_nothing_to_keep(server: GadgetServer, run: Start):
+    await interrupted_at(server, run, "g0001")
+    assert server.annotations == {}
+
+
+async def test_the_position_is_kept_now_and_then_for_a_run_that_is_killed(server: GadgetServer, run: Start):
+    server.gadgets = {f"g{number:04}": ["v1alpha1", 1] for number in range(300)}
+    await run(rate=10)()
+    written = [
+        (each.at, each.json()["metadata"]["annotations"]) for each in server.wire.sent("PATCH", DEFINITION)
+    ]
+    kept = [when for when, annotations in written if annotations[POSITION] is not None]
+    # Thirty seconds of work, and no write for each page.
+    assert len(kept) == 2
+    assert all(10 <= later - sooner < 12 for sooner, later in itertools.pairwise(kept))
+
+
+async def test_a_token_that_is_too_old_leads_on_all_the_same(server: GadgetServer, run: Start):
+    await interrupted_at(server, run, "g0007")
+    server.oldest_token = 10_000
+    before = len(server.patches())
+    assert await run()() is Outcome.DONE
+    assert sorted(server.patches()[before:]) == ["g0006", "g0007", "g0008", "g0009"]
+
+
+async def test_tokens_that_grow_old_on_the_way_lead_on_too(server: GadgetServer, run: Start):
+    server.oldest_token = 10_000
+    assert await run()() is Outcome.DONE
+    assert sorted(server.patches()) == sorted(server.gadgets)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Reply.status(410, "Expired", "too old, and no other"),
+        Reply.status(400, "BadRequest", "invalid continue token"),
+    ],
+    ids=["410", "400"],
+)
+async def test_a_token_that_leads_nowhere_begins_at_the_start(
+    server: GadgetServer, run: Start, answer: Reply
+):
+    await interrupted_at(server, run, "g0007")
+    server.before = lambda sent: answer if sent.path == GADGETS and "continue" in sent.query else None
+    before = len(server.patches())
+    again = run(page_size=100)
+    assert await again() is Outcome.DONE
+    assert sorted(server.patches()[before:]) == sorted(server.gadgets)
+    assert again.heard.of("advanced")[-1] == (10, 10)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"uid": "uid-of-another-definition"},
+        {"generation": 3},
+        {"storage": "v1alpha1", "stored_versions": ["v1beta1", "v1alpha1"]},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+async def test_a_position_of_another_definition_is_not_used(
+    server: GadgetServer, run: Start, change: dict[str, object]
+):
+    await interrupted_at(server, run, "g0007")
+    for name, value in change.items():
+        setattr(server, name, value)
+    again = run(page_size=100)
+    assert await again() is Outcome.DONE
+    assert again.heard.of("begins") == [(0,)]
+    assert server.in_version(server.storage) == 10
+
+
+@pytest.mark.parametrize("text", ["", "gibberish", "[]", "{}", '{"uid": "uid-1"}', '{"uid": 1}'])
+async def test_a_position_that_says_nothing_is_not_used(server: GadgetServer, run: Start, text: str):
+    server.annotations[POSITION] = text
+    again = run()
+    assert await again() is Outcome.DONE
+    assert again.heard.of("begins") == [(0,)]
+    assert server.annotations == {}
+
+
+async def test_what_is_left_of_a_position_is_removed_where_nothing_is_to_do(server: GadgetServer, run: Start):
+    server.stored_versions = ["v1beta1"]
+    server.annotations = {POSITION: "{}", "other": "kept"}
+    assert await run()() is Outcome.NOTHING_TO_DO
+    assert server.annotations == {"other": "kept"}
+
+
+async def test_a_position_never_passes_a_refused_object(server: GadgetServer, run: Start):
+    server.gadgets = {f"g{number:04}": ["v1alpha1", 1] for number in range(300)}
+    refusal = Reply.status(422, "Invalid", "no")
+    server.before = lambda sent: refusal if sent.path == gadget_path("g0150") else None
+    assert await run(rate=10)() is Outcome.REFUSED
+    position = server.position()
+    assert position is not None
+    assert position["done"] == 150
+
+
+# The definition changes meanwhile.
+
+
+async def test_it_begins_anew_when_the_definition_changes_before_the_end(server: GadgetServer, run: Start):
+    def change(sent: Sent) -> None:
+        if sent.path == gadget_path("g0009") and server.generation == 2:
+            # Back to the old version and forth again: what was written in between is stored in the old one.
+            server.gadgets["g0000"] = ["v1alpha1", 5]
+            server.change_definition()
+
+    server.before = change
+    migration = run()
+    assert await migration() is Outcome.DONE
+    assert migration.heard.of("begins anew") == [()]
+    assert server.in_version("v1beta1") == 10
+    assert server.stored_versions == ["v1beta1"]
+
+
+async def test_a_change_is_seen_when_the_position_is_kept(server: GadgetServer, run: Start):
+    server.gadgets = {f"g{number:04}": ["v1alpha1", 1] for number in range(300)}
+
+    def change(sent: Sent) -> None:
+        if sent.path == gadget_path("g0050") and server.generation == 2:
+            server.change_definition()
+
+    server.before = change
+    assert await run(rate=10)() is Outcome.DONE
+    # Noticed within ten seconds, and not after all the others.
+    assert len(server.patches()) < 300 + 200
+
+
+async def test_the_storage_version_is_not_trimmed_when_it_has_become_another(
+    server: GadgetServer, run: Start
+):
+    def change(sent: Sent) -> None:
+        if sent.path == gadget_path("g0009") and server.storage == "v1beta1":
+            server.change_definition(storage="v1alpha1")
+
+    server.before = change
+    with pytest.raises(MigrationFailed, match="changed from v1beta1 to v1alpha1"):
+        await run()()
+    assert server.stored_versions == ["v1alpha1", "v1beta1"]
+
+
+async def test_a_change_in_the_very_moment_of_trimming_goes_first(server: GadgetServer, run: Start):
+    changed = False
+
+    def change(sent: Sent) -> None:
+        nonlocal changed
+        if sent.path == f"{DEFINITION}/status" and not changed:
+            changed = True
+            server.change_definition(storage="v1alpha1")
+
+    server.before = change
+    with pytest.raises(MigrationFailed, match="changed from v1beta1 to v1alpha1"):
+        await run()()
+    assert server.stored_versions == ["v1alpha1", "v1beta1"]
+
+
+async def test_a_write_to_the_definition_that_changes_nothing_of_it_is_no_obstacle(
+    server: GadgetServer, run: Start
+):
+    def annotate(sent: Sent) -> None:
+        if sent.path == f"{DEFINITION}/status" and "other" not in server.annotations:
+            server.annotations["other"] = "x"
+            server.version += 1
+
+    server.before = annotate
+    migration = run()
+    assert await migration() is Outcome.DONE
+    assert migration.heard.of("begins anew") == []
+
+
+async def test_a_definition_that_changes_all_the_time_is_left_alone(server: GadgetServer, run: Start):
+    def change(sent: Sent) -> None:
+        if sent.path == gadget_path("g0009"):
+            server.change_definition()
+
+    server.before = change
+    with pytest.raises(MigrationFailed, match="changes all the time"):
+        await run()()
+
+
+@pytest.mark.parametrize("answer", [Reply.status(404, "NotFound"), None], ids=["gone", "another"])
+async def test_a_definition_that_is_deleted_meanwhile_ends_it(
+    server: GadgetServer, run: Start, answer: Reply | None
+):
+    deleted = False
+
+    def delete(sent: Sent) -> Step | None:
+        nonlocal deleted
+        if sent.path == gadget_path("g0009"):
+            deleted = True
+            server.uid = "another"
+        return answer if deleted and sent.path.startswith(DEFINITION) else None
+
+    server.before = delete
+    with pytest.raises(MigrationFailed, match="deleted meanwhile"):
+        await run()()
+
+
+# Two at once.
+
+
+async def test_two_runs_at_once_do_no_harm(server: GadgetServer, run: Start):
+    def slow(sent: Sent) -> Step | None:
+        is_patch = sent.method == "PATCH" and sent.path.startswith("/apis/test")
+        return Delayed(0.5, server._gadget(sent)) if is_patch else None
+
+    server.before = slow
+
+    async def later() -> Outcome:
+        await asyncio.sleep(2)
+        return await run()()
+
+    outcomes = await asyncio.gather(run()(), later())
+    assert set(outcomes) == {Outcome.DONE}
+    assert server.in_version("v1beta1") == 10
+    assert server.stored_versions == ["v1beta1"]
+    assert server.annotations == {}
+
+
+async def test_a_run_goes_on_where_another_has_come_to(server: GadgetServer, run: Start):
+    kept = {"uid": "uid-1", "generation": 2, "storageVersion": "v1beta1", "done": 6}
+    server.annotations[POSITION] = json.dumps({**kept, "continue": token_for("g0005", 1000)})
+    await run()()
+    assert min(server.patches()) == "g0006"

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from manager.kube.errors import Unauthorized, Unreachable
+from manager.migration import MigrationFailed, Outcome
+from tests.support.scripted_wire import LostAfter, Reply, Sent, Step, Unreached
+from tests.unit.migration.conftest import Run
+from tests.unit.migration.server import DEFINITION, GADGETS, REVIEWS, GadgetServer, gadget_path
+
+pytestmark = pytest.mark.looptime
+
+Start = Callable[..., Run]
+
+
+def at(path: str, *steps: Step, method: str = "PATCH") -> Callable[[Sent], Step | None]:
+    """The first requests of that path get these answers, all others the server's own."""
+    left = list(steps)
+
+    def answer(sent: Sent) -> Step | None:
+        return left.pop(0) if left and (sent.method, sent.path) == (method, path) else None
+
+    return answer
+
+
+async def test_every_object_is_written_in_the_storage_version_and_the_others_are_trimmed(
+    server: GadgetServer, run: Start
+):
+    migration = run()
+    assert await migration() is Outcome.DONE
+    assert server.in_version("v1beta1") == 10
+    assert server.stored_versions == ["v1beta1"]
+    assert server.annotations == {}
+    tally = migration.migration.tally
+    assert (tally.rewritten, tally.no_need, tally.gone, tally.refused) == (10, 0, 0, 0)
+    assert migration.heard.of("advanced")[-1] == (10, 10)
+
+
+async def test_the_second_time_there_is_nothing_to_do(server: GadgetServer, run: Start):
+    await run()()
+    before = len(server.wire.requests)
+    assert await run()() is Outcome.NOTHING_TO_DO
+    assert [each.method for each in server.wire.requests[before:]] == ["GET"]
+
+
+async def test_what_is_in_the_right_version_is_counted_as_such(server: GadgetServer, run: Start):
+    server.gadgets["g0003"][0] = "v1beta1"
+    migration = run()
+    await migration()
+    assert (migration.migration.tally.rewritten, migration.migration.tally.no_need) == (9, 1)
+
+
+async def test_an_object_that_vanishes_meanwhile_is_fine(server: GadgetServer, run: Start):
+    def vanish(sent: Sent) -> None:
+        if sent.path == gadget_path("g0004"):
+            server.gadgets.pop("g0004", None)
+
+    server.before = vanish
+    migration = run()
+    assert await migration() is Outcome.DONE
+    assert migration.migration.tally.gone == 1
+    assert server.stored_versions == ["v1beta1"]
+
+
+async def test_a_kind_without_objects_is_trimmed(server: GadgetServer, run: Start):
+    server.gadgets.clear()
+    assert await run()() is Outcome.DONE
+    assert server.stored_versions == ["v1beta1"]
+
+
+async def test_without_a_status_apart_the_object_itself_is_patched(server: GadgetServer, run: Start):
+    server.status_apart = False
+    await run()()
+    assert {each.path for each in server.wire.sent("PATCH", "/apis/test.example.com/*")} == {
+        gadget_path(name, subresource="") for name in server.gadgets
+    }
+    assert server.in_version("v1beta1") == 10
+
+
+async def test_a_storage_version_that_is_not_served_is_reached_through_another(
+    server: GadgetServer, run: Start
+):
+    server.served = ["v1alpha1"]
+    assert await run()() is Outcome.DONE
+    assert server.in_version("v1beta1") == 10
+    assert server.wire.sent("GET", GADGETS) == []
+
+
+async def test_where_no_version_is_served_that_is_said(server: GadgetServer, run: Start):
+    server.served = []
+    with pytest.raises(MigrationFailed, match="no version is served"):
+        await run()()
+    assert server.stored_versions == ["v1alpha1", "v1beta1"]
+
+
+async def test_nothing_is_written_before_every_server_can_know_the_definition(
+    server: GadgetServer, run: Start
+):
+    await run(settle=7.5)()
+    first = server.wire.sent("PATCH")[0]
+    assert first.at >= 7.5
+
+
+async def test_no_more_are_under_way_than_was_asked_for_and_no_faster(server: GadgetServer, run: Start):
+    most = 0
+
+    async def slow() -> None:
+        nonlocal most
+        most = max(most, server.wire.in_progress)
+        await asyncio.sleep(0.3)
+
+    def count(sent: Sent) -> Step | None:
+        if sent.method == "PATCH" and sent.path.startswith("/apis/test"):
+
+            async def answer(sent: Sent) -> Step:
+                await slow()
+                return server._gadget(sent)
+
+            return answer
+        return None
+
+    server.before = count
+    await run(concurrency=3, page_size=100, rate=5, settle=0)()
+    assert most == 3
+    sent = [each.at for each in server.wire.sent("PATCH", "/apis/test.example.com/*")]
+    # Three at once, as a burst; from then on five a second.
+    assert sent[-1] - sent[0] >= (10 - 3) / 5
+
+
+# Refusals.
+
+
+async def test_a_refused_object_is_told_and_keeps_the_versions_as_they_are(server: GadgetServer, run: Start):
+    reason = 'Gadget.test.example.com "g0004" is invalid: spec.size: Invalid value: 3:\n too large'
+    server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", reason))
+    migration = run()
+    assert await migration() is Outcome.REFUSED
+    assert migration.heard.of("refused") == [("default/g0004", reason.replace("\n", ""))]
+    assert server.stored_versions == ["v1alpha1", "v1beta1"]
+    assert server.in_version("v1beta1") == 9  # all others
+
+
+async def test_the_next_run_begins_at_the_page_of_the_refused_object(server: GadgetServer, run: Start):
+    server.before = at(gadget_path("g0004"), Reply.status(403, "Forbidden", "a webhook says no"))
+    assert await run()() is Outcome.REFUSED
+    before = len(server.patches())
+    assert await run()() is Outcome.DONE
+    assert server.patches()[before] == "g0003"
+    assert server.stored_versions == ["v1beta1"]
+
+
+async def test_an_object_at_which_the_server_fails_is_refused_after_some_attempts(
+    server: GadgetServer, run: Start
+):
+    failure = Reply.status(500, "InternalError", "failed calling webhook: no answer")
+    server.before = at(gadget_path("g0004"), *[failure] * 99)
+    migration = run()
+    assert await migration() is Outcome.REFUSED
+    assert server.patches().count("g0004") == 4
+    assert migration.heard.of("refused") == [("default/g0004", "failed calling webhook: no answer")]
+
+
+async def test_a_server_that_fails_at_one_object_after_the_other_is_not_asked_for_all(
+    server: GadgetServer, run: Start
+):
+    server.gadgets = {f"g{number:04}": ["v1alpha1", 1] for number in range(1000)}
+    failure = Reply.status(500, "InternalError", "conversion webhook failed")
+    server.before = lambda sent: failure if sent.path.endswith("/status") else None
+    with pytest.raises(MigrationFailed, match="conversion webhook failed"):
+        await run()()
+    assert len(set(server.patches())) < 30
+    assert server.stored_versions == ["v1alpha1", "v1beta1"]
+
+
+# A server that is not there, or not now.
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Unreached(),
+        LostAfter(),
+        Reply.status(429, "TooManyRequests"),
+        Reply.status(503, "ServiceUnavailable"),
+        Reply.status(504, "Timeout"),
+        Reply.status(500, "InternalError"),
+        Reply.status(409, "Conflict"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", GADGETS),
+        ("PATCH", gadget_path("g0002")),
+        ("PATCH", f"{DEFINITION}/status"),
+        ("PATCH", DEFINITION),
+        ("POST", REVIEWS),
+    ],
+)
+async def test_what_fails_for_a_moment_is_tried_again(
+    server: GadgetServer, run: Start, trouble: Step, method: str, path: str
+):
+    server.before = at(path, trouble, trouble, method=method)
+    assert await run()() is Outcome.DONE
+    assert server.in_version("v1beta1") == 10
+    assert server.stored_versions == ["v1beta1"]
+
+
+async def test_a_server_that_stays_away_ends_it_and_the_next_run_goes_on(server: GadgetServer, run: Start):
+    gone = False
+
+    def leave(sent: Sent) -> Step | None:
+        nonlocal gone
+        if sent.path == gadget_path("g0007"):
+            gone = True
+        return Unreached() if gone and not sent.path.startswith(DEFINITION) else None
+
+    server.before = leave
+    migration = run()
+    with pytest.raises(Unreachable):
+        await migration()
+    assert migration.heard.of("waiting")
+    server.before = lambda sent: None
+    before = len(server.patches())
+    again = run()
+    assert await again() is Outcome.DONE
+    assert again.heard.of("begins") == [(6,)]
+    assert min(server.patches()[before:]) == "g0006"
+
+
+async def test_credentials_that_are_refused_end_it_at_once(server: GadgetServer, run: Start):
+    server.before = at(gadget_path("g0007"), Reply.status(401, "Unauthorized"))
+    migration = run()
+    with pytest.raises(Unauthorized):
+        await migration()
+    assert migration.heard.of("refused") == []
+
+
+# Rights.
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "subresource", "told"),
+    [
+        ("list", "gadgets", "", "list gadgets.test.example.com"),
+        ("patch", "gadgets", "status", "patch gadgets/status.test.example.com"),
+        ("patch", "customresourcedefinitions", "", "patch customresourcedefinitions.apiextensions.k8s.io"),
+        ("patch", "customresourcedefinitions", "status", "patch customresourcedefinitions/status."),
+    ],
+)
+async def test_a_missing_right_is_told_before_anything_is_done(
+    server: GadgetServer, run: Start, verb: str, resource: str, subresource: str, told: str
+):
+    server.denied.add((verb, resource, subresource))
+    with pytest.raises(MigrationFailed, match=told):
+        await run()()
+    assert server.wire.sent("PATCH") == []
+
+
+async def test_a_server_that_does_not_tell_rights_is_no_obstacle(server: GadgetServer, run: Start):
+    server.before = at(REVIEWS, Reply.status(403, "Forbidden"), method="POST")
+    assert await run()() is Outcome.DONE
+
+
+# Trying it.
+
+
+async def test_a_dry_run_tells_refusals_and_writes_nothing(server: GadgetServer, run: Start):
+    server.denied.add(("patch", "customresourcedefinitions", "status"))
+    server.before = at(gadget_path("g0004"), Reply.status(422, "Invalid", "too large"))
+    migration = run(dry_run=True)
+    assert await migration() is Outcome.REFUSED
+    assert migration.heard.of("refused") == [("default/g0004", "too large")]
+    assert await run(dry_run=True)() is Outcome.DONE
+    assert server.in_version("v1alpha1") == 10
+    assert server.version == 1000
+    assert {each.query["dryRun"] for each in server.wire.sent("PATCH")} == {"All"}
