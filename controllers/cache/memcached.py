@@ -167,7 +167,7 @@ class MemcachedReconciler:
             set_condition(status.conditions, each, now=clock.now())
         status.observed_generation = memcached.metadata.generation
         status.selector = ",".join(f"{name}={value}" for name, value in labels_of(memcached).items())
-        await self.client.status.patch(memcached)
+        await self.client.status.report(memcached)
 
     def announce(self, memcached: Memcached, applied: Applied[Deployment]) -> None:
         """Tell a person what was done, once."""

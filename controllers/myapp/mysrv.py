@@ -37,7 +37,7 @@ class MySrvReconciler:
         status.observed_generation = generation
         ready = condition(mysrv, "Ready", "True", "SpecTakenUp", f"The spec is taken up: {what}")
         set_condition(status.conditions, ready, now=clock.now())
-        await self.client.status.patch(mysrv)
+        await self.client.status.report(mysrv)
         if is_news:
             self.events.event(mysrv, "Normal", "SpecTakenUp", f"Took up the spec: {what}")
         return None

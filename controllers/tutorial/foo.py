@@ -62,7 +62,7 @@ class FooReconciler:
         status.colour = colour_of(foo.metadata.name + foo.metadata.namespace)
         status.observed_generation = foo.metadata.generation
         set_condition(status.conditions, happiness(foo, happy=status.happy), now=clock.now())
-        await self.client.status.patch(foo)
+        await self.client.status.report(foo)
         # Only what is written is told: a write that fails is tried again, and so is what follows it.
         self.announce(foo, friends, was_happy=was_happy)
         return None

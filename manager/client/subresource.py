@@ -30,19 +30,30 @@ class StatusClient:
         object never refuse it: right where one controller alone writes the status. Raises Invalid when the
         object was replaced by another of its name.
         """
+        raw = await self._write(obj)
+        return obj if raw is None else type(obj).decode(raw)
+
+    async def report(self, obj: Resource) -> bool:
+        """What `patch` does, for the end of a reconcile: the answer goes to the cache, and is not decoded.
+
+        Returns whether anything was sent.
+        """
+        return await self._write(obj) is not None
+
+    async def _write(self, obj: Resource) -> bytes | None:
+        """Send the status if it differs; returns the object as stored, None when nothing was sent."""
         after = obj.to_wire(only={"status"}).get("status", {})
         before = orjson.loads(obj.origin).get("status", {}) if obj.origin is not None else {}
         if after == before:
-            return obj
+            return None
         patch = [{"op": "add", "path": "/status", "value": after}]
         if obj.metadata.uid:
             # The server ignores a uid in the body of a status write. Without this test, the status of a
             # deleted object would be written to one that was created under its name meanwhile.
             patch.insert(0, {"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid})
-        raw = await self._writer.send_json_patch(
+        return await self._writer.send_json_patch(
             type(obj), obj.key, orjson.dumps(patch), self._field_manager, "status"
         )
-        return type(obj).decode(raw)
 
     async def update(self, obj: R) -> R:
         """Replace the whole status; raises Conflict when the object changed since it was read."""

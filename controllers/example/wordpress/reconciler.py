@@ -155,7 +155,7 @@ class WordpressReconciler:
         status.url = url_of(site, sight.service)
         status.node_port = node_port_of(site, sight.service)
         status.observed_generation = site.metadata.generation
-        await self.client.status.patch(site)
+        await self.client.status.report(site)
 
     def forget(self, site: Request) -> None:
         """Drop what is remembered of a site that is gone."""
