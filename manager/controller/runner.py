@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import Reconciler
 from manager.controller.request import Request
 from manager.controller.result import Result
+from manager.kube.deadlines import Deadlines
 from manager.logs import reset_reconcile_log, set_reconcile_log
 from manager.rate_limit import TokenBucket
 
@@ -68,6 +70,7 @@ class ReconcileRunner:
         # more, and cost more than the retries do.
         self._lines = TokenBucket(rate=10, burst=100)
         self._lines_withheld = 0
+        self._deadlines = Deadlines()
         self.active = 0
         """How many reconciles are running."""
 
@@ -82,12 +85,18 @@ class ReconcileRunner:
         started = loop.time()
         if item.received is not None:
             self._metrics.event_latency(started - item.received)
-        limit = asyncio.timeout(self._timeout)
+        limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
         self.active += 1
         try:
-            async with limit:
+            try:
                 result = await self._reconciler.reconcile(item.key)
-            if limit.expired():
+            except asyncio.CancelledError as cancelled:
+                if limit.missed():
+                    raise TimeoutError from cancelled
+                raise
+            finally:
+                self._deadlines.stop(limit)
+            if limit.expired:
                 # It swallowed its cancellation, and nobody knows how far it came.
                 self._fail(item, TimeoutError(), timed_out=True, log=log)
             else:
@@ -98,7 +107,7 @@ class ReconcileRunner:
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
             if _is_meant_for_worker(error):
                 raise
-            self._fail(item, error, timed_out=limit.expired(), log=log)
+            self._fail(item, error, timed_out=limit.expired, log=log)
         finally:
             self.active -= 1
             self._metrics.time(loop.time() - started)
