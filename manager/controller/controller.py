@@ -178,11 +178,16 @@ class Controller:
         pace = self._new_pace()
         workers = self.options.max_concurrent_reconciles
         self._log.info("controller started", workers=workers)
-        async with asyncio.TaskGroup() as group:
-            self._workers = [
-                group.create_task(self._run_worker(queue, runner, pace), name=f"{self.name}-worker-{number}")
-                for number in range(workers)
-            ]
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._workers = [
+                    group.create_task(
+                        self._run_worker(queue, runner, pace), name=f"{self.name}-worker-{number}"
+                    )
+                    for number in range(workers)
+                ]
+        finally:
+            runner.close()
         self._log.info("controller stopped")
 
     async def _run_worker(

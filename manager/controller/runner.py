@@ -113,6 +113,10 @@ class ReconcileRunner:
             self._metrics.time(loop.time() - started)
             reset_reconcile_log(token)
 
+    def close(self) -> None:
+        """Leave nothing behind, once no reconcile runs any more."""
+        self._deadlines.close()
+
     def _finish(self, item: QueueItem[Request], result: Result | None) -> None:
         if result is None:
             self._queue.forget(item.key)

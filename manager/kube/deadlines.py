@@ -73,6 +73,13 @@ class Deadlines:
         if deadline.expired:
             deadline.settle()
 
+    def close(self) -> None:
+        """Leave no timer behind, once no block runs any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._armed_for = math.inf
+
     def _arm(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
