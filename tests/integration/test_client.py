@@ -205,6 +205,18 @@ async def test_a_status_that_does_not_differ_is_not_sent(bench: Bench) -> None:
     assert bench.writes() == before
 
 
+async def test_a_status_that_was_reported_is_what_the_next_read_shows(bench: Bench) -> None:
+    client = bench.client
+    memcached = await client.create(bench.memcached("m"))
+    memcached.status.nodes = ["a"]
+    assert await client.status.report(memcached)
+    again = await client.get(Memcached, memcached.key)
+    assert again.status.nodes == ["a"]
+    before = bench.writes()
+    assert not await client.status.report(again)
+    assert bench.writes() == before
+
+
 async def test_an_update_of_a_cached_object_leaves_the_ownership_of_others_as_it_is(
     bench: Bench, crds: ControlPlane
 ) -> None:

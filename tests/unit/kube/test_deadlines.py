@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 
@@ -113,3 +114,22 @@ async def test_work_that_turns_the_interruption_into_its_own_error_leaves_no_can
     finally:
         deadlines.stop(deadline)
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+
+async def test_without_end_there_is_nothing_to_wake_up_for(deadlines: Deadlines):
+    assert await work(deadlines, seconds=1e6, within=math.inf) == "done"
+    assert not pending_timers()
+
+
+async def test_closed_they_leave_no_timer_behind(deadlines: Deadlines):
+    assert await work(deadlines, seconds=1, within=300) == "done"
+    assert pending_timers()
+    deadlines.close()
+    assert not pending_timers()
+    with pytest.raises(Missed):
+        await work(deadlines, seconds=5, within=2)
+
+
+def pending_timers() -> list[asyncio.TimerHandle]:
+    scheduled: list[asyncio.TimerHandle] = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+    return [timer for timer in scheduled if not timer.cancelled()]
