@@ -1,0 +1,298 @@
+"""The certificates of webhooks on a real API server: what is written where, and with which rights."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import random
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from controllers.main import OPERATORS
+from manager.kube.config import load_config
+from manager.kube.errors import Conflict, Invalid
+from manager.kube.http_wire import HttpWire
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from manager.tls import CertificateUnusable, certificates_in
+from manager.webhook.certificates import Lifetimes, kept_in_secret
+from manager.webhook.certificates.configuration import InstalledConfiguration, WrittenConfiguration
+from manager.webhook.certificates.definition import Definition
+from manager.webhook.certificates.rights import injection_rights, secret_rights
+from manager.webhook.configurations import (
+    by_service,
+    by_url,
+    conversion_by,
+    webhook_configurations,
+)
+from manager.webhook.webhooks import Webhooks
+from tests.support.crds import DEFINITIONS, install_crds
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually_async
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+    from pathlib import Path
+
+    from manager.rbac import RbacRule
+    from manager.webhook.certificates import Certificates
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+RBAC = "rbac.authorization.k8s.io"
+PETS = f"{DEFINITIONS}/pets.petstore.example.com"
+MUTATING = f"{ADMISSION}/mutatingwebhookconfigurations/test-mutating-webhook-configuration"
+VALIDATING = f"{ADMISSION}/validatingwebhookconfigurations/test-validating-webhook-configuration"
+SECRET = "/api/v1/namespaces/default/secrets/test-webhook-server-cert"
+URL = "https://127.0.0.1:9443"
+SETTLES_SOON = Lifetimes(settle=timedelta(seconds=2))
+WEBHOOKS = Webhooks([each for operator in OPERATORS for each in operator.load_webhooks()])
+
+
+@pytest.fixture(scope="module")
+def plane(module_control_plane: StartControlPlane) -> ControlPlane:
+    """A control plane of our own: our configurations would be in the way of others' tests."""
+    plane = module_control_plane(parts=BARE)
+    install_crds(plane)
+    return plane
+
+
+@pytest.fixture
+def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
+    """With the configurations as `make deploy` installs them, and no certificate yet."""
+    install(plane)
+    yield plane
+    for path in (MUTATING, VALIDATING, SECRET):
+        plane.api.delete(path)
+
+
+def install(plane: ControlPlane) -> None:
+    """Apply all as an installation would, whatever has become of it meanwhile."""
+    service = by_service("default", "test-webhook-service")
+    plane.api.apply(webhook_configurations(WEBHOOKS, service, prefix="test-"))
+    [conversion] = WEBHOOKS.conversions
+    replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(conversion, service)}
+    plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
+
+
+def client_configs(plane: ControlPlane) -> list[dict[str, Any]]:
+    """Wherever the API server is told whom to call."""
+    found = []
+    for path in (MUTATING, VALIDATING):
+        found += [each["clientConfig"] for each in plane.api.get(path)["webhooks"]]
+    found.append(plane.api.get(PETS)["spec"]["conversion"]["webhook"]["clientConfig"])
+    return found
+
+
+def set_bundle(plane: ControlPlane, path: str, bundle: str | None) -> None:
+    """Put a CA bundle, base64, where the conversion of a CRD has it."""
+    plane.api.patch(path, {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}})
+
+
+def secret(plane: ControlPlane) -> dict[str, bytes]:
+    """What the Secret has."""
+    data = plane.api.get(SECRET)["data"]
+    return {name: base64.b64decode(text) for name, text in data.items()}
+
+
+def all_trust(plane: ControlPlane, certificates: Certificates) -> None:
+    """Assert that everybody trusts what is served."""
+    pair = certificates.source.pair(datetime.now(UTC))
+    [serving] = certificates_in(pair.certificates)
+    assert serving.names >= {"test-webhook-service.default.svc"}
+    assert pair.certificates == secret(plane)["tls.crt"]
+    for config in client_configs(plane):
+        bundle = base64.b64decode(config.get("caBundle", ""))
+        assert any(serving.vouched_for_by(each) for each in certificates_in(bundle)), config.get("service")
+
+
+@asynccontextmanager
+async def transport_of(kubeconfig: Path) -> AsyncIterator[Transport]:
+    config = await load_config(kubeconfig=str(kubeconfig), context=None, environ=os.environ)
+    wire = HttpWire(config)
+    try:
+        yield Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    finally:
+        await wire.aclose()
+
+
+@asynccontextmanager
+async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
+    """A replica that leads, but for its server."""
+    async with transport_of(kubeconfig) as transport:
+        kept = kept_in_secret(
+            transport, WEBHOOKS, namespace="default", prefix="test-", lifetimes=SETTLES_SOON, look_every=0.5
+        )
+        tasks = [asyncio.create_task(each.run(), name=each.name) for each in kept.runnables]
+        try:
+            yield kept
+        finally:
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespace: str | None) -> None:
+    """Let the user do this, and nothing else of its sort."""
+    scope = "ClusterRole" if namespace is None else "Role"
+    metadata = {"name": user} if namespace is None else {"name": user, "namespace": namespace}
+    subject = {"apiGroup": RBAC, "kind": "User", "name": user}
+    rendered = [
+        {
+            "apiGroups": list(each.groups),
+            "resources": list(each.resources),
+            "verbs": list(each.verbs),
+            "resourceNames": list(each.resource_names),
+        }
+        for each in rules
+    ]
+    version = f"{RBAC}/v1"
+    role = {"apiGroup": RBAC, "kind": scope, "name": user}
+    plane.api.apply(
+        [
+            {"apiVersion": version, "kind": scope, "metadata": metadata, "rules": rendered},
+            {
+                "apiVersion": version,
+                "kind": f"{scope}Binding",
+                "metadata": metadata,
+                "roleRef": role,
+                "subjects": [subject],
+            },
+        ]
+    )
+
+
+async def test_the_first_start_makes_everything_with_no_more_rights_than_are_told(
+    installed: ControlPlane,
+) -> None:
+    user = "certificates"
+    grant(installed, user, secret_rights("test-"), namespace="default")
+    definitions = [PETS.rpartition("/")[2]]
+    grant(installed, user, injection_rights("test-", definitions), namespace=None)
+    async with running(installed.user_kubeconfig(user)) as certificates:
+        await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
+    kept = installed.api.get(SECRET)
+    assert kept["type"] == "kubernetes.io/tls"
+    assert set(secret(installed)) == {"tls.crt", "tls.key", "ca.crt", "ca.key"}
+
+    # Another replica, or the same one after a restart, goes on with what there is.
+    with capture_logs() as lines:
+        async with running(installed.user_kubeconfig(user)) as certificates:
+            await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
+            await asyncio.sleep(1)
+    assert installed.api.get(SECRET)["metadata"]["resourceVersion"] == kept["metadata"]["resourceVersion"]
+    assert lines == []
+
+
+async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPlane) -> None:
+    async with running(installed.kubeconfig) as certificates:
+        await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
+        reset = installed.api.get(VALIDATING)
+        before = secret(installed)
+        with capture_logs() as lines:
+            for each in reset["webhooks"]:
+                each["clientConfig"]["caBundle"] = ""
+            installed.api.request("PUT", VALIDATING, body=reset)
+            set_bundle(installed, PETS, None)
+            await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
+        assert secret(installed) == before
+    told = [line["target"] for line in lines]
+    assert sorted(told) == [
+        "CustomResourceDefinition pets.petstore.example.com",
+        "ValidatingWebhookConfiguration test-validating-webhook-configuration",
+    ]
+
+
+@pytest.mark.parametrize("damage", ["deleted", "emptied", "another's"])
+async def test_a_secret_that_somebody_spoils_is_mended(installed: ControlPlane, damage: str) -> None:
+    async with running(installed.kubeconfig) as certificates:
+        await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
+        before = secret(installed)
+        if damage == "deleted":
+            installed.api.delete(SECRET)
+        else:
+            texts = dict.fromkeys(before, "")
+            if damage == "another's":
+                texts = {"tls.crt": base64.b64encode(before["ca.crt"]).decode()}
+            installed.api.patch(SECRET, {"data": texts})
+
+        def mended() -> None:
+            all_trust(installed, certificates)
+            assert secret(installed)["tls.crt"] != before["tls.crt"]
+
+        await eventually_async(lambda: asyncio.to_thread(mended))
+
+
+async def test_a_definition_that_is_not_there_is_told_once_and_found_later(plane: ControlPlane) -> None:
+    with capture_logs() as lines:
+        async with running(plane.kubeconfig) as certificates:
+            # The configurations are missing, and whoever waits for readiness does not wait for them.
+            await eventually_async(lambda: asyncio.to_thread(certificates.source.pair, datetime.now(UTC)))
+            await asyncio.sleep(1.5)
+            missing = [line["reason"] for line in lines if "is not installed" in line.get("reason", "")]
+            assert len(missing) == 2
+            install(plane)
+            await eventually_async(lambda: asyncio.to_thread(all_trust, plane, certificates))
+    for path in (MUTATING, VALIDATING, SECRET):
+        plane.api.delete(path)
+
+
+async def test_without_the_right_to_read_the_secret_a_replica_says_so(installed: ControlPlane) -> None:
+    async with running(installed.user_kubeconfig("nobody")) as certificates:
+
+        def told() -> None:
+            with pytest.raises(CertificateUnusable, match=r"cannot be read: secrets .* is forbidden"):
+                certificates.source.pair(datetime.now(UTC))
+
+        await eventually_async(lambda: asyncio.to_thread(told))
+
+
+@pytest.mark.parametrize("sort", ["Mutating", "Validating", "written", "definition", "written definition"])
+async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlPlane, sort: str) -> None:
+    conversion = WEBHOOKS.conversions[0]
+    async with transport_of(installed.kubeconfig) as transport:
+        path = MUTATING if sort == "Mutating" else VALIDATING
+        target: InstalledConfiguration | WrittenConfiguration | Definition
+        match sort:
+            case "written":
+                wanted = webhook_configurations(WEBHOOKS, by_url(URL), prefix="test-")[-1]
+                target = WrittenConfiguration(transport, wanted)
+            case "definition":
+                path, target = PETS, Definition(transport, PETS.rpartition("/")[2])
+            case "written definition":
+                wanted = conversion_by(conversion, by_url(URL))
+                path, target = PETS, Definition(transport, PETS.rpartition("/")[2], wanted=wanted)
+            case _:
+                target = InstalledConfiguration(
+                    transport, f"{sort}WebhookConfiguration", path.rpartition("/")[2]
+                )
+        found = await target.look()
+        if path == PETS:
+            set_bundle(installed, PETS, base64.b64encode(installed.credentials.authority).decode())
+        else:
+            changed = installed.api.get(path)
+            changed["webhooks"][0]["clientConfig"]["service"] = {
+                "namespace": "other",
+                "name": "other",
+                "path": "/x",
+            }
+            installed.api.request("PUT", path, body=changed)
+        before = installed.api.get(path)
+        bundle = installed.credentials.authority
+        with pytest.raises((Conflict, Invalid)):
+            await target.inject(found, bundle)
+        assert installed.api.get(path) == before
+        found = await target.look()
+        await target.inject(found, bundle)
+        found = await target.look()
+        assert found.intact
+        assert set(found.bundles) == {bundle}
+        assert found.hosts[0] == ("127.0.0.1" if "written" in sort else found.hosts[0])
