@@ -9,28 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
+from manager.http.limits import Limits
+from manager.http.plain import begins_tls
+from manager.http.readable import readable
 from manager.logs import get_logger
 from manager.tls import ServedCertificate
 
 __all__ = ["Connection", "Connections"]
 
-HANDSHAKE_TIMEOUT = 10.0
-"""Seconds for a TLS handshake."""
-
-REQUEST_TIMEOUT = 10.0
-"""Seconds from the first byte of a request, or from the connection's start, until its head is complete."""
-
-EXCHANGE_TIMEOUT = 120.0
-"""Seconds from one request to the next: for the answer, for taking it, and for keeping quiet after."""
-
-GOODBYE_TIMEOUT = 2.0
-"""Seconds that a client may take to answer the end of a TLS session."""
-
-LIMIT = 128
-"""Connections at once. A scraper or a probe has one or two."""
-
 _ACCEPT_PAUSE = 1.0
 """Seconds until the next try when the process has no file descriptor left."""
+
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 _log = get_logger("http")
 
@@ -49,18 +39,18 @@ class Connections:
         protocol: Callable[[], asyncio.Protocol],
         *,
         certificate: ServedCertificate | None = None,
-        limit: int = LIMIT,
+        limits: Limits,
     ) -> None:
         """Args:
         listening: where they arrive.
         protocol: makes what speaks on one connection.
         certificate: what is presented to clients; None is no TLS.
-        limit: how many there may be at once.
+        limits: how many there may be at once, and how long each may take for what.
         """
         self._listening = listening
         self._protocol = protocol
         self._certificate = certificate
-        self._limit = limit
+        self._limits = limits
         self._open: dict[Connection, asyncio.Task[None]] = {}
         """In the order in which each was last heard of."""
         self._changed = asyncio.Event()
@@ -84,8 +74,9 @@ class Connections:
         self._listening.setblocking(False)
         while True:
             try:
-                accepted, _ = await loop.sock_accept(self._listening)
-            except ConnectionError:
+                await readable(self._listening)
+                accepted, _ = self._listening.accept()
+            except (BlockingIOError, ConnectionError):
                 continue  # gone before its turn came
             except OSError as error:
                 _log.warning("cannot accept a connection", error=str(error))
@@ -96,7 +87,8 @@ class Connections:
             except BaseException:
                 accepted.close()
                 raise
-            connection = Connection(self._protocol(), self._heard_of)
+            accepted.setblocking(False)
+            connection = Connection(self._protocol(), self._heard_of, self._limits)
             task = loop.create_task(self._attend(connection, accepted), name="http-connection")
             task.add_done_callback(functools.partial(self._forget, connection, accepted))
             self._open[connection] = task
@@ -110,7 +102,7 @@ class Connections:
             await asyncio.wait(tasks)
 
     async def _wait_for_room(self) -> None:
-        while len(self._open) >= self._limit:
+        while len(self._open) >= self._limits.connections:
             self._changed.clear()
             idle = (each for each in self._open if not each.answering and not each.dropped)
             if (longest := next(idle, None)) is not None:
@@ -133,18 +125,20 @@ class Connections:
         """One connection, from its handshake to its end."""
         loop = asyncio.get_running_loop()
         context = None if self._certificate is None else self._certificate.context
-        connection.begun = True
         try:
+            if context is not None and not await begins_tls(accepted, self._limits):
+                return
+            connection.begun = True
             await loop.connect_accepted_socket(
                 lambda: connection,
                 accepted,
                 ssl=context,
-                ssl_handshake_timeout=None if context is None else HANDSHAKE_TIMEOUT,
-                ssl_shutdown_timeout=None if context is None else GOODBYE_TIMEOUT,
+                ssl_handshake_timeout=None if context is None else self._limits.handshake,
+                ssl_shutdown_timeout=None if context is None else self._limits.goodbye,
             )
             await connection.lost.wait()
         except OSError as error:
-            # The client's affair: a port scan, a plain request to an HTTPS port, a hang-up, no handshake.
+            # The client's affair: a port scan, a hang-up, no handshake.
             _log.debug("a connection failed", error=str(error) or type(error).__name__)
         finally:
             await connection.abort()
@@ -161,7 +155,9 @@ class Connections:
 class Connection(asyncio.Protocol):
     """Passes everything on to the protocol that speaks HTTP, and keeps an eye on the time."""
 
-    def __init__(self, protocol: asyncio.Protocol, heard_of: Callable[[Connection], None]) -> None:
+    def __init__(
+        self, protocol: asyncio.Protocol, heard_of: Callable[[Connection], None], limits: Limits
+    ) -> None:
         """`heard_of` is called with this connection whenever it has been of use."""
         self.protocol = protocol
         self.lost = asyncio.Event()
@@ -174,13 +170,16 @@ class Connection(asyncio.Protocol):
         self._heard_of = heard_of
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._limits = limits
         self._request_began = True
+        self._heard = False
+        """Whether a part of a request has come, and not yet all of its head."""
 
     def begin_answer(self) -> None:
         """A request's head has come."""
         self.answering += 1
-        self._request_began = False
-        self._limit(EXCHANGE_TIMEOUT)
+        self._request_began = self._heard = False
+        self._limit(self._limits.exchange, self._abort)
 
     def end_answer(self) -> None:
         """The answer is on its way."""
@@ -196,14 +195,16 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake, if there is one, is over."""
         self._transport = cast("asyncio.Transport", transport)
-        self._limit(REQUEST_TIMEOUT)
+        self._limit(self._limits.head, self._late)
         self.protocol.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """A part of a request has come."""
-        if not self._request_began and not self.answering:
-            self._request_began = True
-            self._limit(REQUEST_TIMEOUT)
+        if not self.answering:
+            self._heard = True
+            if not self._request_began:
+                self._request_began = True
+                self._limit(self._limits.head, self._late)
         self.protocol.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -225,8 +226,21 @@ class Connection(asyncio.Protocol):
         self.protocol.connection_lost(exc)
         self.lost.set()
 
-    def _limit(self, seconds: float) -> None:
+    def _late(self) -> None:
+        """The head of a request is not complete in time."""
+        assert self._transport is not None
+        if not self._heard:
+            self._transport.abort()
+            return
+        self._transport.write(_TOO_SLOW)
+        self._transport.close()
+        self._limit(self._limits.goodbye, self._abort)
+
+    def _abort(self) -> None:
+        assert self._transport is not None
+        self._transport.abort()
+
+    def _limit(self, seconds: float, then: Callable[[], None]) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        assert self._transport is not None
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._transport.abort)
+        self._timer = asyncio.get_running_loop().call_later(seconds, then)

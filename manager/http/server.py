@@ -8,10 +8,11 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from manager.http.address import BindAddress
 from manager.http.connections import Connections
+from manager.http.limits import Limits
 from manager.logs import get_logger
 from manager.tls import CertificateUnusable, ServedCertificate
 
@@ -22,14 +23,11 @@ __all__ = ["CannotListen", "CannotServe", "Page", "serve"]
 
 Page = Callable[["web.Request"], Awaitable["web.Response"]]
 
+Method = Literal["GET", "POST"]
+
+_DEFAULTS = Limits()
+
 _log = get_logger("http")
-
-_FINISH_TIMEOUT = 0.5
-"""Seconds that answers under way may take once the server stops."""
-
-_KEEP_ALIVE = 90.0
-"""Seconds that a connection is kept for the next request, as by Go's clients and servers: a scraper that
-comes every minute finds it open."""
 
 _BACKLOG = 128
 
@@ -52,11 +50,17 @@ async def serve(
     pages: Mapping[str, Page],
     *,
     certificate: ServedCertificate | None = None,
+    method: Method = "GET",
+    limits: Limits = _DEFAULTS,
 ) -> AsyncIterator[BindAddress]:
     """Serve `pages`, by path, at `address`, and yield the address with the port that was bound.
 
     `name` says in messages what is served. A path may have a variable part (`/healthz/{name}`). With a
-    certificate it is HTTPS, and the certificate is kept current meanwhile; else it is plain HTTP.
+    certificate it is HTTPS, and the certificate is kept current meanwhile; else it is plain HTTP. `method`
+    is the one that all pages answer to; with GET that is HEAD as well.
+
+    At the end no connection is taken any more, answers under way get the time that `limits` gives them, and
+    then all connections are closed.
     Raises `CannotListen`, for one when the port is in use, and `CannotServe` without a usable certificate.
     """
     async with AsyncExitStack() as stack:
@@ -67,7 +71,7 @@ async def serve(
                 raise CannotServe(f"cannot serve {name} on {address}: {error}") from error
         listening = await _listen(name, address)
         stack.callback(listening.close)
-        await stack.enter_async_context(_answering(pages, listening, certificate))
+        await stack.enter_async_context(_answering(pages, listening, certificate, method, limits))
         bound = BindAddress(address.host, listening.getsockname()[1])
         _log.info("serving", what=name, address=str(bound), tls=certificate is not None)
         yield bound
@@ -75,7 +79,11 @@ async def serve(
 
 @asynccontextmanager
 async def _answering(
-    pages: Mapping[str, Page], listening: socket.socket, certificate: ServedCertificate | None
+    pages: Mapping[str, Page],
+    listening: socket.socket,
+    certificate: ServedCertificate | None,
+    method: Method,
+    limits: Limits,
 ) -> AsyncIterator[None]:
     # Imported only where something is served: it costs 3 MB.
     from aiohttp import web  # noqa: PLC0415
@@ -94,23 +102,27 @@ async def _answering(
 
     app = web.Application(middlewares=[timed])
     for path, page in pages.items():
-        app.router.add_get(path, page)
+        if method == "GET":
+            app.router.add_get(path, page)
+        else:
+            app.router.add_route(method, path, page)
     runner = web.AppRunner(
         app,
         access_log=None,
         handle_signals=False,
-        shutdown_timeout=_FINISH_TIMEOUT,
-        keepalive_timeout=_KEEP_ALIVE,
+        shutdown_timeout=limits.finish,
+        keepalive_timeout=limits.keep_alive,
     )
     await runner.setup()
     assert runner.server is not None
-    connections = Connections(listening, runner.server, certificate=certificate)
+    connections = Connections(listening, runner.server, certificate=certificate, limits=limits)
     accepting = asyncio.create_task(connections.accept(), name="http-accept")
     try:
         yield
     finally:
         accepting.cancel()
         await asyncio.wait([accepting])
+        listening.close()  # who comes now is to go elsewhere at once, not to wait for what is being answered
         # First what is being answered, which gets a moment, then the connections themselves.
         await runner.cleanup()
         await connections.end()

@@ -19,6 +19,9 @@ RECHECK_INTERVAL = 5.0
 """Seconds between two looks at the source. controller-runtime's certwatcher polls every 10 s and watches too;
 a look is two small reads in a thread, and does on every file system, however a volume swaps its files."""
 
+FIRST_CHECK_INTERVAL = 0.5
+"""Seconds between two looks while there is no certificate yet, and something waits to be served."""
+
 _log = get_logger("tls")
 
 
@@ -42,13 +45,32 @@ class ServedCertificate:
         assert self._context is not None, "the certificate is not being kept"
         return self._context
 
+    @property
+    def problem(self) -> str | None:
+        """Why there is nothing to present yet; None once there is."""
+        if self._context is not None:
+            return None
+        return self._complaint or f"no certificate has been looked for in {self._source}"
+
+    async def obtained(self) -> None:
+        """Return when the source has a certificate, however long that takes: somebody may be making it."""
+        while self._context is None:
+            try:
+                await self._renew()
+            except CertificateUnusable as error:
+                if str(error) != self._complaint:
+                    self._complaint = str(error)
+                    _log.info("waiting for a certificate", reason=self._complaint)
+                await asyncio.sleep(FIRST_CHECK_INTERVAL)
+
     @asynccontextmanager
     async def kept_current(self) -> AsyncIterator[None]:
         """Get the certificate, and look for another one until the end of the block.
 
         Raises `CertificateUnusable` when there is none to begin with.
         """
-        await self._renew()
+        if self._context is None:
+            await self._renew()
         keeping = asyncio.create_task(self._keep(), name="served-certificate")
         try:
             yield

@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
-from manager.http.connections import EXCHANGE_TIMEOUT, REQUEST_TIMEOUT, Connection
+from manager.http.connections import Connection
+from manager.http.limits import Limits
 
 pytestmark = pytest.mark.looptime
 
 A_MOMENT = 0.1
+LIMITS = Limits()
 
 
 class Transport(asyncio.Transport):
@@ -20,6 +22,15 @@ class Transport(asyncio.Transport):
         super().__init__()
         self._connection = connection
         self.ended = False
+        self.sent = b""
+        self.takes = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        if self.takes:
+            self.abort()
 
     def abort(self) -> None:
         if not self.ended:
@@ -29,7 +40,7 @@ class Transport(asyncio.Transport):
 
 def connected() -> tuple[Connection, Transport]:
     # Not a fixture, whose time would not be the test's.
-    connection = Connection(asyncio.Protocol(), lambda connection: None)
+    connection = Connection(asyncio.Protocol(), lambda connection: None, LIMITS)
     transport = Transport(connection)
     connection.connection_made(transport)
     return connection, transport
@@ -37,7 +48,7 @@ def connected() -> tuple[Connection, Transport]:
 
 async def test_a_request_has_to_come_soon():
     _, transport = connected()
-    await asyncio.sleep(REQUEST_TIMEOUT - A_MOMENT)
+    await asyncio.sleep(LIMITS.head - A_MOMENT)
     assert not transport.ended
     await asyncio.sleep(2 * A_MOMENT)
     assert transport.ended
@@ -45,19 +56,47 @@ async def test_a_request_has_to_come_soon():
 
 async def test_a_request_has_to_be_whole_soon_however_often_a_part_comes():
     connection, transport = connected()
-    for _ in range(int(REQUEST_TIMEOUT) * 2):
+    for _ in range(int(LIMITS.head) * 2):
         connection.data_received(b"G")
         await asyncio.sleep(0.5 + A_MOMENT)
         if transport.ended:
             break
-    assert asyncio.get_running_loop().time() == pytest.approx(REQUEST_TIMEOUT, abs=1)
+    assert asyncio.get_running_loop().time() == pytest.approx(LIMITS.head, abs=1)
+
+
+async def test_a_request_that_is_late_is_told_so():
+    connection, transport = connected()
+    connection.data_received(b"G")
+    await asyncio.sleep(LIMITS.head + A_MOMENT)
+    assert transport.sent.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert transport.ended
+
+
+async def test_who_says_nothing_is_told_nothing():
+    connection, transport = connected()
+    connection.data_received(b"GET / ...")
+    connection.begin_answer()
+    connection.end_answer()
+    await asyncio.sleep(LIMITS.exchange + A_MOMENT)
+    assert transport.ended
+    assert transport.sent == b""
+
+
+async def test_who_does_not_take_the_last_words_is_not_waited_for():
+    connection, transport = connected()
+    transport.takes = False
+    connection.data_received(b"G")
+    await asyncio.sleep(LIMITS.head + LIMITS.goodbye - A_MOMENT)
+    assert not transport.ended
+    await asyncio.sleep(2 * A_MOMENT)
+    assert transport.ended
 
 
 async def test_an_answer_may_take_its_time():
     connection, transport = connected()
     connection.data_received(b"GET / ...")
     connection.begin_answer()
-    await asyncio.sleep(EXCHANGE_TIMEOUT - A_MOMENT)
+    await asyncio.sleep(LIMITS.exchange - A_MOMENT)
     assert not transport.ended
     await asyncio.sleep(2 * A_MOMENT)
     assert transport.ended
@@ -67,7 +106,7 @@ async def test_what_comes_during_an_answer_changes_nothing():
     connection, transport = connected()
     connection.begin_answer()
     connection.data_received(b"the next request, early")
-    await asyncio.sleep(REQUEST_TIMEOUT + A_MOMENT)
+    await asyncio.sleep(LIMITS.head + A_MOMENT)
     assert not transport.ended
 
 
@@ -77,7 +116,7 @@ async def test_a_pause_between_requests_is_no_slow_request():
         connection.data_received(b"GET / ...")
         connection.begin_answer()
         connection.end_answer()
-        await asyncio.sleep(REQUEST_TIMEOUT * 3)
+        await asyncio.sleep(LIMITS.head * 3)
         assert not transport.ended
 
 
@@ -85,9 +124,9 @@ async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
     connection, transport = connected()
     connection.begin_answer()
     connection.end_answer()
-    await asyncio.sleep(REQUEST_TIMEOUT * 3)
+    await asyncio.sleep(LIMITS.head * 3)
     connection.data_received(b"GET")
-    await asyncio.sleep(REQUEST_TIMEOUT - A_MOMENT)
+    await asyncio.sleep(LIMITS.head - A_MOMENT)
     assert not transport.ended
     await asyncio.sleep(2 * A_MOMENT)
     assert transport.ended
@@ -96,7 +135,7 @@ async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
 async def test_a_connection_that_ended_has_no_time_left_to_run_out():
     connection, transport = connected()
     connection.connection_lost(None)
-    await asyncio.sleep(EXCHANGE_TIMEOUT * 2)
+    await asyncio.sleep(LIMITS.exchange * 2)
     assert not transport.ended
     assert connection.lost.is_set()
 

@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -17,6 +18,7 @@ from structlog.testing import capture_logs
 
 from manager.http import connections
 from manager.http.address import BindAddress
+from manager.http.limits import Limits
 from manager.http.server import Page, serve
 from manager.tls import SelfSigned, ServedCertificate
 from tests.support.eventually import eventually_async
@@ -26,11 +28,8 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LONG = 30.0
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No limit is reached but the one that a test is about."""
-    for name in ("HANDSHAKE_TIMEOUT", "REQUEST_TIMEOUT", "EXCHANGE_TIMEOUT"):
-        monkeypatch.setattr(connections, name, LONG)
+PATIENT = Limits(handshake=LONG, head=LONG, exchange=LONG)
+"""No limit is reached but the one that a test is about."""
 
 
 class Client:
@@ -58,6 +57,15 @@ class Client:
             except ConnectionError:
                 pass
 
+    async def rest(self) -> bytes:
+        """All that comes until the server has closed the connection."""
+        async with asyncio.timeout(10):
+            return await self._reader.read(-1)
+
+    def send_no_more(self) -> None:
+        """Close our direction of the connection."""
+        self._writer.write_eof()
+
     def take_nothing(self) -> None:
         """Leave what comes where it is."""
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -76,24 +84,32 @@ async def hello(request: web.Request) -> web.Response:
     return web.Response(text="hello")
 
 
+async def no_connection_is_open() -> bool:
+    return all(task.get_name() != "http-connection" for task in asyncio.all_tasks())
+
+
 @asynccontextmanager
-async def site(page: Page = hello, *, tls: bool = False) -> AsyncIterator[BindAddress]:
+async def site(
+    page: Page = hello, *, tls: bool = False, limits: Limits = PATIENT
+) -> AsyncIterator[BindAddress]:
     certificate = ServedCertificate(SelfSigned()) if tls else None
-    async with serve("pages", BindAddress("127.0.0.1", 0), {"/": page}, certificate=certificate) as address:
+    async with serve(
+        "pages", BindAddress("127.0.0.1", 0), {"/": page}, certificate=certificate, limits=limits
+    ) as address:
         yield address
 
 
 @in_each_loop
-async def test_a_client_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "REQUEST_TIMEOUT", 0.05)
-    async with site() as address, client(address) as silent:
+async def test_a_client_that_says_nothing_is_dropped():
+    limits = replace(PATIENT, head=0.05)
+    async with site(limits=limits) as address, client(address) as silent:
         await silent.ended()
 
 
 @in_each_loop
-async def test_a_client_that_sends_a_byte_now_and_then_is_dropped(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "REQUEST_TIMEOUT", 0.2)
-    async with site() as address, client(address) as slow:
+async def test_a_client_that_sends_a_byte_now_and_then_is_dropped():
+    limits = replace(PATIENT, head=0.2)
+    async with site(limits=limits) as address, client(address) as slow:
         began = asyncio.get_running_loop().time()
 
         async def drip() -> None:
@@ -108,8 +124,8 @@ async def test_a_client_that_sends_a_byte_now_and_then_is_dropped(monkeypatch: p
 
 
 @in_each_loop
-async def test_a_client_that_takes_no_answer_is_dropped(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "EXCHANGE_TIMEOUT", 0.2)
+async def test_a_client_that_takes_no_answer_is_dropped():
+    limits = replace(PATIENT, exchange=0.2)
 
     entered = asyncio.Event()
 
@@ -117,10 +133,7 @@ async def test_a_client_that_takes_no_answer_is_dropped(monkeypatch: pytest.Monk
         entered.set()
         return web.Response(body=bytes(50_000_000))
 
-    async def no_connection_is_open() -> bool:
-        return all(task.get_name() != "http-connection" for task in asyncio.all_tasks())
-
-    async with site(much) as address, client(address) as stubborn:
+    async with site(much, limits=limits) as address, client(address) as stubborn:
         stubborn.take_nothing()
         stubborn.send(REQUEST)
         await entered.wait()
@@ -129,22 +142,22 @@ async def test_a_client_that_takes_no_answer_is_dropped(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
 @in_each_loop
-async def test_a_handshake_that_does_not_go_on_is_given_up(monkeypatch: pytest.MonkeyPatch, sent: bytes):
-    monkeypatch.setattr(connections, "HANDSHAKE_TIMEOUT", 0.1)
-    async with site(tls=True) as address, client(address) as silent:
+async def test_a_handshake_that_does_not_go_on_is_given_up(sent: bytes):
+    limits = replace(PATIENT, handshake=0.1)
+    async with site(tls=True, limits=limits) as address, client(address) as silent:
         silent.send(sent)
         await silent.ended()
 
 
 @pytest.mark.parametrize("tls", [False, True])
 @in_each_loop
-async def test_silent_clients_however_many_keep_nobody_out(monkeypatch: pytest.MonkeyPatch, tls: bool):
+async def test_silent_clients_however_many_keep_nobody_out(tls: bool):
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     scheme = "https" if tls else "http"
     async with site(tls=tls) as address:
         silent = [
-            await asyncio.open_connection("127.0.0.1", address.port) for _ in range(connections.LIMIT * 2)
+            await asyncio.open_connection("127.0.0.1", address.port) for _ in range(PATIENT.connections * 2)
         ]
         connector = aiohttp.TCPConnector(ssl=context)
         async with aiohttp.ClientSession(connector=connector) as session, asyncio.timeout(10):
@@ -152,14 +165,14 @@ async def test_silent_clients_however_many_keep_nobody_out(monkeypatch: pytest.M
                 async with session.get(f"{scheme}://127.0.0.1:{address.port}/") as answer:
                     assert await answer.text() == "hello"
         still_open = [reader for reader, _ in silent if not reader.at_eof()]
-        assert len(still_open) <= connections.LIMIT
+        assert len(still_open) <= PATIENT.connections
         for _, writer in silent:
             writer.transport.abort()
 
 
 @in_each_loop
 async def test_while_every_connection_is_being_answered_new_ones_wait():
-    answer, all_there = asyncio.Event(), asyncio.Barrier(connections.LIMIT + 1)
+    answer, all_there = asyncio.Event(), asyncio.Barrier(PATIENT.connections + 1)
 
     async def waits(request: web.Request) -> web.Response:
         if not answer.is_set():
@@ -168,7 +181,7 @@ async def test_while_every_connection_is_being_answered_new_ones_wait():
         return web.Response(text="hello")
 
     async with site(waits) as address, AsyncExitStack() as stack:
-        many = [await stack.enter_async_context(client(address)) for _ in range(connections.LIMIT)]
+        many = [await stack.enter_async_context(client(address)) for _ in range(PATIENT.connections)]
         for each in many:
             each.send(REQUEST)
         await all_there.wait()
@@ -185,16 +198,15 @@ async def test_while_every_connection_is_being_answered_new_ones_wait():
 
 async def test_a_process_out_of_descriptors_serves_again_when_it_has_some(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "_ACCEPT_PAUSE", 0.01)
-    loop = asyncio.get_running_loop()
-    accept = loop.sock_accept
+    accept = socket.socket.accept
     failures = [ConnectionAbortedError(), *[OSError(errno.EMFILE, "Too many open files")] * 3]
 
-    async def starved(listening: socket.socket) -> Any:
+    def starved(listening: socket.socket) -> Any:
         if failures:
             raise failures.pop()
-        return await accept(listening)
+        return accept(listening)
 
-    monkeypatch.setattr(loop, "sock_accept", starved)
+    monkeypatch.setattr(socket.socket, "accept", starved)
     with capture_logs() as lines:
         async with site() as address, client(address) as patient_one:
             patient_one.send(REQUEST)
@@ -234,3 +246,62 @@ async def test_the_end_waits_for_nobody(tls: bool):
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("http-")] == []
     for _, writer in silent:
         writer.transport.abort()
+
+
+@in_each_loop
+async def test_a_request_that_comes_too_slowly_is_told_so():
+    async with site(limits=replace(PATIENT, head=0.05)) as address, client(address) as slow:
+        slow.send(b"GET / HT")
+        assert (await slow.rest()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+@in_each_loop
+async def test_plain_http_on_a_port_for_https_is_told_so():
+    async with site(tls=True) as address:
+        async with client(address) as confused:
+            confused.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + bytes(1_000_000))
+            confused.send_no_more()
+            said = await confused.rest()
+        assert said.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert said.endswith(b"this port is for HTTPS, and the request came over plain HTTP\n")
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("http-")] == []
+
+
+@in_each_loop
+async def test_who_goes_on_in_plain_http_after_being_told_is_dropped():
+    async with site(tls=True, limits=replace(PATIENT, goodbye=0.1)) as address, client(address) as stubborn:
+        stubborn.send(REQUEST)
+        await stubborn.ended()
+        await eventually_async(no_connection_is_open)
+
+
+@in_each_loop
+async def test_answers_under_way_get_time_when_the_server_stops():
+    entered, answer = asyncio.Event(), asyncio.Event()
+
+    async def waits(request: web.Request) -> web.Response:
+        entered.set()
+        await answer.wait()
+        return web.Response(text="hello")
+
+    async with AsyncExitStack() as stack:
+        serving = await stack.enter_async_context(AsyncExitStack())
+        address = await serving.enter_async_context(site(waits, limits=replace(PATIENT, finish=LONG)))
+        asking = await stack.enter_async_context(client(address))
+        asking.send(REQUEST)
+        await entered.wait()
+        stopping = asyncio.create_task(serving.aclose())
+        await eventually_async(lambda: refuses(address))
+        assert not stopping.done()
+        answer.set()
+        assert await asking.answer() == b"hello"
+        await stopping
+
+
+async def refuses(address: BindAddress) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", address.port)
+    except ConnectionRefusedError:
+        return True
+    writer.transport.abort()
+    return False

@@ -44,6 +44,7 @@ class Shelf:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.001)
+    monkeypatch.setattr(served, "FIRST_CHECK_INTERVAL", 0.001)
 
 
 async def test_without_a_certificate_to_begin_with_there_is_nothing_to_serve():
@@ -107,3 +108,23 @@ async def test_nothing_is_looked_at_after_the_end(pairs: Pairs):
     looks = shelf.looks
     await asyncio.sleep(0.02)
     assert shelf.looks <= looks + 1
+
+
+async def test_a_certificate_that_is_yet_to_be_made_is_waited_for(pairs: Pairs):
+    shelf = Shelf(CertificateUnusable("the Secret is empty"))
+    certificate = ServedCertificate(shelf)
+    assert certificate.problem == "no certificate has been looked for in shelf"
+    with capture_logs() as lines:
+        waiting = asyncio.create_task(certificate.obtained())
+        await shelf.looked_at(3)
+        assert certificate.problem == "the Secret is empty"
+        assert not waiting.done()
+        shelf.item = pairs[0]
+        await waiting
+    assert certificate.problem is None
+    assert [line["event"] for line in lines] == [
+        "waiting for a certificate",
+        "serving this certificate from now on",
+    ]
+    async with certificate.kept_current():
+        assert certificate.context is not None

@@ -1,0 +1,335 @@
+"""What comes over the wire, sound or not, gets a clear answer and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from manager.http.address import BindAddress
+from manager.metrics import Metrics
+from manager.tls import SelfSigned, ServedCertificate
+from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject
+from manager.webhook.bodies import Bodies
+from manager.webhook.server import LIMITS, WebhookServer, endpoints_of
+from manager.webhook.webhooks import Webhooks
+from tests.support.eventually import eventually_async
+from tests.support.loops import in_each_loop
+from tests.unit.webhook.reviews import OldThing, Thing, admission_review, conversion_review, thing
+
+MUTATE = "/mutate-test-example-com-v1-thing"
+JSON = {"Content-Type": "application/json"}
+LONG = 30.0
+
+
+async def default(given: JsonObject, request: AdmissionRequest) -> None:
+    given["spec"]["seen"] = True
+
+
+async def convert(given: JsonObject) -> None: ...
+
+
+class Site:
+    """A webhook server, and a client of it."""
+
+    def __init__(self, server: WebhookServer, metrics: Metrics, bodies: Bodies) -> None:
+        self.server, self.metrics, self.bodies = server, metrics, bodies
+        self.session: aiohttp.ClientSession
+
+    @property
+    def address(self) -> BindAddress:
+        assert self.server.bound is not None
+        return self.server.bound
+
+    async def ask(
+        self, body: Any, *, path: str = MUTATE, method: str = "POST", headers: dict[str, str] = JSON
+    ) -> tuple[int, Any]:
+        url = f"https://{self.address}{path}"
+        async with self.session.request(method, url, data=body, headers=headers) as answer:
+            text = await answer.read()
+            return answer.status, orjson.loads(text) if answer.content_type == "application/json" else text
+
+    async def works(self) -> None:
+        """Everything is as if nothing had happened."""
+        status, answer = await self.ask(admission_review("CREATE", new=thing()))
+        assert (status, answer["response"]["allowed"]) == (200, True)
+        assert self.bodies.held == 0
+        name = "controller_runtime_webhook_requests_in_flight"
+        assert self.metrics.registry.get_sample_value(name, {"webhook": MUTATE}) == 0
+
+    def count(self, code: int, path: str = MUTATE) -> float:
+        labels = {"webhook": path, "code": str(code)}
+        return (
+            self.metrics.registry.get_sample_value("controller_runtime_webhook_requests_total", labels) or 0
+        )
+
+
+@asynccontextmanager
+async def site(
+    *, bodies: Bodies | None = None, head: float = LONG, act: Any = default, finish: float = LONG
+) -> AsyncIterator[Site]:
+    admission, conversion = Admission(Thing), Conversion(Thing)
+    admission.default(act)
+    conversion.to_hub(OldThing)(convert)
+    conversion.from_hub(OldThing)(convert)
+    metrics, bodies = Metrics(), bodies or Bodies()
+    endpoints = endpoints_of(Webhooks([admission, conversion]), metrics)
+    server = WebhookServer(
+        BindAddress("127.0.0.1", 0),
+        endpoints,
+        ServedCertificate(SelfSigned()),
+        metrics=metrics,
+        limits=replace(LIMITS, head=head, finish=finish),
+        bodies=bodies,
+    )
+    running = asyncio.create_task(server.run())
+    try:
+        await until(lambda: server.problem is None)
+        made = Site(server, metrics, bodies)
+        connector = aiohttp.TCPConnector(ssl=trusting())
+        async with aiohttp.ClientSession(connector=connector) as made.session:
+            yield made
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async def holds() -> bool:
+        return condition()
+
+    await eventually_async(holds)
+
+
+def trusting() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+async def connect(
+    address: BindAddress, *, tls: bool = True
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(address.host, address.port, ssl=trusting() if tls else None)
+
+
+@in_each_loop
+async def test_reviews_are_answered():
+    async with site() as made:
+        status, answer = await made.ask(admission_review("CREATE", new=thing()), path=f"{MUTATE}?timeout=10s")
+        assert (status, answer["response"]["patchType"]) == (200, "JSONPatch")
+        status, answer = await made.ask(conversion_review("v1alpha1", thing()), path="/convert")
+        assert (status, answer["response"]["result"]) == (200, {"status": "Success"})
+        assert (made.count(200), made.count(200, "/convert"), made.count(500)) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        (b"hello", 400, "not an AdmissionReview"),
+        (b"", 400, "not an AdmissionReview"),
+        (conversion_review("v2"), 400, "not an AdmissionReview"),
+        (admission_review("CREATE", new=thing(), uid=""), 400, "uid` is empty"),
+        (admission_review("CREATE", new=thing()).replace(b'"uid":"review-1",', b""), 400, "field `uid`"),
+        (admission_review("CREATE", new=thing()).replace(b"k8s.io/v1", b"k8s.io/v1beta1"), 400, "v1beta1"),
+        (bytes(50_000_000), 413, "at most 8388608 bytes"),
+    ],
+    ids=["text", "nothing", "conversion", "empty uid", "no uid", "v1beta1", "50 MB"],
+)
+async def test_what_is_no_review_gets_a_status(body: bytes, status: int, told: str):
+    async with site() as made:
+        got, answer = await made.ask(io.BytesIO(body))
+        assert (got, answer["kind"], answer["code"]) == (status, "Status", status)
+        assert told in answer["message"]
+        assert made.count(status) == 1
+        await made.works()
+
+
+async def test_a_body_of_unknown_length_is_read_as_far_as_may_be():
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(1000):
+            yield bytes(100_000)
+
+    async with site() as made:
+        assert (await made.ask(endless()))[0] == 413
+        await made.works()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/yaml"},
+        JSON | {"Content-Encoding": "gzip"},
+    ],
+)
+async def test_another_type_of_content_is_refused(headers: dict[str, str]):
+    async with site() as made:
+        status, answer = await made.ask(b"{}", headers=headers)
+        assert (status, answer["reason"]) == (415, "UnsupportedMediaType")
+        await made.works()
+
+
+async def test_an_unknown_path_and_another_method_are_told():
+    async with site() as made:
+        assert (await made.ask(b"{}", path="/mutate-something-else"))[0] == 404
+        for method in ("GET", "HEAD", "PUT", "DELETE"):
+            assert (await made.ask(b"", method=method))[0] == 405
+        await made.works()
+
+
+@in_each_loop
+async def test_a_slow_body_is_given_up():
+    async with site(bodies=Bodies(seconds=0.1)) as made:
+        reader, writer = await connect(made.address)
+        writer.write(b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" % MUTATE.encode())
+        writer.write(b"Content-Length: 1000\r\n\r\n{")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+        writer.transport.abort()
+        assert made.count(408) == 1
+        await made.works()
+
+
+@in_each_loop
+async def test_a_slow_head_is_given_up():
+    async with site(head=0.2) as made:
+        reader, writer = await connect(made.address)
+        writer.write(b"POST / HTTP/1.1\r\nHo")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+        writer.transport.abort()
+
+
+async def test_what_is_no_http_is_refused():
+    async with site() as made:
+        reader, writer = await connect(made.address)
+        writer.write(b"\x00\x01\x02\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.0 400")
+        writer.transport.abort()
+        await made.works()
+
+
+async def test_a_body_whose_chunks_are_wrong_is_refused():
+    async with site() as made:
+        reader, writer = await connect(made.address)
+        writer.write(b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" % MUTATE.encode())
+        writer.write(b"Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n")
+        assert b" 400 " in await reader.readline()
+        writer.transport.abort()
+        await made.works()
+
+
+@in_each_loop
+async def test_plain_http_is_told_that_the_port_is_for_https():
+    async with site() as made:
+        reader, writer = await connect(made.address, tls=False)
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\n\r\n")
+        writer.write_eof()
+        assert b"this port is for HTTPS" in await reader.read()
+        writer.transport.abort()
+        await made.works()
+
+
+@in_each_loop
+async def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind():
+    async with site() as made:
+        _, writer = await connect(made.address)
+        writer.write(b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" % MUTATE.encode())
+        writer.write(b"Content-Length: 1000\r\n\r\n{")
+        await until(lambda: made.bodies.held == 1)
+        writer.transport.abort()
+        await until(lambda: made.bodies.held == 0)
+        await made.works()
+
+
+async def test_more_than_fits_is_asked_to_come_again():
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(given: JsonObject, request: AdmissionRequest) -> None:
+        entered.set()
+        await go_on.wait()
+
+    review = admission_review("CREATE", new=thing())
+    async with site(bodies=Bodies(at_once=len(review) + 100), act=wait) as made:
+        first = asyncio.create_task(made.ask(review))
+        await entered.wait()
+        status, answer = await made.ask(review)
+        assert (status, answer["reason"]) == (503, "ServiceUnavailable")
+        go_on.set()
+        assert (await first)[0] == 200
+        await made.works()
+
+
+async def test_an_unexpected_error_is_a_status_that_the_failure_policy_decides_about():
+    async def fail(given: JsonObject, request: AdmissionRequest) -> None:
+        raise LookupError
+
+    async with site(act=fail) as made:
+        status, answer = await made.ask(admission_review("CREATE", new=thing()))
+        assert (status, answer["kind"], answer["reason"]) == (500, "Status", "InternalError")
+        assert "failed unexpectedly (LookupError)" in answer["message"]
+        assert made.count(500) == 1
+
+
+async def test_a_function_that_is_too_slow_is_a_time_out():
+    async def dawdle(given: JsonObject, request: AdmissionRequest) -> None:
+        await asyncio.Event().wait()
+
+    async with site(act=dawdle) as made:
+        path = f"{MUTATE}?timeout=100ms"
+        status, answer = await made.ask(admission_review("CREATE", new=thing()), path=path)
+        assert (status, answer["reason"]) == (504, "Timeout")
+
+
+@pytest.mark.parametrize("text", ["soon", "-1s", "0s", ""])
+async def test_a_wait_that_is_none_is_not_heeded(text: str):
+    async with site() as made:
+        review = admission_review("CREATE", new=thing())
+        assert (await made.ask(review, path=f"{MUTATE}?timeout={text}"))[0] == 200
+
+
+@in_each_loop
+async def test_reviews_under_way_are_finished_when_the_server_stops():
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(given: JsonObject, request: AdmissionRequest) -> None:
+        entered.set()
+        await go_on.wait()
+
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        serving = await stack.enter_async_context(AsyncExitStack())
+        made = await serving.enter_async_context(site(act=wait))
+        url = f"https://{made.address}{MUTATE}"
+        address = made.address
+
+        async def ask() -> int:
+            review = admission_review("CREATE", new=thing())
+            async with session.post(url, data=review, headers=JSON, ssl=trusting()) as answer:
+                return answer.status
+
+        asking = asyncio.create_task(ask())
+        await entered.wait()
+        stopping = asyncio.create_task(serving.aclose())
+        await eventually_async(lambda: refuses(address))
+        assert made.server.problem is not None or not stopping.done()
+        go_on.set()
+        assert await asking == 200
+        await stopping
+
+
+async def refuses(address: BindAddress) -> bool:
+    try:
+        _, writer = await connect(address, tls=False)
+    except ConnectionRefusedError:
+        return True
+    writer.transport.abort()
+    return False
