@@ -25,6 +25,7 @@ __all__ = [
     "preserve_unknown",
     "required",
     "schema_format",
+    "schema_pattern",
     "together",
 ]
 
@@ -101,6 +102,11 @@ def together(*marks: SchemaMark) -> SchemaMark:
 def schema_format(name: str) -> SchemaMark:
     """A `format` that pydantic does not set by itself, such as `int32`."""
     return _with(format=name)
+
+
+def schema_pattern(pattern: str) -> SchemaMark:
+    """A `pattern` that the server alone checks, so that code can read what was stored without."""
+    return _with(pattern=pattern)
 
 
 def cel(rule: str, message: str, *, field_path: str | None = None, reason: str | None = None) -> SchemaMark:

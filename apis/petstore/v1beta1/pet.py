@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from apis.meta import ApiModel, Column, Condition, Int64, Resource, cel, crd, list_map
-from apis.meta.schema import schema_format
+from apis.meta.schema import schema_format, schema_pattern
 
 __all__ = ["Pet", "PetOwner", "PetSpec", "PetStatus", "SpokenName"]
 
@@ -22,8 +22,10 @@ SpokenName = Annotated[str, Field(min_length=1, max_length=253), _SAYS_SOMETHING
 # The server's `email` is what may stand in the head of a mail, so "Ann <ann@example.com>" too.
 _ATOM = r'[^\x00-\x20\x7f<>()\[\]:;@\\,".]+'
 _ADDRESS = rf"^{_ATOM}(\.{_ATOM})*@{_ATOM}(\.{_ATOM})*$"
-# The server's `date` begins with the year 0, which Python has no date for, and the calendar neither.
-_HAS_A_YEAR = cel("self >= timestamp('0001-01-01T00:00:00Z')", "must be a day of the years 1 to 9999")
+# The server's `date` begins with the year 0, which neither the calendar has nor Python's dates. It is no rule
+# in CEL, although that would have a nicer message: where a stored birthday is no day, such a rule cannot be
+# evaluated, and then the server refuses every write, the status too.
+_AFTER_THE_YEAR_0 = schema_pattern("^0*[1-9]")
 
 
 class PetOwner(ApiModel):
@@ -43,8 +45,8 @@ class PetSpec(ApiModel):
     species: Literal["dog", "cat", "bird", "reptile"]
     """What the pet is."""
     # A text, because objects written in v1alpha1 may have a birthday here that is no day of the calendar.
-    birthday: Annotated[str, schema_format("date"), _HAS_A_YEAR]
-    """The day on which the pet was born, as in 2021-04-01."""
+    birthday: Annotated[str, schema_format("date"), _AFTER_THE_YEAR_0]
+    """The day on which the pet was born, as in 2021-04-01; years from 0001 to 9999."""
     owner: PetOwner | None = None
     """Who the pet belongs to, if anybody. The store does not hear of it."""
 
