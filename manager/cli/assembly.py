@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from manager.access import Access
 from manager.cache import CacheOptions
 from manager.cli.server_version import server_version
+from manager.cli.webhooks import add_webhooks
 from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
@@ -45,11 +46,15 @@ _log = get_logger("start")
 
 @asynccontextmanager
 async def assembled(
-    settings: Settings, operators: Sequence[Operator], declared: SettingValues
+    settings: Settings,
+    operators: Sequence[Operator],
+    declared: SettingValues,
+    known: Sequence[Operator] = (),
 ) -> AsyncIterator[Manager]:
     """A manager with the controllers of `operators`, connected to the cluster; closed at the end.
 
-    `declared` has the values of the settings that `operators` declare.
+    `declared` has the values of the settings that `operators` declare. `known` are all that there are, also
+    those that do not run: their webhooks are served.
 
     Raises `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not.
     """
@@ -97,6 +102,7 @@ async def assembled(
         _keep_metrics(manager, settings, Access(transport, rng=rng))
         _keep_pages(manager, "health", settings.health_probe_bind_address, health_pages(manager.health))
         _add_operators(manager, settings, operators)
+        add_webhooks(manager, settings, known, transport, config)
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))

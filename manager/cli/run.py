@@ -36,7 +36,7 @@ def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
         print(run_help(operators))
         return 0
     try:
-        return _run(*_settings(argv, operators))
+        return _run(*_settings(argv, operators), operators)
     except SettingsError as error:
         raise UsageError(f"run: {error}") from error
 
@@ -57,7 +57,9 @@ def _settings(
     return settings, enabled, load_declared(declared_settings(enabled), flags)
 
 
-def _run(settings: Settings, operators: Sequence[Operator], declared: SettingValues) -> int:
+def _run(
+    settings: Settings, operators: Sequence[Operator], declared: SettingValues, known: Sequence[Operator]
+) -> int:
     from manager.logs import configured, get_logger
     from manager.loop import loop_factory
     from manager.settings.environment import unknown_variables
@@ -66,11 +68,15 @@ def _run(settings: Settings, operators: Sequence[Operator], declared: SettingVal
         for name in unknown_variables():
             get_logger("start").warning("this environment variable sets nothing", variable=name)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_manage(settings, operators, declared, lines))
+            return runner.run(_manage(settings, operators, declared, known, lines))
 
 
 async def _manage(
-    settings: Settings, operators: Sequence[Operator], declared: SettingValues, lines: LineWriter
+    settings: Settings,
+    operators: Sequence[Operator],
+    declared: SettingValues,
+    known: Sequence[Operator],
+    lines: LineWriter,
 ) -> int:
     from manager.cli.assembly import assembled
     from manager.cli.signals import StopSignals
@@ -80,7 +86,7 @@ async def _manage(
             async with AsyncExitStack() as stack:
                 # The stop may be asked for while the cluster has not answered yet.
                 manager = await signals.unless_stopped(
-                    stack.enter_async_context(assembled(settings, operators, declared))
+                    stack.enter_async_context(assembled(settings, operators, declared, known))
                 )
                 if manager is not None:
                     await manager.run(signals.stop)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its token, the cluster's CA certificate and its namespace."""
 
+IN_CLUSTER = "in the cluster"
+"""The `source` of a configuration that a pod has found there."""
+
 
 class ClusterConfig:
     """One API server and one identity.
@@ -156,7 +159,7 @@ def _in_cluster(environ: Mapping[str, str]) -> ClusterConfig:
         namespace = (SERVICE_ACCOUNT / "namespace").read_text("ascii").strip() or None
     except (OSError, UnicodeDecodeError):
         namespace = None
-    label = "in the cluster"
+    label = IN_CLUSTER
     server = _url(f"https://{authority}", "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT")
     return ClusterConfig(
         server=server,

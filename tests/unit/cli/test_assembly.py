@@ -93,7 +93,7 @@ async def metrics_answer(flags: dict[str, str]) -> tuple[str, int]:
     async with started as manager, AsyncExitStack() as stack:
         address = await stack.enter_async_context(manager._kept[0].enter())
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        for scheme in ("http", "https"):
+        for scheme in ("https", "http"):
             with suppress(aiohttp.ClientError):
                 async with session.get(f"{scheme}://{address}/metrics", ssl=insecure) as answer:
                     return scheme, answer.status

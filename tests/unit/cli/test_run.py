@@ -38,8 +38,12 @@ def assemble(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], list[tuple[Sett
 
         @asynccontextmanager
         async def assembled(
-            settings: Settings, operators: Sequence[Operator], declared: SettingValues
+            settings: Settings,
+            operators: Sequence[Operator],
+            declared: SettingValues,
+            known: Sequence[Operator],
         ) -> AsyncIterator[FakeManager]:
+            assert {operator.name for operator in operators} <= {operator.name for operator in known}
             asked.append((settings, [operator.name for operator in operators]))
             yield FakeManager(run)
 

@@ -1,0 +1,78 @@
+"""Whether webhooks are served, how, and what runs for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
+
+from manager.kube.config import IN_CLUSTER
+from manager.logs import get_logger
+
+if TYPE_CHECKING:
+    from manager.cli.operator import Operator
+    from manager.kube.config import ClusterConfig
+    from manager.kube.transport import Transport
+    from manager.manager import Manager
+    from manager.settings import Settings
+
+__all__ = ["add_webhooks", "certificate_way"]
+
+Way = Literal["files", "secret", "local"]
+
+_log = get_logger("webhook")
+
+
+def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
+    """What `--webhook-certificates` says, or what `auto` comes to; None when nobody could reach a webhook."""
+    if settings.webhook_certificates != "auto":
+        return settings.webhook_certificates
+    if settings.webhook_cert_path is not None:
+        return "files"
+    if settings.webhook_url is not None:
+        return "local"
+    return "secret" if config.source == IN_CLUSTER else None
+
+
+def add_webhooks(
+    manager: Manager,
+    settings: Settings,
+    operators: Sequence[Operator],
+    transport: Transport,
+    config: ClusterConfig,
+) -> None:
+    """Have the manager serve the webhooks of all `operators`, whether they run or not: the API server asks.
+
+    Raises `RegistrationError` for webhooks that do not fit.
+    """
+    if not any(operator.webhooks for operator in operators):
+        return
+    address, way = settings.webhook_bind_address, certificate_way(settings, config)
+    if not settings.enable_webhooks or address is None:
+        _log.info("webhooks are off, as the settings say")
+        return
+    if way is None:
+        _log.info(
+            "webhooks are off: outside the cluster no API server reaches them; --webhook-url turns them on "
+            "with a certificate made here, --webhook-cert-path with one of yours"
+        )
+        return
+    # Who serves none does not pay for their modules.
+    from manager.cli.certificates import certificates_for  # noqa: PLC0415
+    from manager.runnables import Runnable  # noqa: PLC0415
+    from manager.tls import ServedCertificate  # noqa: PLC0415
+    from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
+    from manager.webhook.webhooks import Webhooks  # noqa: PLC0415
+
+    webhooks = Webhooks(chain.from_iterable(operator.load_webhooks() for operator in operators))
+    certificates = certificates_for(way, settings, transport, webhooks, config)
+    server = WebhookServer(
+        address,
+        endpoints_of(webhooks, manager.metrics),
+        ServedCertificate(certificates.source),
+        metrics=manager.metrics,
+    )
+    manager.health.add_readiness("webhook", lambda: server.problem)
+    for runnable in certificates.runnables:
+        manager.add(runnable)
+    manager.add(Runnable("webhooks", server.run))

@@ -1,0 +1,103 @@
+"""Whether a manager serves webhooks, and what it says about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from manager.cli import assembly
+from manager.cli.assembly import assembled
+from manager.cli.operator import Operator
+from manager.cli.webhooks import certificate_way
+from manager.kube.config import IN_CLUSTER
+from manager.setting import SettingValues
+from manager.settings import load_settings
+from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.cli.conftest import OPERATORS
+
+pytestmark = pytest.mark.looptime
+
+WITH = Operator("memcached", "tests.unit.cli.operator_module", webhooks="tests.unit.cli.webhook_module")
+FILES = {"webhook_cert_path": "/certificates"}
+
+
+class Config:
+    """As much of a configuration as is asked for."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.server = "https://api.example.com"
+        self.namespace = None
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
+    wire = ScriptedWire()
+    wire.on("GET", "/version", Reply.json({"gitVersion": "v1.36.3"}))
+
+    async def load_config(**_: object) -> Config:
+        return Config("kubeconfig k")
+
+    monkeypatch.setattr(assembly, "load_config", load_config)
+    monkeypatch.setattr(assembly, "HttpWire", lambda _: wire)
+    return wire
+
+
+async def assemble(flags: dict[str, str], *, known: Operator = WITH) -> tuple[bool, list[str]]:
+    """Whether webhooks are to be served, and what the log says of them."""
+    with capture_logs() as lines:
+        async with assembled(load_settings(flags), (), SettingValues(), (known, *OPERATORS)) as manager:
+            served = "webhook" in manager.health.readiness.names
+            assert served == any(each.name == "webhooks" for each in manager._runnables)
+    return served, [line["event"] for line in lines if line["logger_name"] == "webhook"]
+
+
+async def test_webhooks_of_an_operator_that_does_not_run_are_served(wire: ScriptedWire):
+    assert await assemble(FILES) == (True, [])
+
+
+@pytest.mark.parametrize("off", [{"enable_webhooks": "false"}, {"webhook_bind_address": "0"}])
+async def test_webhooks_can_be_turned_off(wire: ScriptedWire, off: dict[str, str]):
+    assert await assemble({**FILES, **off}) == (False, ["webhooks are off, as the settings say"])
+
+
+async def test_without_a_way_to_be_reached_they_are_off_and_the_log_says_how_to_turn_them_on(
+    wire: ScriptedWire,
+):
+    served, [line] = await assemble({})
+    assert not served
+    assert "--webhook-url" in line
+
+
+async def test_nothing_is_said_where_no_operator_has_any(wire: ScriptedWire):
+    assert await assemble(FILES, known=OPERATORS[0]) == (False, [])
+
+
+async def test_readiness_waits_for_the_certificate(wire: ScriptedWire):
+    async with assembled(load_settings(FILES), (), SettingValues(), (WITH,)) as manager:
+        assert "no certificate" in str(manager.health.readiness.problem("webhook"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "source", "way"),
+    [
+        ({}, "kubeconfig k", None),
+        ({}, IN_CLUSTER, "secret"),
+        (FILES, IN_CLUSTER, "files"),
+        ({"webhook_url": "https://localhost:9443"}, "kubeconfig k", "local"),
+        ({"webhook_certificates": "secret"}, "kubeconfig k", "secret"),
+        ({"webhook_certificates": "local", "webhook_url": "https://localhost:9443"}, IN_CLUSTER, "local"),
+    ],
+)
+def test_certificates_come_from_where_it_can_be_seen_that_they_must(
+    flags: dict[str, str], source: str, way: str | None
+):
+    config: Any = Config(source)
+    assert certificate_way(load_settings(flags), config) == way
+
+
+def test_an_operator_without_webhooks_registers_none():
+    assert list(OPERATORS[0].load_webhooks()) == []
+    assert len(WITH.load_webhooks()) == 1
