@@ -78,7 +78,7 @@ class Reporter:
         status.observed_generation = pet.metadata.generation
         for each in conditions:
             set_condition(status.conditions, each, now=clock.now())
-        await self._client.status.patch(pet)
+        await self._client.status.report(pet)
 
     def _announce(self, pet: Pet, content: Content, kept: Kept) -> None:
         """Tell a person what was done. Nobody asked for it when the Pet was ready as it is."""

@@ -243,6 +243,9 @@ class FatefulClient:
 
         return await self._fate.pass_through(f"patch {self._part}", write, ConnectionLost("by fate"))
 
+    async def report(self, pet: Pet) -> bool:
+        return await self.patch(pet) is not pet
+
 
 class Told:
     """Events, as (name, reason)."""
