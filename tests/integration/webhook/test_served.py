@@ -1,0 +1,252 @@
+"""Webhooks with certificates from files, from the API server's call to what a person sees."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import ipaddress
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from cryptography import x509
+
+from manager.codegen import custom_resource_definitions
+from manager.webhook.configurations import by_url, webhook_configurations
+from manager.webhook.webhooks import Webhooks
+from tests.support.api_access import ApiFailure
+from tests.support.certificates import Authority
+from tests.support.crds import DEFINITIONS, wait_served
+from tests.support.dockerfile import ROOT
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually
+from tests.support.judged_operator import WEBHOOKS, Judged, OldJudged
+from tests.support.manager_process import ManagerProcess
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+OBJECTS = "/apis/test.example.com/v1/namespaces/default/judgeds"
+OLD_OBJECTS = "/apis/test.example.com/v1alpha1/namespaces/default/judgeds"
+VALIDATING = (
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/"
+    "test-validating-webhook-configuration"
+)
+DEFINITION = f"{DEFINITIONS}/judgeds.test.example.com"
+
+
+class Served(NamedTuple):
+    """A manager that serves webhooks, and an API server that was told of it."""
+
+    plane: ControlPlane
+    manager: ManagerProcess
+    certificates: Certificates
+
+    def judged(self, name: str, ask: str = "", **query: str) -> Any:
+        """Create one, and answer what is stored."""
+        answer = self.plane.api.request("POST", OBJECTS, query=query, body=judged(name, ask))
+        return json.loads(answer)
+
+
+class Certificates:
+    """A folder with a certificate and its key, as somebody else keeps it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = Authority("webhooks")
+        folder.mkdir()
+        self.renew()
+
+    @property
+    def bundle(self) -> str:
+        return base64.b64encode(self.authority.pem).decode()
+
+    def renew(self) -> None:
+        pair = self.authority.server(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+        for name, content in zip(("tls.crt", "tls.key"), pair, strict=True):
+            (self.folder / name).write_bytes(content)
+
+
+def judged(name: str, ask: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": "test.example.com/v1",
+        "kind": "Judged",
+        "metadata": {"name": name},
+        "spec": {"ask": ask},
+    }
+
+
+@pytest.fixture(scope="module")
+def served(
+    module_control_plane: StartControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    plane = module_control_plane(parts=BARE)
+    folder = tmp_path_factory.mktemp("webhooks")
+    certificates = Certificates(folder / "certificates")
+    with (
+        PortBlock(1) as ports,
+        ManagerProcess(
+            plane.kubeconfig,
+            f"--webhook-bind-address=127.0.0.1:{ports[0]}",
+            f"--webhook-cert-path={certificates.folder}",
+            "--log-level=debug",
+            folder=folder / "manager",
+            program=(sys.executable, "-m", "tests.support.judged_operator"),
+            environ={"PYTHONPATH": str(ROOT)},
+        ) as manager,
+    ):
+        manager.wait_ready()
+        client = by_url(f"https://127.0.0.1:{ports[0]}", certificates.bundle)
+        webhooks = Webhooks(WEBHOOKS)
+        plane.api.apply(custom_resource_definitions([Judged, OldJudged], webhooks.conversions, client))
+        wait_served(plane)
+        plane.api.apply(webhook_configurations(webhooks, client, prefix="test-"))
+        made = Served(plane, manager, certificates)
+        eventually(functools.partial(_is_asked, made))
+        yield made
+
+
+def _is_asked(served: Served) -> None:
+    """The API server has heard of its webhooks: not at once."""
+    stored = served.judged("first", dryRun="All")
+    assert stored["spec"]["notes"]
+    with pytest.raises(ApiFailure):
+        served.judged("first", "refuse", dryRun="All")
+
+
+def test_a_default_is_stored_before_the_schema_has_its_say(served: Served):
+    stored = served.judged("defaulted")
+    [(name, text)] = stored["spec"]["notes"].items()
+    assert name == "asked by/~"
+    assert text.endswith(" to CREATE")
+
+
+def test_a_refusal_names_the_field_in_words_like_the_servers_own(served: Served):
+    done = served.plane.kubectl(
+        "create", "-f", "-", stdin=json.dumps(judged("refused", "refuse")), check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        'The Judged "refused" is invalid: spec.ask: Invalid value: "refuse": must not be asked\n'
+    )
+    with pytest.raises(ApiFailure) as failure:
+        served.judged("refused", "refuse")
+    assert failure.value.status == 422
+    [line] = served.manager.logs(msg="refused", name="refused", level="info")[:1]
+    assert (line["operation"], line["namespace"]) == ("CREATE", "default")
+    assert line["user"]
+    assert line["uid"]
+
+
+def test_a_refusal_without_a_field_is_forbidden(served: Served):
+    with pytest.raises(ApiFailure, match="denied the request: not here, not now") as failure:
+        served.judged("forbidden", "forbid")
+    assert failure.value.status == 403
+
+
+def test_a_change_and_a_deletion_are_judged_and_warnings_reach_kubectl(served: Served):
+    done = served.plane.kubectl("create", "-f", "-", stdin=json.dumps(judged("warned", "warn")))
+    assert "Warning: careful with warned" in done.stderr
+    with pytest.raises(ApiFailure, match=r"spec\.ask: Forbidden: may not change"):
+        served.plane.api.patch(f"{OBJECTS}/warned", {"spec": {"ask": "else"}})
+    done = served.plane.kubectl("delete", "judgeds.test.example.com", "warned")
+    assert "Warning: warned is gone for good" in done.stderr
+
+
+def test_a_dry_run_is_judged_and_stores_nothing(served: Served):
+    assert served.judged("dry", dryRun="All")["spec"]["notes"]
+    assert served.plane.api.find(f"{OBJECTS}/dry") is None
+    assert served.manager.logs(name="dry", dry_run=True)
+
+
+def test_an_object_is_the_same_in_both_versions(served: Served):
+    old = {**judged("old"), "apiVersion": "test.example.com/v1alpha1", "spec": {"wish": "warn"}}
+    served.plane.api.request("POST", OLD_OBJECTS, body=old)
+    assert served.plane.api.get(f"{OBJECTS}/old")["spec"]["ask"] == "warn"
+    shown = served.plane.api.get(f"{OLD_OBJECTS}/old")
+    assert shown["spec"]["wish"] == "warn"
+    assert shown["spec"]["notes"]
+    refused = {**old, "spec": {"wish": "refuse"}, "metadata": {"name": "old-refused"}}
+    with pytest.raises(ApiFailure, match=r"spec\.ask: Invalid value"):
+        served.plane.api.request("POST", OLD_OBJECTS, body=refused)
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        ("fail", "the function that validates Judged failed unexpectedly (LookupError)"),
+        ("dawdle", "the function that validates Judged took longer than 1.8 s, and was stopped"),
+    ],
+)
+def test_a_function_that_fails_lets_the_failure_policy_decide(served: Served, ask: str, told: str):
+    with pytest.raises(ApiFailure) as failure:
+        served.judged(f"{ask}-refused", ask)
+    assert failure.value.status == 500
+    assert told in str(failure.value)
+    assert "failed calling webhook" in str(failure.value)
+    _set_policy(served, "Ignore")
+    try:
+        eventually(lambda: served.judged(f"{ask}-ignored", ask, dryRun="All"))
+    finally:
+        _set_policy(served, "Fail")
+        eventually(functools.partial(_refuses, served, ask))
+    [line] = served.manager.logs(msg="not answered", name=f"{ask}-refused")[:1]
+    assert line["level"] == "error"
+
+
+def _set_policy(served: Served, policy: str) -> None:
+    [webhook] = served.plane.api.get(VALIDATING)["webhooks"]
+    served.plane.api.patch(VALIDATING, {"webhooks": [{**webhook, "failurePolicy": policy}]})
+
+
+def _refuses(served: Served, ask: str) -> None:
+    with pytest.raises(ApiFailure):
+        served.judged(f"{ask}-refused", ask, dryRun="All")
+
+
+def test_a_certificate_is_renewed_while_requests_go_on(served: Served):
+    def source() -> int:
+        return len(served.manager.logs(msg="serving this certificate from now on"))
+
+    before, failed = source(), []
+    stop = False
+
+    def ask(number: int) -> None:
+        while not stop:
+            try:
+                served.judged(f"renewal-{number}", dryRun="All")
+            except ApiFailure as failure:
+                failed.append(failure)
+
+    with ThreadPoolExecutor(4) as pool:
+        asking = [pool.submit(ask, number) for number in range(4)]
+        try:
+            for renewal in (1, 2):
+                served.certificates.renew()
+                eventually(lambda renewal=renewal: source() == before + renewal, within=30)
+                time.sleep(0)
+        finally:
+            stop = True
+        for each in asking:
+            each.result()
+    assert failed == []
+
+
+def test_metrics_tell_of_reviews_by_path_and_answer(served: Served):
+    served.judged("counted", dryRun="All")
+    metrics = served.manager.metrics()
+    for path in ("/mutate-test-example-com-v1-judged", "/validate-test-example-com-v1-judged"):
+        assert metrics.value("controller_runtime_webhook_requests_total", webhook=path, code="200") > 0
+        assert metrics.value("controller_runtime_webhook_requests_in_flight", webhook=path) == 0
+
+
+def test_readiness_tells_of_the_webhooks(served: Served):
+    assert "[+]webhook ok" in served.manager.probe("/readyz?verbose")[1]
