@@ -11,6 +11,7 @@ from devcluster.access.attributes import quoted
 from devcluster.admission.client import WebhookClient, WebhookFailed
 from devcluster.admission.configuration import Configuration, Hook, Invocation
 from devcluster.admission.review import Verdict, denial, make_review, read_answer
+from devcluster.api.call import add_warning
 from devcluster.errors import StatusError, bad_request, internal_error
 from devcluster.patch import json_patch
 from devcluster.patch.shape import is_builtin
@@ -46,7 +47,7 @@ class Webhooks:
         again: list[Hook] = []
         changed = False
         for hook in self._configuration.hooks(mutating=True):
-            invocation = await self._invocation(hook, info)
+            invocation = await self._invocation(hook, info, mutating=True)
             if invocation is None:
                 continue
             if await self._mutate_by(invocation, info):
@@ -57,7 +58,7 @@ class Webhooks:
         for hook in self._configuration.hooks(mutating=True):
             if hook not in again:
                 continue
-            invocation = await self._invocation(hook, info)
+            invocation = await self._invocation(hook, info, mutating=True)
             if invocation is not None and await self._mutate_by(invocation, info):
                 # One that had its second turn may still be called for what a later one changes now.
                 again += [each for each in seen if each not in again]
@@ -71,7 +72,7 @@ class Webhooks:
         """
         invocations = []
         for hook in self._configuration.hooks(mutating=False):
-            invocation = await self._invocation(hook, info)
+            invocation = await self._invocation(hook, info, mutating=False)
             if invocation is not None:
                 invocations.append(invocation)
         if not invocations:
@@ -83,12 +84,17 @@ class Webhooks:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _invocation(self, hook: Hook, info: AdmissionInfo) -> Invocation | None:
+    async def _invocation(self, hook: Hook, info: AdmissionInfo, *, mutating: bool) -> Invocation | None:
         invocation = self._configuration.match(hook, info)
         if invocation is None:
             return None
-        invocation.obj = await _converted(info.obj, info.resource, invocation.resource)
-        invocation.old = await _converted(info.old, info.resource, invocation.resource)
+        try:
+            invocation.obj = await _converted(info.obj, info.resource, invocation.resource)
+            invocation.old = await _converted(info.old, info.resource, invocation.resource)
+        except StatusError as error:  # whatever the failure policy says
+            # The real server says of mutating ones twice that it is an error of its own.
+            text = internal_error(error.message).message if mutating else error.message
+            raise internal_error(text) from error
         if hook.conditions:
             review = make_review("", "v1", info, invocation)
             if not hook.conditions.hold(review["request"], info):
@@ -111,6 +117,8 @@ class Webhooks:
         resource = invocation.resource
         if (invocation.kind[0], invocation.kind[2]) == (resource.group, resource.kind):
             patched = _decoded(patched, resource)
+            if resource.custom:
+                resource.strategy.default(patched)
         info.obj = await _converted(patched, resource, info.resource)
         return True
 
@@ -128,7 +136,8 @@ class Webhooks:
             if hook.ignores_failure:
                 return None
             raise internal_error(f"failed calling webhook {quoted(hook.name)}: {error}") from error
-        info.warnings += verdict.warnings
+        for text in verdict.warnings:
+            add_warning(info.warnings, text)
         if not verdict.allowed:
             raise denial(hook, verdict.status)
         return verdict

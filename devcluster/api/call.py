@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import unicodedata
 
 from devcluster.exchange import ApiRequest, User
 from devcluster.kinds.resource import Resource
 from devcluster.storage.records import Key
 
-__all__ = ["Call"]
+__all__ = ["Call", "add_warning"]
 
 _MOST_WARNINGS = 300
 """More than fit into the headers of an answer."""
+
+
+def add_warning(warnings: list[str], text: str) -> None:
+    """Add what the client is to be told, unless it says nothing, is there already or fits no header."""
+    if not text or text in warnings or len(warnings) >= _MOST_WARNINGS:
+        return
+    if not any(unicodedata.category(each) == "Cc" for each in text):
+        warnings.append(text)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -48,5 +57,4 @@ class Call:
 
     def warn(self, text: str) -> None:
         """Tell the client, once."""
-        if len(self.warnings) < _MOST_WARNINGS and text not in self.warnings:
-            self.warnings.append(text)
+        add_warning(self.warnings, text)

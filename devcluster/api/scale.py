@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -115,11 +116,12 @@ class ScaleRequests:
         self, call: Call, change: Change, options: WriteOptions, representation: Representation
     ) -> ApiResponse:
         resource = call.resource
+        paths = self._manager_paths(resource)
 
         async def change_parent(live: Object | None) -> Object:
             assert live is not None
             before = _scale_of(resource, live, new=True)
-            _show_managers(before, live, resource)
+            _show_managers(before, live, paths)
             part.old = copy.deepcopy(before)
             part.new = scale = await change(before)
             check_name(call, scale)
@@ -130,7 +132,7 @@ class ScaleRequests:
             metadata, given = live["metadata"], scale["metadata"]
             metadata["resourceVersion"] = given.get("resourceVersion") or metadata["resourceVersion"]
             metadata["uid"] = given.get("uid") or metadata["uid"]
-            _take_managers(live, scale, resource)
+            _take_managers(live, scale, resource, paths)
             put_replicas(live, scale)
             return live
 
@@ -141,6 +143,14 @@ class ScaleRequests:
         written = await self._writer.update(call, change_parent, options, managed=True, part=part)
         await self._writer.store.durable(written.version)
         return self._shown(call, _scale_of(resource, written.obj), representation)
+
+    def _manager_paths(self, resource: Resource) -> dict[str, tuple[str, ...]]:
+        """Where each version of the kind that has a scale keeps the replicas wanted."""
+        return {
+            each.api_version: tuple(_paths(each)[0].lstrip(".").split("."))
+            for each in self._registry.versions(resource.group, resource.plural)
+            if "scale" in each.subresources
+        }
 
     def _shown(self, call: Call, scale: Object, representation: Representation) -> ApiResponse:
         return self._reader.one(self._part(call), orjson.dumps(scale), representation)
@@ -252,26 +262,24 @@ def _put(obj: Object, path: str, value: Any) -> None:
     obj[last] = value
 
 
-def _manager_paths(resource: Resource) -> dict[str, tuple[str, ...]]:
-    return {resource.api_version: tuple(_paths(resource)[0].lstrip(".").split("."))}
-
-
-def _show_managers(scale: Object, live: Object, resource: Resource) -> None:
+def _show_managers(scale: Object, live: Object, paths: Mapping[str, Sequence[str]]) -> None:
     from devcluster.patch import scale_entries  # noqa: PLC0415
 
-    entries = scale_entries(live["metadata"].get("managedFields"), _manager_paths(resource))
+    entries = scale_entries(live["metadata"].get("managedFields"), paths)
     if entries:
         scale["metadata"]["managedFields"] = entries
 
 
-def _take_managers(live: Object, scale: Object, resource: Resource) -> None:
+def _take_managers(
+    live: Object, scale: Object, resource: Resource, paths: Mapping[str, Sequence[str]]
+) -> None:
     from devcluster.patch import parent_entries  # noqa: PLC0415
 
     metadata = live["metadata"]
     metadata["managedFields"] = parent_entries(
         metadata.get("managedFields"),
         scale["metadata"].get("managedFields"),
-        _manager_paths(resource),
+        paths,
         api_version=resource.api_version,
         custom=resource.custom,
     )

@@ -132,6 +132,7 @@ class Writer:
             call.warn(warning)
         if info is not None:
             await self._validate(info, obj)
+            self._prune(resource, obj)
         key = call.key_of(metadata["name"])
         if (existing := self.store.get(key)) is not None:
             raise _exists(call, existing, generated=generated)
@@ -224,7 +225,7 @@ class Writer:
         self._check_version(call, metadata, stored)
         self._dedup(call, metadata, after=False)
         context = self._context(call, options)
-        strategy.default(obj)
+        self._default(resource, obj, part)
         if not managed:
             await self._record(call, obj, old, options, context)
             metadata = obj["metadata"]
@@ -234,7 +235,7 @@ class Writer:
             metadata = obj["metadata"]
         self._prepare(call, obj, old, context)
         if info is not None:
-            strategy.default(obj)
+            self._default(resource, obj, part)
         restore(metadata, before)
         name = metadata.get("name", "")
         self._raise(call, name, self._update_errors(call, obj, old, context))
@@ -243,6 +244,7 @@ class Writer:
                 call.warn(warning)
         if info is not None:
             await self._validate(info, obj if part is None else part.new)
+            self._prune(resource, obj)
         kept = await conversion.to_storage(resource, obj)
         shown = obj if kept is obj else await conversion.to_request(resource, kept)
         expected = stored.version
@@ -369,6 +371,18 @@ class Writer:
         assert self.admission is not None
         info.obj = obj
         await self.admission.validate(info)
+
+    @staticmethod
+    def _default(resource: Resource, obj: Object, part: Part | None) -> None:
+        """Fill in what was left out; a write of the scale of a custom object does not do that."""
+        if part is None or not resource.custom:
+            resource.strategy.default(obj)
+
+    @staticmethod
+    def _prune(resource: Resource, obj: Object) -> None:
+        """Drop what webhooks have added to a custom object that its schema does not know."""
+        if resource.custom_versions is not None:
+            resource.custom_versions.prune(obj)
 
     def _check_uid(self, call: Call, metadata: Object, stored: Stored) -> None:
         uid = metadata.get("uid")

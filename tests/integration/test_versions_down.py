@@ -47,7 +47,7 @@ def refused(call: Any, *arguments: Any, **options: Any) -> str:
     with pytest.raises(ApiFailure) as failure:
         call(*arguments, **options)
     assert failure.value.status == 500
-    message: str = json.loads(str(failure.value).partition(": ")[2])["message"]
+    message: str = json.loads(failure.value.body)["message"]
     return message
 
 

@@ -52,7 +52,8 @@ class VersionWebhook:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="version-webhook")
         self._runner: web.AppRunner | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: socket.socket | None = None
+        self._greetings: dict[asyncio.Task[None], socket.socket] = {}
         self._port = 0
 
     @property
@@ -126,16 +127,20 @@ class VersionWebhook:
         listener = socket.create_server((ADDRESS, self._port))
         listener.setblocking(False)
         self._port = listener.getsockname()[1]
-        self._tasks = {self._loop.create_task(self._accept(listener))}
+        self._listener = listener
+        self._loop.add_reader(listener, self._accept)
 
-    async def _accept(self, listener: socket.socket) -> None:
-        """Take connections, with a task for each greeting: one under way when all ends must end as well."""
-        with listener:
-            while True:
-                connection, _ = await self._loop.sock_accept(listener)
-                task = self._loop.create_task(self._greet(connection))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+    def _accept(self) -> None:
+        """Take a connection, with a task for its greeting: one under way when all ends must end as well."""
+        assert self._listener is not None
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:  # it is gone already
+            return
+        connection.setblocking(False)
+        task = self._loop.create_task(self._greet(connection))
+        self._greetings[task] = connection
+        task.add_done_callback(lambda done: self._greetings.pop(done, None))
 
     async def _greet(self, connection: socket.socket) -> None:
         assert self._runner is not None
@@ -146,14 +151,19 @@ class VersionWebhook:
     async def _close(self) -> None:
         if self._runner is None:
             return
-        for task in self._tasks:
+        assert self._listener is not None
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+        greetings, self._greetings = self._greetings, {}
+        for task, connection in greetings.items():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.wait([task])
+            connection.close()
         # At once, and not after a farewell that a server which keeps the connection may never answer.
         assert self._runner.server is not None
-        for connection in self._runner.server.connections:
-            if connection.transport is not None:
-                connection.transport.abort()
+        for handler in self._runner.server.connections:
+            if handler.transport is not None:
+                handler.transport.abort()
         while self._runner.server.connections:  # noqa: ASYNC110 -- what is waited for is about to run
             await asyncio.sleep(0)
         await self._runner.cleanup()
