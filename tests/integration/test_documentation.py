@@ -9,12 +9,13 @@ import pytest
 
 from tests.support.control_plane import Feature
 from tests.support.crds import wait_served
-from tests.support.documented_commands import DEPLOYED, WALKED, WALKED_ALONE
-from tests.support.example_operator import PAGE, ExampleOperator
+from tests.support.documented_commands import DEPLOYED, ELSEWHERE, RUN_BY, WALKED, WALKED_ALONE
+from tests.support.example_operator import PAGE, WEBHOOKS_PAGE, ExampleOperator
 from tests.support.markdown import Page
 from tests.support.storage import storage_classes
 from tests.support.terminal import Terminal
 from tests.support.transcript import Command, commands
+from tests.support.webhook_manager import webhook_manager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +84,43 @@ def test_the_operator_of_writing_an_operator_runs(
     assert not [line for line in manager.logs() if line.get("level") == "error"]
     manager.stop()
     plane.kubectl("delete", "-f", "-", stdin=definitions)
+
+
+@pytest.mark.timeout(300)
+def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path) -> None:
+    blocks = list(Page(WEBHOOKS_PAGE).blocks())
+    second = next(number for number, block in enumerate(blocks) if "apis/hello/v2" in block.text)
+    # First as long as there is one version, and then with what was made meanwhile.
+    for number, (there, new) in enumerate([(second, blocks[:second]), (len(blocks), blocks[second:])]):
+        folder = tmp_path / f"part-{number}"
+        example = ExampleOperator(folder / "example", blocks[:there])
+        assert "config/webhook/manifests.yaml" in example.run("controllers.generate")
+        # Of a URL only once a manager with one has been there; which one, it will say itself.
+        where = ("--webhook-url=https://127.0.0.1:9443",) if number else ()
+        plane.kubectl("apply", "-f", "-", stdin=example.run("controllers.main", "crds", *where))
+        flags = ("--controllers=greeting",)
+        with (
+            webhook_manager(
+                plane, folder / "manager", *flags, environ=example.environ, program=example.program
+            ) as manager,
+            Terminal(folder / "terminal", plane, config=example.folder / "config") as terminal,
+        ):
+            wait_served(plane)
+            for block in new:
+                if block.language == "console":
+                    for command in commands(block):
+                        terminal.follow(command)
+            assert not [line for line in manager.logs() if line.get("level") == "error"]
+    with Terminal(tmp_path / "terminal", plane) as terminal:
+        # They stay when the manager ends, and so the page says how to be rid of them.
+        for text in RUN_BY[ELSEWHERE["docs/webhooks.md"]]:
+            if text.startswith("kubectl"):
+                terminal.run(text)
+        # With the definition as it is applied where there is a Service.
+        definitions = example.run("controllers.main", "crds")
+        plane.kubectl("apply", "-f", "-", stdin=definitions)
+        terminal.run("kubectl delete pets,greetings.v1.hello.example.com --all")
+        plane.kubectl("delete", "-f", "-", stdin=definitions)
 
 
 @pytest.mark.timeout(300)

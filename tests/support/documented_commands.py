@@ -20,6 +20,7 @@ ELSEWHERE: Mapping[str, str] = {
     "docs/writing-an-operator.md": (
         "tests/integration/test_documentation.py::test_the_operator_of_writing_an_operator_runs"
     ),
+    "docs/webhooks.md": "tests/integration/test_documentation.py::test_the_webhooks_of_the_page_answer",
     "docs/operations.md": "tests/integration/test_documentation.py::test_a_copy_of_the_store_is_whole",
     "examples/workloads/README.md": "tests/integration/test_workloads.py::test_the_whole_run",
 }
@@ -66,6 +67,16 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     f"{_DOCUMENTATION}::test_what_a_page_shows_without_a_cluster_is_what_comes": (".venv/bin/devcluster up",),
     f"{_DOCUMENTATION}::test_the_operator_of_writing_an_operator_runs": (
         ".venv/bin/operator-manager run --controllers=greeting",
+    ),
+    f"{_DOCUMENTATION}::test_the_webhooks_of_the_page_answer": (
+        ".venv/bin/operator-manager crds --webhook-url=https://127.0.0.1:9443 | kubectl apply -f -",
+        ".venv/bin/operator-manager run --controllers=greeting --webhook-url=https://127.0.0.1:9443",
+        (
+            "kubectl patch crd pets.petstore.example.com --type=merge "
+            """-p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'"""
+        ),
+        "kubectl delete mutatingwebhookconfiguration operator-manager-mutating-webhook-configuration",
+        "kubectl delete validatingwebhookconfiguration operator-manager-validating-webhook-configuration",
     ),
     # `make lint` and `make test` make the environment first.
     ".ci/run": ("make venv", "make test"),

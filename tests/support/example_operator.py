@@ -1,4 +1,4 @@
-"""The operator of docs/writing-an-operator.md, put together from the page alone."""
+"""The operator of docs/writing-an-operator.md, put together from that page, and from one that goes on."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from tests.support.dockerfile import ROOT
 from tests.support.markdown import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from tests.support.markdown import Block
+
 PAGE = ROOT / "docs" / "writing-an-operator.md"
+WEBHOOKS_PAGE = ROOT / "docs" / "webhooks.md"
 # What the page says to put into a new folder.
 PACKAGE = '"""Greetings."""\n'
 # A block that is a file says in its first line which.
-_FILE = re.compile(r"# (?P<path>[\w./]+)(?P<how>, continued|, in OPERATORS|, at the top)?\n")
-# After which line of a file that is there already a block goes, and how it is indented.
-_PLACES = {", in OPERATORS": "OPERATORS = (", ", at the top": "import sys"}
-_INDENTS = {", in OPERATORS": "    ", ", at the top": ""}
+_FILE = re.compile(
+    r"# (?P<path>[\w./]+)(?P<how>, continued|, in OPERATORS|, at the top|, instead of [A-Z]+)?\n"
+)
 
 
 class ExampleOperator:
     """A copy of what operators are made of, with the files of the page in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: Iterable[Block] = ()) -> None:
+        """With those of `PAGE`, and then those that `more` has."""
         self.folder = folder
         for name in ("apis", "controllers", "config"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for block in Page(PAGE).blocks():
+        for block in (*Page(PAGE).blocks(), *more):
             if file := _FILE.match(block.text):
                 self._put(file["path"], file["how"] or "", block.text[file.end() :])
 
@@ -63,13 +66,14 @@ class ExampleOperator:
 
     def _put(self, name: str, how: str, text: str) -> None:
         path = self.folder / name
-        if how in _PLACES:
-            place, line = _PLACES[how], f"{_INDENTS[how]}{text}"
-            # A later line for the same operator is instead of the earlier one.
-            same = line.partition(",")[0]
-            kept = [each for each in path.read_text().splitlines(keepends=True) if not each.startswith(same)]
-            at = next(number for number, each in enumerate(kept) if each.startswith(place))
-            path.write_text("".join([*kept[: at + 1], line, *kept[at + 1 :]]))
+        if how == ", in OPERATORS":
+            path.write_text(_listed(path.read_text(), text))
+            return
+        if how == ", at the top":
+            path.write_text(_imported(path.read_text(), text))
+            return
+        if how.startswith(", instead of "):
+            path.write_text(_assigned(path.read_text(), how.removeprefix(", instead of "), text))
             return
         # What is in the repository already is not what the page lets one write.
         assert how or not path.exists(), f"{name} is there already"
@@ -80,3 +84,26 @@ class ExampleOperator:
                     (package / "__init__.py").write_text(PACKAGE)
         with path.open("a") as file:
             file.write(f"\n\n{text}" if how else text)
+
+
+def _listed(code: str, line: str) -> str:
+    """Put an operator into the list; a later line for the same one is instead of the earlier one."""
+    same = f"    {line.partition(',')[0]}"
+    kept = [each for each in code.splitlines(keepends=True) if not each.startswith(same)]
+    at = next(number for number, each in enumerate(kept, start=1) if each.startswith("OPERATORS = ("))
+    return "".join([*kept[:at], f"    {line}", *kept[at:]])
+
+
+def _imported(code: str, line: str) -> str:
+    """Put an import among those that are there, where a tidy person would."""
+    lines = code.splitlines(keepends=True)
+    imports = [number for number, each in enumerate(lines) if each.startswith("from ") and "." in each]
+    at = next((number for number in imports if lines[number] > line), imports[-1] + 1)
+    return "".join([*lines[:at], line, *lines[at:]])
+
+
+def _assigned(code: str, name: str, line: str) -> str:
+    """Give a constant another value."""
+    lines = code.splitlines(keepends=True)
+    (at,) = (number for number, each in enumerate(lines) if each.startswith(f"{name} = "))
+    return "".join([*lines[:at], line, *lines[at + 1 :]])

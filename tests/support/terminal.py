@@ -23,6 +23,10 @@ PROGRAMS = Path(sys.executable).parent
 TIMEOUT = 120.0
 ONLY_LOOK = ("kubectl get ", "kubectl describe ", "kubectl wait ", "kubectl logs ", "petstore search", "cat ")
 """Commands that may be repeated until they show what a page does; a person would wait a moment too."""
+REFUSALS = ("Error from server", "The ")
+"""What a line of kubectl begins with where it says that something is refused."""
+COMPLAINTS = (*REFUSALS, "Warning: ")
+"""What a line of kubectl begins with that goes to standard error."""
 
 # A port of the pages may be taken on this machine, so that the store listens at another one.
 _PETSTORE = """\
@@ -79,7 +83,12 @@ class Terminal:
 
     def run(self, text: str) -> str:
         """What a command prints. Raises AssertionError, with all of it, when it fails."""
-        done = subprocess.run(
+        done = self._run(text)
+        assert done.returncode == 0, f"{text}\nended with {done.returncode}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _run(self, text: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             ["/bin/bash", "-o", "pipefail", "-c", text],
             cwd=self._folder,
             env=self.environ,
@@ -88,11 +97,16 @@ class Terminal:
             timeout=TIMEOUT,
             check=False,
         )
-        assert done.returncode == 0, f"{text}\nended with {done.returncode}: {done.stdout}{done.stderr}"
-        return done.stdout
 
     def _shows(self, command: Command) -> None:
-        came = self.run(command.text)
+        if any(line.startswith(REFUSALS) for line in command.shown):
+            done = self._run(command.text)
+            assert done.returncode == 1, f"{command.where}: {command.text}\nis not refused: {done.stdout}"
+            came = done.stderr + done.stdout
+        elif any(line.startswith(COMPLAINTS) for line in command.shown):
+            came = self.run(f"{{ {command.text}; }} 2>&1")
+        else:
+            came = self.run(command.text)
         wrong = difference(command.shown, came) if command.shown else None
         assert wrong is None, f"{command.where}: {command.text}\n{wrong}"
 

@@ -1,4 +1,4 @@
-"""The operator of docs/writing-an-operator.md is as tidy as those that come with the project."""
+"""The operator of docs/writing-an-operator.md, and what docs/webhooks.md adds, is as tidy as ours are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.dockerfile import ROOT
-from tests.support.example_operator import PACKAGE, PAGE, ExampleOperator
+from tests.support.example_operator import PACKAGE, PAGE, WEBHOOKS_PAGE, ExampleOperator
+from tests.support.markdown import Page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 NEW = ("apis/hello", "apis/core/v1/config_map.py", "controllers/hello")
 
 
-@pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> ExampleOperator:
-    return ExampleOperator(tmp_path_factory.mktemp("example"))
+@pytest.fixture(scope="module", params=[[], [Page(WEBHOOKS_PAGE)]], ids=["alone", "with webhooks"])
+def example(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> ExampleOperator:
+    more = [block for page in request.param for block in page.blocks()]
+    return ExampleOperator(tmp_path_factory.mktemp("example"), more)
 
 
 @pytest.mark.parametrize("check", [("check",), ("format", "--check")], ids=" ".join)

@@ -1,0 +1,275 @@
+"""What the webhooks of the operators say, as a person with kubectl sees it."""
+
+from __future__ import annotations
+
+import secrets
+import stat
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.crds import install_crds
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually
+from tests.support.memcacheds import memcached
+from tests.support.namespaces import create_namespace
+from tests.support.person import Person
+from tests.support.pet_versions import ALPHA, BETA, GROUP, alpha, beta, spec
+from tests.support.webhook_manager import webhook_manager
+from tests.support.wordpresses import PASSWORD, wordpress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+DEPRECATED = f"{GROUP}/v1alpha1 Pet is deprecated"
+FUTURE = 'spec.birthday: Invalid value: "2999-01-01": must not be in the future'
+KEPT = "example.test/kept"
+
+
+@pytest.fixture(scope="module")
+def asked(
+    module_control_plane: StartControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """An API server that asks a manager, which runs none of the operators that have rules.
+
+    In the namespace `old` are objects that came in when nobody was asked.
+    """
+    plane = module_control_plane(parts=BARE)
+    install_crds(plane)
+    create_namespace(plane, "old")
+    for each in (
+        beta("of-the-future", birthday="2999-01-01", name=" Thor "),
+        beta("going", birthday="1066-10-14"),
+        memcached("large", size=5000),
+    ):
+        each["metadata"]["finalizers"] = [KEPT]
+        Person(plane, "old").can("create", given=each)
+    with webhook_manager(plane, tmp_path_factory.mktemp("manager"), "--controllers=mysrv"):
+        yield plane
+
+
+@pytest.fixture
+def person(asked: ControlPlane) -> Person:
+    """With a namespace of their own."""
+    name = f"test-{secrets.token_hex(4)}"
+    create_namespace(asked, name)
+    return Person(asked, name)
+
+
+@pytest.fixture
+def keeper(asked: ControlPlane) -> Person:
+    """Whose the old objects are."""
+    return Person(asked, "old")
+
+
+# Pet.
+
+
+def test_a_pet_is_stored_tidily(person: Person) -> None:
+    assert person.can("create", given=beta("thor", name="  Thor the Great\t", species="DOG")) == []
+    assert person.reads(BETA, "thor")["spec"] == beta("thor", name="Thor the Great")["spec"]
+    (warning,) = person.can("create", given=alpha("tron", name="\u3000Tron ", species="Cat"))
+    assert warning.startswith(DEPRECATED)
+    assert person.reads(ALPHA, "tron")["spec"] == alpha("tron", name="Tron", species="cat")["spec"]
+    assert person.reads(BETA, "tron")["spec"] == beta("tron", name="Tron", species="cat")["spec"]
+
+
+def test_what_is_applied_untidily_again_and_again_stays_the_same(person: Person) -> None:
+    for _ in range(2):
+        person.can("apply", given=beta("thor", name=" Thor ", species="DOG"))
+    assert person.reads(BETA, "thor")["metadata"]["generation"] == 1
+    for _ in range(2):
+        person.can("apply", "--server-side", given=beta("tron", name=" Tron ", species="CAT"))
+    assert person.reads(BETA, "tron")["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("pet", "said"),
+    [
+        (beta("x", name=5), "spec.name: Invalid value"),
+        (beta("x", name=" \t"), "spec.name: Invalid value"),
+        (beta("x", name=" \u2003"), "must not be blank"),
+        (beta("x", species=["dog"]), "spec.species: Invalid value"),
+        (beta("x", species="Dragon"), 'spec.species: Unsupported value: "dragon"'),
+        (beta("x", birthday="2021-02-30"), "spec.birthday"),
+        ({**beta("x"), "spec": ["Thor"]}, "spec"),
+        (alpha("x", name=5), "spec.name"),
+        (alpha("x", species="Dragon"), 'spec.type: Unsupported value: "dragon"'),
+        (alpha("x", birthday="soon"), "spec.birthday"),
+    ],
+    ids=lambda value: value["apiVersion"][-7:] if isinstance(value, dict) else value,
+)
+def test_what_no_rule_can_read_is_refused_by_the_schema(
+    person: Person, pet: dict[str, Any], said: str
+) -> None:
+    assert said in person.cannot("create", "--validate=false", given=pet)
+
+
+def test_a_birthday_that_cannot_be_is_refused_however_it_is_written(person: Person) -> None:
+    for verb in (("create",), ("apply",), ("apply", "--server-side")):
+        for pet in (beta("thor", birthday="2999-01-01"), alpha("thor", birthday="2999-01-01T00:00:00Z")):
+            said = person.cannot(*verb, given=pet)
+            assert FUTURE in said, verb
+            assert '"thor"' in said
+            assert "in UTC" in said
+    said = person.cannot("create", given=beta("thor", birthday="1899-12-31"))
+    assert 'spec.birthday: Invalid value: "1899-12-31": must not be before 1900-01-01' in said
+    # Of v1alpha1, whose schema takes it for a moment.
+    said = person.cannot("create", given=alpha("thor", birthday="0000-01-01T00:00:00Z"))
+    assert 'spec.birthday: Invalid value: "0000-01-01T00:00:00Z": must be a day of the calendar' in said
+    assert person.sees(BETA) == []
+
+
+def test_a_birthday_that_cannot_be_is_refused_in_a_change(person: Person) -> None:
+    person.can("create", given=beta("thor"))
+    future = beta("thor", birthday="2999-01-01")
+    for verb in (("apply",), ("apply", "--server-side", "--force-conflicts"), ("replace",)):
+        assert FUTURE in person.cannot(*verb, given=future), verb
+    assert FUTURE in person.cannot("patch", BETA, "thor", *spec(birthday="2999-01-01"))
+    assert FUTURE in person.cannot("patch", ALPHA, "thor", *spec(birthday="2999-01-01T00:00:00Z"))
+    assert person.reads(BETA, "thor")["spec"] == beta("thor")["spec"]
+
+
+def test_in_an_editor_the_reason_is_shown_and_the_change_is_kept_in_a_file(
+    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An editor that makes the change at first, and gives up when it is shown why that is refused.
+    editor, shown = tmp_path / "editor", tmp_path / "shown"
+    editor.write_text(f"#!/bin/sh\ncp $1 {shown}\ngrep -q 2999 $1 || sed -i 's/2021-04-01/2999-01-01/' $1\n")
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("KUBE_EDITOR", str(editor))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    person.can("create", given=beta("thor"))
+    assert "A copy of your changes has been stored" in person.cannot("edit", BETA, "thor")
+    assert f"# * {FUTURE}" in shown.read_text()
+    assert person.reads(BETA, "thor")["spec"]["birthday"] == "2021-04-01"
+
+
+def test_another_species_is_warned_about_in_the_words_of_the_version(person: Person) -> None:
+    person.can("create", given=beta("thor"))
+    (warning,) = person.can("patch", BETA, "thor", *spec(species="cat"))
+    assert warning.startswith("spec.species: changed from dog to cat; ")
+    warnings = person.can("patch", ALPHA, "thor", *spec(type="bird"))
+    assert any(each.startswith("spec.type: changed from cat to bird; ") for each in warnings)
+    assert person.can("patch", BETA, "thor", *spec(name="Thorbert")) == []
+    assert person.reads(BETA, "thor")["spec"]["species"] == "bird"
+
+
+def test_a_dry_run_says_the_same_and_stores_nothing(person: Person) -> None:
+    dry = "--dry-run=server"
+    assert FUTURE in person.cannot("create", dry, given=beta("thor", birthday="2999-01-01"))
+    person.can("create", dry, given=beta("thor"))
+    person.can("apply", dry, given=alpha("thor"))
+    assert person.sees(BETA) == []
+    person.can("create", given=beta("thor"))
+    before = person.reads(BETA, "thor")
+    (warning,) = person.can("patch", BETA, "thor", dry, *spec(species="cat", name=" Thorbert "))
+    assert warning.startswith("spec.species: ")
+    person.can("delete", BETA, "thor", dry)
+    assert person.reads(BETA, "thor") == before
+
+
+def test_an_old_pet_that_no_rule_would_let_in_is_edited_as_ever(keeper: Person) -> None:
+    pet = "of-the-future"
+    assert keeper.can("label", BETA, pet, "good=yes") == []
+    assert keeper.can("annotate", ALPHA, pet, "seen=today") != []  # the version is deprecated
+    keeper.can("patch", BETA, pet, "--subresource=status", "--type=merge", "-p", '{"status": {"id": "1"}}')
+    assert keeper.reads(BETA, pet)["metadata"]["generation"] == 1, "the name has been trimmed on the way"
+    assert keeper.can("patch", BETA, pet, *spec(species="cat")) != []
+    assert "spec.birthday" in keeper.cannot("patch", BETA, pet, *spec(birthday="2998-01-01"))
+    found = keeper.reads(BETA, pet)
+    assert (found["spec"]["name"], found["spec"]["birthday"]) == (" Thor ", "2999-01-01")
+
+
+def test_an_old_pet_that_is_deleted_goes(keeper: Person) -> None:
+    keeper.can("delete", BETA, "going", "--wait=false")
+    # What is wrong with it may even become something else: it goes.
+    keeper.can("patch", BETA, "going", *spec(birthday="1067-01-01", species="cat"))
+    keeper.can("patch", BETA, "going", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+    eventually(lambda: "going" not in keeper.sees(BETA))
+
+
+# Memcached.
+
+
+def test_more_servers_than_most_people_want_are_warned_about(person: Person) -> None:
+    assert person.can("create", given=memcached("m", size=1000)) == []
+    (warning,) = person.can("create", given=memcached("large", size=1001))
+    assert warning.startswith("spec.size: 1001 ")
+    (warning,) = person.can("patch", "memcached", "large", *spec(size=1002))
+    assert warning.startswith("spec.size: 1002 ")
+    assert person.can("label", "memcached", "large", "a=b") == []
+    assert person.can("patch", "memcached", "large", *spec(size=1001)) == []
+    assert person.can("create", "--dry-run=server", given=memcached("other", size=2000)) != []
+    assert sorted(person.sees("memcacheds")) == ["large", "m"]
+
+
+def test_scaling_asks_no_webhook_because_it_writes_another_object(person: Person) -> None:
+    person.can("create", given=memcached("m", size=1))
+    assert person.can("scale", "memcached/m", "--replicas=2000") == []
+    assert person.reads("memcached", "m")["spec"]["size"] == 2000
+
+
+def test_the_end_of_servers_that_run_is_warned_about(person: Person) -> None:
+    person.can("create", given=memcached("up", size=3))
+    person.can("create", given=memcached("down", size=0))
+    (warning,) = person.can("delete", "memcached", "up", "--dry-run=server")
+    assert warning.startswith("spec.size is 3: 3 servers will be deleted")
+    assert person.can("delete", "memcached", "down") == []
+    assert person.can("delete", "memcached", "up") == [warning]
+    assert person.sees("memcacheds") == []
+
+
+def test_who_deletes_again_is_not_warned_again(keeper: Person) -> None:
+    (warning,) = keeper.can("delete", "memcached", "large", "--wait=false")
+    assert "5000 servers" in warning
+    assert keeper.can("delete", "memcached", "large", "--wait=false") == []
+    keeper.can("patch", "memcached", "large", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+    assert keeper.sees("memcacheds") == []
+
+
+# Wordpress.
+
+
+def test_a_password_in_the_open_is_warned_about_and_not_shown(person: Person) -> None:
+    (warning,) = person.can("create", given=wordpress("blog"))
+    assert warning.startswith("spec.sqlrootpassword: ")
+    assert PASSWORD not in warning
+    assert person.can("label", "wordpress", "blog", "a=b") == []
+    reference = {"name": "given", "key": "root"}
+    assert person.can("create", given=wordpress("other", sqlRootPasswordSecretRef=reference)) == []
+
+
+def test_a_volume_does_not_shrink(person: Person) -> None:
+    person.can("create", given=wordpress("blog", storageSize="20Gi"))
+    for size in ("19Gi", None):  # without one it is the default of 10Gi
+        said = person.cannot("patch", "wordpress", "blog", *spec(storageSize=size))
+        assert "spec.storageSize" in said
+        assert "can grow, but not shrink" in said
+        assert PASSWORD not in said
+    assert person.can("patch", "wordpress", "blog", *spec(storageSize="21Gi")) == []
+
+
+def test_a_name_is_not_too_long_for_the_children(person: Person) -> None:
+    said = person.cannot("create", given=wordpress("n" * 51))
+    assert "metadata.name must be at most 50 characters" in said
+    person.can("create", given=wordpress("n" * 50))
+
+
+# Nobody has rules for these.
+
+
+def test_kinds_without_rules_are_not_asked_about(asked: ControlPlane) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
+    found = [
+        rule["resources"]
+        for sort in ("mutating", "validating")
+        for configuration in asked.api.get(path.format(sort))["items"]
+        for webhook in configuration["webhooks"]
+        for rule in webhook["rules"]
+    ]
+    assert sorted(found) == [["memcacheds"], ["pets"], ["pets"], ["wordpresses"]]

@@ -1,0 +1,121 @@
+"""The manager is down: what can be written and read meanwhile, and that all goes on once it is back."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.crds import install_crds
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually
+from tests.support.memcacheds import memcached
+from tests.support.person import Person
+from tests.support.pet_versions import ALPHA, BETA, alpha, beta, spec
+from tests.support.webhook_manager import MUTATING, VALIDATING, wait_asked, webhook_manager
+from tests.support.wordpresses import PASSWORD, wordpress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+    from tests.support.manager_process import ManagerProcess
+
+REFUSED = "connection refused"
+
+
+@pytest.fixture
+def plane(own_control_plane: StartControlPlane) -> ControlPlane:
+    plane = own_control_plane(parts=BARE)
+    install_crds(plane)
+    return plane
+
+
+@pytest.fixture
+def manager(plane: ControlPlane, tmp_path: Path) -> Iterator[ManagerProcess]:
+    """It runs no operator that has webhooks, which are served all the same."""
+    with webhook_manager(plane, tmp_path / "manager", "--controllers=mysrv") as manager:
+        yield manager
+
+
+@pytest.fixture
+def person(plane: ControlPlane, manager: ManagerProcess) -> Person:
+    """Who has made one object of each kind while all was well."""
+    person = Person(plane, "default")
+    for each in (beta("thor"), memcached("m", size=1), memcached("down", size=0)):
+        person.can("create", given=each)
+    person.can("create", given=wordpress("blog"))
+    return person
+
+
+def ignore_failures(plane: ControlPlane) -> None:
+    """Change the failure policy of every webhook, as an administrator would."""
+    for sort, name in (("mutating", MUTATING), ("validating", VALIDATING)):
+        path = f"/apis/admissionregistration.k8s.io/v1/{sort}webhookconfigurations/{name}"
+        webhooks = plane.api.get(path)["webhooks"]
+        for webhook in webhooks:
+            webhook["failurePolicy"] = "Ignore"
+        plane.api.patch(path, {"webhooks": webhooks})
+
+
+def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
+    plane: ControlPlane, manager: ManagerProcess, person: Person
+) -> None:
+    manager.kill()
+    # A refusal names the webhook and says that nobody answers; the object is not to blame.
+    for pet in (beta("tron"), beta("x", birthday="2999-01-01")):
+        said = person.cannot("create", given=pet)
+        assert 'failed calling webhook "mpet-v1beta1.kb.io"' in said
+        assert REFUSED in said
+    assert 'failed calling webhook "vmemcached-v1.kb.io"' in person.cannot("create", given=memcached("n"))
+    said = person.cannot("create", given=wordpress("other"))
+    assert 'failed calling webhook "vwordpress-v1.kb.io"' in said
+    assert PASSWORD not in said
+    # Nothing but the other version of a Pet needs anybody for being read, and a status needs nobody either.
+    assert person.reads(BETA, "thor")["spec"] == beta("thor")["spec"]
+    assert person.sees("memcacheds") == ["down", "m"]
+    person.can("patch", BETA, "thor", "--subresource=status", "--type=merge", "-p", '{"status": {"id": "1"}}')
+    said = person.cannot("get", ALPHA, "thor")
+    assert "conversion webhook" in said
+    assert REFUSED in said
+    # Operations for which there is no function ask nobody: what no rule is about goes on.
+    person.can("label", "wordpress", "blog", "seen=today")
+    person.can("delete", BETA, "thor")
+    assert 'failed calling webhook "vmemcached-v1.kb.io"' in person.cannot("delete", "memcached", "down")
+
+    manager.start_again()
+    manager.wait_ready()
+    wait_asked(plane)
+    assert person.can("create", given=beta("tron", species="CAT")) == []
+    assert "must not be in the future" in person.cannot("create", given=beta("x", birthday="2999-01-01"))
+    assert person.reads(ALPHA, "tron")["spec"] == alpha("tron", species="cat")["spec"]
+    person.can("delete", "memcached", "down")
+
+
+def test_where_failures_are_ignored_everything_passes_until_the_manager_is_back(
+    plane: ControlPlane, manager: ManagerProcess, person: Person
+) -> None:
+    manager.kill()
+    ignore_failures(plane)
+    # The API server reads of the new policy a moment later.
+    eventually(lambda: person.can("create", given=beta("tron", name=" Tron ", birthday="2999-01-01")))
+    found = person.reads(BETA, "tron")["spec"]
+    assert (found["name"], found["birthday"]) == (" Tron ", "2999-01-01"), "nobody was there to say so"
+    person.can("create", given=memcached("large", size=5000))
+    # The schema holds all the same.
+    assert "can grow, but not shrink" in person.cannot("patch", "wordpress", "blog", *spec(storageSize="1Gi"))
+    # Conversion knows no policy: without an answer there is no object.
+    assert "conversion webhook" in person.cannot("get", ALPHA, "tron")
+
+    # It puts its configurations back as they are to be.
+    manager.start_again()
+    manager.wait_ready()
+    wait_asked(plane)
+    eventually(lambda: person.cannot("create", "--dry-run=server", given=beta("x", birthday="2999-01-01")))
+    path = f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{VALIDATING}"
+    assert {each["failurePolicy"] for each in plane.api.get(path)["webhooks"]} == {"Fail"}
+    assert "spec.birthday" in json.dumps(person.cannot("create", given=beta("x", birthday="2999-01-01")))
+    person.can("label", BETA, "tron", "seen=today")

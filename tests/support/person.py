@@ -1,0 +1,51 @@
+"""Somebody with kubectl in one namespace, who does what succeeds and what does not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
+    from tests.support.control_plane import ControlPlane
+
+WARNING = "Warning: "
+
+
+class Person:
+    """Uses kubectl as the administrator, and reads what it writes."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+
+    def can(self, *arguments: str, given: dict[str, Any] | None = None) -> list[str]:
+        """Do what goes well; returns the warnings, and fails for anything else that is complained about."""
+        lines = self._kubectl(*arguments, given=given, check=True).stderr.splitlines()
+        assert all(line.startswith(WARNING) for line in lines), lines
+        return [line.removeprefix(WARNING) for line in lines]
+
+    def cannot(self, *arguments: str, given: dict[str, Any] | None = None) -> str:
+        """Do what is refused; returns what is said."""
+        done = self._kubectl(*arguments, given=given)
+        assert done.returncode == 1, f"{done.stdout}{done.stderr}"
+        return done.stderr
+
+    def reads(self, resource: str, name: str) -> Any:
+        """The object; a resource may be of one version: `pets.v1alpha1.petstore.example.com`."""
+        return json.loads(self._kubectl("get", resource, name, "-o", "json", check=True).stdout)
+
+    def sees(self, resource: str) -> list[str]:
+        """The names of all objects of a resource."""
+        found = json.loads(self._kubectl("get", resource, "-o", "json", check=True).stdout)
+        return [each["metadata"]["name"] for each in found["items"]]
+
+    def _kubectl(
+        self, *arguments: str, given: dict[str, Any] | None = None, check: bool = False
+    ) -> CompletedProcess[str]:
+        stdin = None if given is None else json.dumps(given)
+        files = () if given is None else ("-f", "-")
+        return self.plane.kubectl(
+            f"--namespace={self.namespace}", *arguments, *files, stdin=stdin, check=check
+        )

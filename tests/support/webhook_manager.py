@@ -1,0 +1,56 @@
+"""A manager on this machine whose webhooks a control plane asks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.support.eventually import eventually
+from tests.support.manager_process import ManagerProcess
+from tests.support.memcacheds import memcached
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.control_plane import ControlPlane
+
+VALIDATING = "operator-manager-validating-webhook-configuration"
+MUTATING = "operator-manager-mutating-webhook-configuration"
+
+
+@contextlib.contextmanager
+def webhook_manager(
+    plane: ControlPlane, folder: Path, *flags: str, **options: Any
+) -> Iterator[ManagerProcess]:
+    """One that serves webhooks at a URL, with certificates that it makes; once the API server asks it.
+
+    The options are those of `ManagerProcess`.
+    """
+    with PortBlock(1) as ports:
+        address = f"127.0.0.1:{ports[0]}"
+        with ManagerProcess(
+            plane.kubeconfig,
+            f"--webhook-bind-address={address}",
+            f"--webhook-url=https://{address}",
+            f"--webhook-local-path={folder / 'webhook'}",
+            *flags,
+            folder=folder,
+            **options,
+        ) as manager:
+            manager.wait_ready()
+            wait_asked(plane)
+            yield manager
+
+
+def wait_asked(plane: ControlPlane) -> None:
+    """Wait until the API server asks: of a new configuration it reads by a watch, a moment later."""
+    body = json.dumps(memcached("is-anybody-asked", size=1001))
+
+    def warned() -> None:
+        done = plane.kubectl("create", "--dry-run=server", "-f", "-", stdin=body)
+        assert "Warning: spec.size" in done.stderr, done.stderr
+
+    eventually(warned, every=0.1)
