@@ -1,0 +1,383 @@
+"""Pets in two versions at once: what people with kubectl, watchers, appliers and the operator see of it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.support.api_access import APPLY_PATCH, ApiFailure
+from tests.support.api_objects import condition, object_path
+from tests.support.crds import install_crds, printed_crds, wait_served
+from tests.support.eventually import eventually
+from tests.support.manager_process import ManagerProcess
+from tests.support.namespaces import create_namespace
+from tests.support.pets import assert_in_step, records
+from tests.support.petstore_process import PetStoreProcess, petstore
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+    from tests.support.manager_process import ManagerProcess
+
+ALPHA, BETA = "petstore.example.com/v1alpha1", "petstore.example.com/v1beta1"
+NOTE_OF_ALPHA, NOTE_OF_BETA = ALPHA, BETA  # annotations have the same names
+NOON = "2021-04-01T12:00:00+01:00"
+ANN = {"name": "Ann", "email": "ann@example.com"}
+
+
+class Site:
+    """A namespace of a control plane, and the store beside it."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, store: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.store = store
+
+    def path(self, api: str, name: str = "") -> str:
+        return object_path(api, self.namespace, "pets", name)
+
+    def get(self, api: str, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.plane.api.get(self.path(api, name))
+        assert found["apiVersion"] == api
+        return found
+
+    def create(self, api: str, pet: str, /, **spec: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self.plane.api.create(self.path(api), body(api, pet, **spec))
+        return found
+
+    def patch(self, api: str, pet: str, /, **spec: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self.plane.api.patch(self.path(api, pet), {"spec": spec})
+        return found
+
+    def apply(
+        self, api: str, pet: str, manager: str, /, *, force: bool = False, **spec: Any
+    ) -> dict[str, Any]:
+        query = {"fieldManager": manager, "force": json.dumps(force)}
+        manifest = {"apiVersion": api, "kind": "Pet", "metadata": {"name": pet}, "spec": spec}
+        answer = self.plane.api.request(
+            "PATCH", self.path(api, pet), query=query, body=manifest, content_type=APPLY_PATCH
+        )
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    def kubectl(self, *arguments: str, **options: Any) -> tuple[str, str]:
+        """What it prints, and what it says beside that."""
+        done = self.plane.kubectl(f"--namespace={self.namespace}", *arguments, **options)
+        return done.stdout, done.stderr
+
+    def in_step(self) -> None:
+        assert_in_step(self.plane, self.namespace, self.store)
+
+
+def body(api: str, pet: str, /, **spec: Any) -> dict[str, Any]:
+    """A Pet as a user of that version writes it."""
+    kind = {"type": "dog", "birthday": NOON} if api == ALPHA else {"species": "dog", "birthday": "2021-04-01"}
+    return {
+        "apiVersion": api,
+        "kind": "Pet",
+        "metadata": {"name": pet},
+        "spec": {"name": "Thor", **kind, **spec},
+    }
+
+
+def annotations(found: dict[str, Any]) -> dict[str, str]:
+    """Those of a person's; the operator adds its own."""
+    kept: dict[str, str] = found["metadata"].get("annotations", {})
+    return {key: text for key, text in kept.items() if not key.startswith("pet.petstore.example.com/")}
+
+
+def owners(found: dict[str, Any], field: str) -> dict[str, str]:
+    """Who applies a field of the spec, and in which version."""
+    return {
+        each["manager"]: each["apiVersion"]
+        for each in found["metadata"]["managedFields"]
+        if f"f:{field}" in each["fieldsV1"].get("f:spec", {}) and each["operation"] == "Apply"
+    }
+
+
+@pytest.fixture(scope="module")
+def plane(module_control_plane: StartControlPlane) -> ControlPlane:
+    """Its definitions name the one manager that converts Pets, so it is nobody else's."""
+    plane = module_control_plane()
+    install_crds(plane)
+    return plane
+
+
+@pytest.fixture(scope="module")
+def store(plane: ControlPlane) -> Iterator[PetStoreProcess]:
+    folder = plane.folder / "store"
+    folder.mkdir()
+    with PetStoreProcess(folder, "--memory") as running:
+        yield running
+
+
+@contextlib.contextmanager
+def converting(plane: ControlPlane, store: PetStoreProcess) -> Iterator[ManagerProcess]:
+    """A manager that the API server of `plane` asks for the versions of Pets."""
+    with PortBlock(1) as ports:
+        address = f"127.0.0.1:{ports[0]}"
+        with ManagerProcess(
+            plane.kubeconfig,
+            "--controllers=pet",
+            f"--petstore-address={store.address}",
+            "--petstore-check-interval=2s",
+            f"--webhook-bind-address={address}",
+            f"--webhook-url=https://{address}",
+            f"--webhook-local-path={plane.folder / 'webhook'}",
+            folder=plane.folder / "manager",
+        ) as running:
+            running.wait_ready()
+            for api in (ALPHA, BETA):
+                eventually(functools.partial(is_followed, plane, api))
+            yield running
+
+
+def is_followed(plane: ControlPlane, api: str) -> None:
+    """Watches are answered; a definition that was just changed makes the server begin anew with its kind."""
+    query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": "1"}
+    plane.api.request("GET", f"/apis/{api}/pets", query=query)
+
+
+@pytest.fixture(scope="module")
+def manager(plane: ControlPlane, store: PetStoreProcess) -> Iterator[ManagerProcess]:
+    with converting(plane, store) as running:
+        yield running
+
+
+@pytest.fixture
+def site(plane: ControlPlane, manager: ManagerProcess, store: PetStoreProcess) -> Iterator[Site]:
+    namespace = f"test-{secrets.token_hex(4)}"
+    create_namespace(plane, namespace)
+    site = Site(plane, namespace, store.address)
+    yield site
+    # The store is empty again for the next one.
+    site.kubectl("delete", "pets", "--all")
+    eventually(lambda: records(store.address) == [])
+    assert not [line for line in manager.logs() if line.get("level") == "error"]
+
+
+def test_what_is_written_in_v1alpha1_reads_in_v1beta1_and_back(site: Site) -> None:
+    _, said = site.kubectl("create", "-f", "-", stdin=json.dumps(body(ALPHA, "old")))
+    assert (
+        "Warning: petstore.example.com/v1alpha1 Pet is deprecated; use petstore.example.com/v1beta1 Pet"
+        in said
+    )
+    new = site.get(BETA, "old")
+    assert new["spec"] == {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
+    assert json.loads(annotations(new)[NOTE_OF_ALPHA]) == {"birthday": NOON}
+    old = site.get(ALPHA, "old")
+    assert old["spec"] == {"name": "Thor", "type": "dog", "birthday": NOON}
+    assert annotations(old) == {}
+    eventually(site.in_step)
+    assert site.get(ALPHA, "old")["status"] == site.get(BETA, "old")["status"]
+
+    # The columns of each.
+    shown, _ = site.kubectl("get", "pets.v1beta1.petstore.example.com")
+    assert shown.splitlines()[0].split()[2] == "SPECIES"
+    shown, said = site.kubectl("get", "pets.v1alpha1.petstore.example.com")
+    assert shown.splitlines()[0].split()[2] == "TYPE"
+    assert "Warning" in said
+    # Who does not name a version gets the one without a warning.
+    assert "SPECIES" in site.kubectl("get", "pets")[0]
+
+
+def test_what_is_written_in_v1beta1_reads_in_v1alpha1_and_back(site: Site) -> None:
+    site.create(BETA, "new", owner=ANN, birthday="2020-02-29")
+    old = site.get(ALPHA, "new")
+    assert old["spec"] == {"name": "Thor", "type": "dog", "birthday": "2020-02-29T00:00:00Z"}
+    assert json.loads(annotations(old)[NOTE_OF_BETA]) == {"owner": ANN}
+    new = site.get(BETA, "new")
+    assert new["spec"] == {"name": "Thor", "species": "dog", "birthday": "2020-02-29", "owner": ANN}
+    assert annotations(new) == {}
+
+
+def test_each_version_keeps_what_the_other_one_cannot_hold_through_changes(site: Site) -> None:
+    site.create(ALPHA, "both")
+    site.patch(BETA, "both", owner=ANN, species="cat")
+    assert site.get(ALPHA, "both")["spec"] == {"name": "Thor", "type": "cat", "birthday": NOON}
+    site.patch(ALPHA, "both", name="Tron", type="bird")
+    new = site.get(BETA, "both")
+    assert new["spec"] == {"name": "Tron", "species": "bird", "birthday": "2021-04-01", "owner": ANN}
+    assert json.loads(annotations(new)[NOTE_OF_ALPHA]) == {"birthday": NOON}
+
+    # A day that is changed is not what the old text says; a new text is a new day.
+    site.patch(BETA, "both", birthday="2022-02-02")
+    assert site.get(ALPHA, "both")["spec"]["birthday"] == "2022-02-02T00:00:00Z"
+    site.patch(ALPHA, "both", birthday="2019-12-31t23:30:00-01:00")
+    new = site.get(BETA, "both")
+    assert (new["spec"]["birthday"], new["spec"]["owner"]) == ("2020-01-01", ANN)
+    assert json.loads(annotations(new)[NOTE_OF_ALPHA]) == {"birthday": "2019-12-31t23:30:00-01:00"}
+    site.patch(BETA, "both", owner=None)
+    assert annotations(site.get(ALPHA, "both")) == {}
+    eventually(site.in_step)
+
+
+def test_kubectl_apply_in_either_version_keeps_the_others_part(site: Site) -> None:
+    site.kubectl("apply", "-f", "-", stdin=json.dumps(body(BETA, "applied", owner=ANN)))
+    site.kubectl("apply", "-f", "-", stdin=json.dumps(body(ALPHA, "applied", name="Tron")))
+    assert site.get(BETA, "applied")["spec"] == {
+        "name": "Tron",
+        "species": "dog",
+        "birthday": "2021-04-01",
+        "owner": ANN,
+    }
+    assert site.get(ALPHA, "applied")["spec"]["birthday"] == NOON
+    site.kubectl("apply", "-f", "-", stdin=json.dumps(body(ALPHA, "applied", name="Tron")))
+    assert site.get(BETA, "applied")["spec"]["owner"] == ANN
+
+
+def test_what_a_schema_refuses_is_named_as_the_user_wrote_it(site: Site) -> None:
+    wrong = [
+        (ALPHA, {"birthday": "2021-04-01"}, "spec.birthday"),
+        (ALPHA, {"type": "fish"}, "spec.type"),
+        (ALPHA, {"birthday": f"2021-04-01T00:00:00.{'9' * 200}Z"}, "spec.birthday"),
+        (BETA, {"birthday": NOON}, "spec.birthday"),
+        (BETA, {"species": "fish"}, "spec.species"),
+        (BETA, {"owner": {"name": ""}}, "spec.owner.name"),
+    ]
+    for api, spec, field in wrong:
+        with pytest.raises(ApiFailure, match=field) as refused:
+            site.create(api, "wrong", **spec)
+        assert refused.value.status == 422
+
+
+@pytest.mark.parametrize(("watched", "written"), [(ALPHA, BETA), (BETA, ALPHA)])
+def test_a_watch_in_one_version_sees_what_is_written_in_the_other(
+    site: Site, watched: str, written: str
+) -> None:
+    before = site.plane.api.get(site.path(watched))["metadata"]["resourceVersion"]
+    site.create(written, "seen", name="first")
+    site.patch(written, "seen", name="second")
+
+    def events() -> list[tuple[str, str, str]]:
+        """What has come since then, as (type, version, name)."""
+        query = {"watch": "true", "resourceVersion": before, "timeoutSeconds": "2"}
+        lines = site.plane.api.request("GET", site.path(watched), query=query).splitlines()
+        found = [json.loads(line) for line in lines]
+        assert all(("type" in each["object"]["spec"]) == (watched == ALPHA) for each in found)
+        return [
+            (each["type"], each["object"]["apiVersion"], each["object"]["spec"]["name"]) for each in found
+        ]
+
+    def seen() -> None:
+        came = events()
+        assert came[0] == ("ADDED", watched, "first")
+        assert came[-1] == ("MODIFIED", watched, "second")
+
+    eventually(seen)
+
+
+def test_appliers_in_two_versions_each_own_what_they_apply(site: Site) -> None:
+    site.apply(BETA, "shared", "keeper", name="Thor", species="dog", birthday="2021-04-01", owner=ANN)
+    with pytest.raises(ApiFailure, match=r"conflict with .*keeper") as refused:
+        site.apply(ALPHA, "shared", "breeder", name="Thor", type="cat", birthday="2021-04-01T00:00:00Z")
+    assert refused.value.status == 409
+    # The same value is shared, whichever version says it.
+    found = site.apply(ALPHA, "shared", "breeder", name="Thor", type="dog", birthday="2021-04-01T00:00:00Z")
+    assert owners(found, "type") == {"breeder": ALPHA}
+    assert owners(found, "species") == {"keeper": BETA}
+    # ... and taken over by force.
+    site.apply(
+        ALPHA, "shared", "breeder", force=True, name="Thor", type="cat", birthday="2021-04-01T00:00:00Z"
+    )
+    found = site.get(BETA, "shared")
+    assert found["spec"] == {"name": "Thor", "species": "cat", "birthday": "2021-04-01", "owner": ANN}
+    assert owners(found, "species") == {}
+    assert owners(found, "type") == {"breeder": ALPHA}
+    # Who no longer applies a field gives it up; nobody else does the owner.
+    found = site.apply(BETA, "shared", "keeper", name="Thor", birthday="2021-04-01")
+    assert found["spec"] == {"name": "Thor", "species": "cat", "birthday": "2021-04-01"}
+
+
+def test_the_operator_keeps_the_store_right_whoever_writes(site: Site) -> None:
+    site.create(ALPHA, "old", name="Thor", birthday="2021-03-31T23:30:00-01:00")
+    site.create(BETA, "new", name="Tron", species="cat", birthday="2020-06-25", owner=ANN)
+    eventually(site.in_step)
+    site.patch(BETA, "old", name="Thorbert", birthday="2021-05-01")
+    site.patch(ALPHA, "new", name="Tronella", type="bird", birthday="2020-06-25T23:30:00-01:00")
+    eventually(site.in_step)
+    mine = {site.get(BETA, name)["status"]["id"] for name in ("old", "new")}
+    assert {
+        (each["name"], each["type"], each["birthday"]) for each in records(site.store) if each["id"] in mine
+    } == {("Thorbert", "dog", "2021-05-01"), ("Tronella", "bird", "2020-06-26")}
+    for api, name in ((BETA, "old"), (ALPHA, "new")):
+        site.plane.api.delete(site.path(api, name))
+    eventually(lambda: not {each["id"] for each in records(site.store)} & mine)
+
+
+def before_the_upgrade(definition: dict[str, Any]) -> dict[str, Any]:
+    """The definition as it was while there was but one version of each kind."""
+    spec = {key: value for key, value in definition["spec"].items() if key != "conversion"}
+    spec["versions"] = [{**spec["versions"][0], "storage": True}]
+    return {**definition, "spec": spec}
+
+
+def leave_behind(site: Site, name: str, birthday: str) -> str:
+    """A Pet and its record, as a manager left them that knew v1alpha1 alone; returns the record's id."""
+    made = site.create(ALPHA, name, birthday=birthday)
+    content = ("Thor", "--type=dog", "--birthday=2021-04-01", f"--idempotency-key={made['metadata']['uid']}")
+    identity = petstore("add", *content, f"--address={site.store}").stdout.strip()
+    marks = {
+        "finalizers": ["pet.petstore.example.com/finalizer"],
+        "annotations": {
+            "pet.petstore.example.com/added-as": '{"name":"Thor","type":"dog","birthday":"2021-04-01"}'
+        },
+    }
+    site.plane.api.patch(site.path(ALPHA, name), {"metadata": marks})
+    site.plane.api.patch(f"{site.path(ALPHA, name)}/status", {"status": {"id": identity}})
+    return identity
+
+
+def test_pets_from_before_the_upgrade_keep_their_records(
+    own_control_plane: StartControlPlane, tmp_path: Path
+) -> None:
+    plane = own_control_plane()
+    definitions = list(yaml.safe_load_all(printed_crds()))
+    plane.api.apply([before_the_upgrade(each) for each in definitions])
+    wait_served(plane)
+    create_namespace(plane, "pets")
+    with PetStoreProcess(tmp_path, "--memory") as store:
+        site = Site(plane, "pets", store.address)
+        thor = leave_behind(site, "thor", NOON)
+        # Nobody could write that one any more, and its record is of a day that it had before.
+        impossible = leave_behind(site, "impossible", "0000-12-31T12:00:00Z")
+
+        def waits_for_a_webhook() -> None:
+            with pytest.raises(
+                ApiFailure, match=r"conversion webhook for petstore\.example\.com/v1alpha1, Kind=Pet failed"
+            ):
+                site.get(BETA, "thor")
+
+        plane.api.apply(definitions)
+        eventually(waits_for_a_webhook)
+        with converting(plane, store) as manager:
+            assert site.get(BETA, "thor")["spec"] == {
+                "name": "Thor",
+                "species": "dog",
+                "birthday": "2021-04-01",
+            }
+            assert site.get(ALPHA, "thor")["spec"]["birthday"] == NOON
+            eventually(lambda: condition(site.get(BETA, "thor"), "Ready")["status"] == "True")
+            eventually(
+                lambda: condition(site.get(BETA, "impossible"), "Ready")["reason"] == "InvalidBirthday"
+            )
+            for api in (ALPHA, BETA):
+                assert site.get(api, "impossible")["spec"]["birthday"] == "0000-12-31T12:00:00Z"
+            assert "spec.birthday" in condition(site.get(BETA, "impossible"), "Ready")["message"]
+            assert {each["id"] for each in records(store.address)} == {thor, impossible}
+            site.patch(BETA, "impossible", birthday="2020-12-31")
+            eventually(site.in_step)
+            assert site.get(BETA, "impossible")["status"]["id"] == impossible
+            site.kubectl("delete", "pets", "--all")
+            eventually(lambda: records(store.address) == [])
+            assert not [line for line in manager.logs() if line.get("level") == "error"]
