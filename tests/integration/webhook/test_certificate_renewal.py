@@ -1,0 +1,165 @@
+"""Certificates are renewed while the API server calls the webhooks, and nobody who uses it notices."""
+
+from __future__ import annotations
+
+import base64
+import sys
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Self
+
+import pytest
+
+from manager.tls import Certificate, certificates_in
+from tests.support.crds import install_crds
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually
+from tests.support.memcacheds import memcached, memcached_path
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import RunManager, StartControlPlane
+    from tests.support.control_plane import ControlPlane
+    from tests.support.manager_process import ManagerProcess
+
+PROGRAM = (sys.executable, "-m", "tests.support.short_lived")
+SECRET = "/api/v1/namespaces/default/secrets/operator-manager-webhook-server-cert"
+VALIDATING = (
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/"
+    "operator-manager-validating-webhook-configuration"
+)
+CALLERS = 4
+EACH_CALLS_EVERY = 0.02
+"""Seconds: together they call 200 times a second."""
+
+
+@pytest.fixture
+def plane(own_control_plane: StartControlPlane) -> ControlPlane:
+    """Of our own: its API server calls our webhooks."""
+    plane = own_control_plane(parts=BARE)
+    install_crds(plane)
+    return plane
+
+
+@pytest.fixture
+def ports() -> Iterator[PortBlock]:
+    block = PortBlock(2)
+    yield block
+    block.close()
+
+
+def flags(port: int, reached_at: int) -> tuple[str, ...]:
+    """A replica that serves at one port, while the API server is told of another one, or the same."""
+    return (
+        "--controllers=memcached",
+        "--webhook-certificates=secret",
+        f"--webhook-bind-address=127.0.0.1:{port}",
+        f"--webhook-url=https://127.0.0.1:{reached_at}",
+        "--leader-elect",
+        "--leader-election-namespace=default",
+        "--leader-elect-lease-duration=4s",
+        "--leader-elect-renew-deadline=3s",
+        "--leader-elect-retry-period=500ms",
+    )
+
+
+def secret(plane: ControlPlane, name: str) -> tuple[Certificate, ...]:
+    """The certificates that the Secret has under this name."""
+    return certificates_in(base64.b64decode(plane.api.get(SECRET)["data"][name]))
+
+
+class Load:
+    """Users who create objects all the time, for the length of a `with` block; nothing is kept of these."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._ended = threading.Event()
+        self.calls = 0
+        self.failures: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        self._threads = [threading.Thread(target=self._call) for _ in range(CALLERS)]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _call(self) -> None:
+        path, body = memcached_path("default"), memcached("load")
+        following = time.monotonic()
+        while not self._ended.is_set():
+            try:
+                self._plane.api.request("POST", path, query={"dryRun": "All"}, body=body)
+            except Exception as error:  # noqa: BLE001 - whatever it is, a user has seen it
+                self.failures[str(error)] += 1
+            self.calls += 1
+            # On a machine that is too busy for it, as many as it takes.
+            following = max(following + EACH_CALLS_EVERY, time.monotonic() - 1)
+            self._ended.wait(max(0.0, following - time.monotonic()))
+
+
+def answered(replica: ManagerProcess) -> float:
+    """How many reviews it has answered."""
+    return replica.metrics().value(
+        "controller_runtime_webhook_requests_total",
+        webhook="/validate-cache-example-com-v1-memcached",
+        code="200",
+    )
+
+
+def are_asked(plane: ControlPlane) -> None:
+    """Assert that the API server reaches the webhook and trusts it: without, nothing can be created."""
+    body = memcached("first")
+    plane.api.request("POST", memcached_path("default"), query={"dryRun": "All"}, body=body)
+
+
+def all_is_of_a_newer_authority(plane: ControlPlane, than: Certificate) -> None:
+    """Assert that a renewal is over: the one authority left is a later one, and signs what is served."""
+    [authority] = secret(plane, "ca.crt")
+    assert authority.since > than.since
+    [serving] = secret(plane, "tls.crt")
+    assert serving.vouched_for_by(authority)
+    for each in plane.api.get(VALIDATING)["webhooks"]:
+        assert certificates_in(base64.b64decode(each["clientConfig"]["caBundle"])) == (authority,)
+
+
+def test_a_renewal_under_load_fails_no_request(
+    plane: ControlPlane, ports: PortBlock, run_manager: RunManager
+) -> None:
+    replica = run_manager(plane.kubeconfig, *flags(ports[0], ports[0]), program=PROGRAM).wait_ready()
+    eventually(lambda: are_asked(plane))
+    [first] = secret(plane, "ca.crt")
+    with Load(plane) as load:
+        eventually(lambda: all_is_of_a_newer_authority(plane, first))
+    assert load.failures == {}
+    assert load.calls > 100
+    assert answered(replica) >= load.calls
+    assert not [line for line in replica.logs() if line.get("level") in {"warn", "error"}]
+    log = replica.process.output()
+    assert "PRIVATE" not in log
+    assert replica.stop() == 0
+
+
+def test_a_leader_killed_in_the_middle_of_a_renewal_is_not_missed(
+    plane: ControlPlane, ports: PortBlock, run_manager: RunManager
+) -> None:
+    leader = run_manager(plane.kubeconfig, *flags(ports[0], ports[1]), program=PROGRAM).wait_ready()
+    follower = run_manager(plane.kubeconfig, *flags(ports[1], ports[1]), program=PROGRAM).wait_ready()
+    eventually(lambda: are_asked(plane))
+    [first] = secret(plane, "ca.crt")
+    with Load(plane) as load:
+        eventually(lambda: len(secret(plane, "ca.crt")) == 2, every=0.01)
+        leader.kill()
+        eventually(lambda: all_is_of_a_newer_authority(plane, first))
+    assert load.failures == {}
+    assert load.calls > 100
+    assert answered(follower) >= load.calls
+    assert follower.logs(msg="became the leader")
+    assert follower.stop() == 0

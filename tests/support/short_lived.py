@@ -1,0 +1,33 @@
+"""`operator-manager` whose webhook certificates last for seconds: a renewal a test can wait for.
+
+    run_manager(kubeconfig, *flags, program=(sys.executable, "-m", "tests.support.short_lived"))
+
+Everything else is the program as it is. What takes seconds in it where a month has time for them takes less.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from datetime import timedelta
+
+import controllers.main
+import manager.cli.certificates
+import manager.tls.served
+import manager.webhook.certificates.source
+from manager.webhook.certificates import Lifetimes, kept_in_secret
+
+LIFETIMES = Lifetimes(
+    authority=timedelta(seconds=36),
+    serving=timedelta(seconds=12),
+    settle=timedelta(seconds=2),
+    retire=timedelta(seconds=5),
+)
+
+if __name__ == "__main__":
+    manager.cli.certificates.kept_in_secret = functools.partial(  # type: ignore[assignment]
+        kept_in_secret, lifetimes=LIFETIMES, look_every=0.5
+    )
+    manager.webhook.certificates.source._LATER = 0.5
+    manager.tls.served.RECHECK_INTERVAL = 0.5
+    sys.exit(controllers.main.main())
