@@ -39,7 +39,8 @@ def next_step(
     """
     if not stored.signers:
         # Those who are trusted until now stay so: what they have signed may be served by every replica.
-        return Authorize(_known(stored, sightings, now), "there is no authority that could sign")
+        trusted = _known(stored, sightings, now)
+        return Authorize(trusted, () if trusted else tuple(names), "there is no authority that could sign")
     known = _known(stored, sightings, now)
     if known != stored.authorities and not _is_all_in_use_stored(stored, now, lifetimes):
         return Adopt(known)
@@ -54,7 +55,7 @@ def next_step(
     if signer is not None and (why := _flaw(stored, signer, names, now, lifetimes)) is not None:
         return Issue(signer, tuple(names), why)
     if lifetimes.is_due(newest, now):
-        return Authorize(stored.authorities, "two thirds of the authority's life are over")
+        return Authorize(stored.authorities, (), "two thirds of the authority's life are over")
     settled = signer == newest
     if settled and len(stored.authorities) > 1 and _is_old_enough(stored.serving, now, lifetimes):
         return Retire(newest)

@@ -168,7 +168,8 @@ class Keeper:
         await self._store.write(material, snapshot)
         match step:
             case Authorize():
-                _log.info("made an authority for webhooks", why=step.why, store=str(self._store))
+                also = {"names": list(step.names)} if step.names else {}
+                _log.info("made an authority for webhooks", why=step.why, store=str(self._store), **also)
             case Adopt():
                 _log.info("the stored bundle has every authority in use again", store=str(self._store))
             case Issue():

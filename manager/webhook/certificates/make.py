@@ -23,9 +23,10 @@ def after(
         case Authorize():
             made = new_authority(_AUTHORITY, now, lifetimes.authority)
             kept = [each for each in stored.signers if each in step.kept]
+            pair = made.issue(step.names, now, lifetimes.serving) if step.names else None
             return Material(
-                certificate=old.certificate,
-                key=old.key,
+                certificate=old.certificate if pair is None else pair.certificates,
+                key=old.key if pair is None else pair.key,
                 bundle=made.certificate + bundled(step.kept),
                 authority_keys=made.key + _keys(stored, kept),
             )

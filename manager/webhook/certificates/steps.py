@@ -43,9 +43,15 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Authorize:
-    """Make an authority and put it before those that are kept in the bundle. It signs nothing yet."""
+    """Make an authority and put it before those that are kept in the bundle.
+
+    It signs nothing yet, unless there is nobody who trusts anybody else.
+    """
 
     kept: tuple[Certificate, ...]
+    names: tuple[str, ...]
+    """Whom it signs a certificate for in the same step; empty for nobody."""
+
     why: str
 
 

@@ -17,7 +17,7 @@ async def a_renewal(world: CertificateWorld) -> None:
     """From nothing until the second authority is the only one, whoever is killed meanwhile."""
     world.start_leader()
     elapsed = 0.0
-    while elapsed < HOUR:
+    while elapsed < 0.75 * HOUR:
         await world.passing(30)
         elapsed += 30
         if not world.has_leader:
@@ -53,7 +53,7 @@ def test_nothing_is_written_while_nothing_is_due():
         await world.kill_leader()
 
     simulate(main())
-    assert world.writes == ["store", "inject mutating", "inject validating", "inject pets", "store"]
+    assert world.writes == ["store", "inject mutating", "inject validating", "inject pets"]
 
 
 def writes_of_a_renewal() -> int:
