@@ -1,0 +1,266 @@
+"""What webhooks cost: an answer within the process, answers in a second over TLS, many Pets in one review.
+
+    python -m benchmarks.webhook_speed [--reviews 5000] [--connections 16] [--objects 5000]
+
+Reviews are of the Pet operator, as the API server sends them. The server that is asked over TLS is a process
+of its own, whose CPU seconds tell what one core could do; the clients keep their connections.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import copy
+import os
+import ssl
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import uvloop
+
+from benchmarks.table import table
+from controllers.petstore.webhooks import WEBHOOKS
+from manager.http.address import BindAddress
+from manager.logs import configured
+from manager.metrics import Metrics
+from manager.tls import SelfSigned, ServedCertificate
+from manager.webhook.server import WebhookServer, endpoints_of
+from manager.webhook.webhooks import Webhooks
+from tests.support.ports import PortBlock
+
+GROUP = "petstore.example.com"
+HEAD = (
+    "POST {path}?timeout=10s HTTP/1.1\r\nHost: x\r\n"
+    "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+)
+
+
+def pet(name: str, version: str) -> dict[str, Any]:
+    """A Pet with what the API server has added, as most of them are."""
+    fields = {f"f:{field}": {} for field in ("name", "species", "birthday", "owner")}
+    if version == "v1alpha1":
+        spec = {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"}
+    else:
+        spec = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
+    return {
+        "apiVersion": f"{GROUP}/{version}",
+        "kind": "Pet",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": "0f6c1c52-1f0f-4cc4-9d8a-4f3f3f0a2b1c",
+            "resourceVersion": "123456",
+            "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"app.kubernetes.io/name": "operator-manager", "team": "animals"},
+            "finalizers": ["pet.petstore.example.com/finalizer"],
+            "managedFields": [
+                {
+                    "manager": manager,
+                    "operation": "Apply",
+                    "apiVersion": f"{GROUP}/{version}",
+                    "time": "2026-01-01T00:00:00Z",
+                    "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:metadata": {"f:labels": {"f:team": {}}}, "f:spec": fields},
+                }
+                for manager in ("kubectl", "operator-manager/pet")
+            ],
+        },
+        "spec": spec,
+        "status": {"id": "0f6c1c52", "observedGeneration": 1, "conditions": []},
+    }
+
+
+def admission_review(*, tidy: bool) -> bytes:
+    """A change of a Pet; one that is not tidy needs a patch."""
+    kind = {"group": GROUP, "version": "v1beta1", "kind": "Pet"}
+    old = pet("thor", "v1beta1")
+    new = copy.deepcopy(old)
+    if not tidy:
+        new["spec"] |= {"name": " Thor ", "species": "Dog"}
+    resource = {"group": GROUP, "version": "v1beta1", "resource": "pets"}
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": kind,
+        "resource": resource,
+        "requestKind": kind,
+        "requestResource": resource,
+        "name": "thor",
+        "namespace": "default",
+        "operation": "UPDATE",
+        "userInfo": {"username": "jane", "groups": ["system:authenticated"]},
+        "object": new,
+        "oldObject": old,
+        "dryRun": False,
+        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "UpdateOptions"},
+    }
+    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+
+
+def conversion_review(objects: int, *, start: str, end: str) -> bytes:
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "desiredAPIVersion": f"{GROUP}/{end}",
+        "objects": [pet(f"pet-{number}", start) for number in range(objects)],
+    }
+    return orjson.dumps(
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+    )
+
+
+async def serve(port: int) -> None:
+    """The server, until it is killed."""
+    metrics = Metrics()
+    endpoints = endpoints_of(Webhooks(WEBHOOKS), metrics)
+    address, certificate = BindAddress("127.0.0.1", port), ServedCertificate(SelfSigned())
+    await WebhookServer(address, endpoints, certificate, metrics=metrics).run()
+
+
+class Client:
+    """One connection that is kept."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def connected(cls, port: int) -> Client:
+        """A new one."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=context))
+
+    async def ask(self, path: str, body: bytes) -> float:
+        """Seconds until the answer is here."""
+        begun = time.perf_counter()
+        self._writer.write(HEAD.format(path=path, length=len(body)).encode() + body)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise SystemExit(head.decode())
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        await self._reader.readexactly(length)
+        return time.perf_counter() - begun
+
+    async def close(self) -> None:
+        """End it."""
+        self._writer.close()
+
+
+async def within(endpoint: Any, body: bytes, count: int) -> list[float]:
+    """Seconds of each answer within the process."""
+    seconds = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        await endpoint.answer(body)
+        seconds.append(time.perf_counter() - begun)
+    return seconds
+
+
+async def over_tls(
+    server: subprocess.Popen[bytes], port: int, path: str, body: bytes, count: int, connections: int
+) -> list[object]:
+    """The columns of a row: answers a second, for a CPU second of the server, and the median in ms."""
+    clients = [await Client.connected(port) for _ in range(connections)]
+    for client in clients:
+        await client.ask(path, body)
+    numbers = iter(range(count))
+    seconds: list[float] = []
+
+    async def work(client: Client) -> None:
+        for _ in numbers:
+            taken = await client.ask(path, body)
+            seconds.append(taken)
+
+    used, begun = cpu_seconds(server.pid), time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for client in clients:
+            group.create_task(work(client))
+    elapsed, used = time.perf_counter() - begun, cpu_seconds(server.pid) - used
+    for client in clients:
+        await client.close()
+    return [count / elapsed, count / used, statistics.median(seconds) * 1e3]
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def measure(server: subprocess.Popen[bytes], port: int, options: argparse.Namespace) -> None:
+    endpoints = {each.path: each for each in endpoints_of(Webhooks(WEBHOOKS), Metrics())}
+    paths = {"defaults": f"/mutate-{GROUP.replace('.', '-')}-v1beta1-pet", "convert": "/convert"}
+    paths["validation"] = paths["defaults"].replace("mutate", "validate")
+    admissions = (
+        ("defaults, nothing to change", "defaults", admission_review(tidy=True)),
+        ("defaults, a patch of two fields", "defaults", admission_review(tidy=False)),
+        ("validation of a change", "validation", admission_review(tidy=True)),
+    )
+    rows: list[list[object]] = []
+    for label, sort, body in admissions:
+        seconds = await within(endpoints[paths[sort]], body, options.reviews)
+        quantiles = statistics.quantiles(seconds, n=100)
+        rows.append([label, len(body), quantiles[49] * 1e6, quantiles[98] * 1e6])
+    print(table(["within the process", "bytes", "median µs", "99th percentile µs"], rows))
+    rows = []
+    for label, sort, body in admissions:
+        rows.append(
+            [label, *await over_tls(server, port, paths[sort], body, options.reviews, options.connections)]
+        )
+    print(table(["over TLS, kept alive", "a second", "a CPU second of the server", "median ms"], rows))
+    rows = []
+    for start, end in (("v1alpha1", "v1beta1"), ("v1beta1", "v1alpha1")):
+        body = conversion_review(options.objects, start=start, end=end)
+        inside = min(await within(endpoints["/convert"], body, 5))
+        client = await Client.connected(port)
+        outside = min([await client.ask("/convert", body) for _ in range(5)])
+        await client.close()
+        rows.append(
+            [f"{options.objects} Pets, {start} to {end}", len(body) / 1e6, inside * 1e3, outside * 1e3]
+        )
+    print(table(["conversion in one review", "MB", "within the process ms", "over TLS ms"], rows))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--reviews", type=int, default=5000)
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--objects", type=int, default=5000)
+    parser.add_argument("--serve", type=int, metavar="PORT", help="only serve, on this port")
+    options = parser.parse_args(argv)
+    with configured(level="warn", log_format="json"):
+        return run(options)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.serve is not None:
+        uvloop.run(serve(options.serve))
+        return 0
+    with PortBlock(1) as ports:
+        command = [sys.executable, "-m", "benchmarks.webhook_speed", f"--serve={ports[0]}"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+            try:
+                uvloop.run(measure_when_up(server, ports[0], options))
+            finally:
+                server.kill()
+    return 0
+
+
+async def measure_when_up(server: subprocess.Popen[bytes], port: int, options: argparse.Namespace) -> None:
+    for _ in range(100):
+        try:
+            await (await Client.connected(port)).close()
+            break
+        except OSError:
+            await asyncio.sleep(0.1)
+    await measure(server, port, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
