@@ -71,6 +71,6 @@ LABEL org.opencontainers.image.title="operator-manager" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-EXPOSE 8080 8081 8443
+EXPOSE 8080 8081 8443 9443
 ENTRYPOINT ["operator-manager"]
 CMD ["run"]

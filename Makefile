@@ -93,7 +93,7 @@ fmt: venv ## format the sources and apply the lint fixes that are safe
 	$(BIN)/ruff format .
 
 .PHONY: manifests
-manifests: venv ## what is generated under config/: definitions and roles from the models and markers, the dashboard
+manifests: venv ## what is generated under config/: definitions, roles and webhooks from the code, the dashboard
 	$(BIN)/python -m controllers.generate
 	$(RELEASE) generate
 
@@ -115,14 +115,14 @@ bench-micro: venv ## what single parts of the runtime cost, next to simpler ones
 ##@ On a cluster: the one that KUBECONFIG or ~/.kube/config names
 
 .PHONY: install
-install: venv ## the custom resource definitions into the cluster
+install: venv ## the custom resource definitions into the cluster (OVERLAY: as it has them)
 	$(call cluster,apply manifests)
-	@$(call with,crd) $(KUBECTL) apply -f -
+	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) apply -f -
 
 .PHONY: uninstall
 uninstall: venv ## the definitions out of the cluster, and every object of their kinds with them
 	$(call cluster,delete manifests)
-	@$(call with,crd) $(KUBECTL) delete --ignore-not-found=$(or $(after_uninstall),$(ignore-not-found)) -f -
+	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) delete --ignore-not-found=$(or $(after_uninstall),$(ignore-not-found)) -f -
 
 .PHONY: run
 run: venv ## the manager on this machine, against the current kubeconfig, with your rights (ARGS: its flags)
@@ -133,12 +133,18 @@ deploy: venv ## the manager, the pet store and the definitions into the cluster 
 	$(call cluster,apply manifests)
 	@$(call with,$(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply -f -
 
-# The definitions go first: while the manager runs, it can still do what objects with finalizers wait for.
-# A `make uninstall` before has taken them already, which is no failure.
+# The webhooks go first: one that nobody answers refuses each write, that of a finalizer's removal too. Then the
+# definitions: while the manager runs, it can still do what objects with finalizers wait for. A `make uninstall` before
+# has taken them already, which is no failure.
 .PHONY: undeploy
 undeploy: after_uninstall = true
-undeploy: uninstall ## what deploy and install brought, and every object of our kinds
+undeploy: undeploy-webhooks uninstall ## what deploy and install brought, and every object of our kinds
 	@$(call with,--for-deletion $(LIMITED) $(OVERLAY)) $(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -f -
+
+.PHONY: undeploy-webhooks
+undeploy-webhooks: venv
+	$(call cluster,delete manifests)
+	@$(call with,--only=webhooks $(OVERLAY)) $(KUBECTL) delete --ignore-not-found -f -
 
 ##@ Images and what is handed out
 

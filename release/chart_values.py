@@ -45,6 +45,17 @@ rbac:
   helpers:
     enable: true
 
+webhook:
+  # Whether API servers ask the manager about objects of our kinds. Without, no rule beyond the schema is
+  # checked, and objects can be used in the version that they are stored in only.
+  enable: true
+  # Where its pods listen; API servers reach them by a Service. Some clouds let them reach few ports.
+  port: 9443
+
+certManager:
+  # Whether cert-manager, which has to be installed, makes the certificate of the webhooks, or the manager.
+  enable: false
+
 petstore:
   # Without it, say where another store is.
   enable: true
@@ -64,8 +75,12 @@ prometheus:
   enable: false
 
 networkPolicy:
-  # Lets only namespaces labelled `metrics: enabled` reach the metrics, and only the manager the store.
+  # Lets only namespaces labelled `metrics: enabled` reach the metrics, only the manager the store, and only
+  # API servers the webhooks.
   enable: false
+  # Where API servers call from, as blocks of addresses: any, until you say which. Most often those that
+  # `kubectl -n default get endpointslices kubernetes` shows.
+  apiServers: [0.0.0.0/0, "::/0"]
 """
 
 # By the names of the values: what they may be, where the default does not say it.
@@ -74,6 +89,12 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
     "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
     "tag": {"type": "string"},
+    "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+    "apiServers": {
+        "type": "array",
+        "minItems": 1,
+        "items": {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$"},
+    },
     "extraArgs": {"type": "array", "items": {"type": "string", "pattern": "^--"}},
     "extraEnv": {"type": "array", "items": {"type": "object", "required": ["name"]}},
     "imagePullSecrets": {"type": "array", "items": {"type": "object", "required": ["name"]}},

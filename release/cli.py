@@ -24,6 +24,11 @@ from release.tree import NotOurs, write_tree
 __all__ = ["main"]
 
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
+# What a cluster is given before the rest, or loses before it, by their kinds.
+_PARTS = {
+    "definitions": frozenset({"CustomResourceDefinition"}),
+    "webhooks": frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
+}
 _DASHBOARD = ROOT / "config" / "grafana" / "operator-manager.json"
 _CONFIGURATION = ROOT / "docs" / "configuration.md"
 
@@ -53,8 +58,10 @@ def _parser() -> argparse.ArgumentParser:
     manifests.add_argument(
         "overlay", nargs="?", default="default", help="a folder of config/ (default %(default)s)"
     )
-    manifests.add_argument(
-        "--for-deletion", action="store_true", help="without the definitions, and what holds others last"
+    part = manifests.add_mutually_exclusive_group()
+    part.add_argument("--only", choices=_PARTS, help="nothing but these")
+    part.add_argument(
+        "--for-deletion", action="store_true", help=f"without {' and '.join(_PARTS)}, what holds others last"
     )
     _image_flags(manifests)
     manifests.set_defaults(run=_manifests)
@@ -126,10 +133,12 @@ def _generate(options: argparse.Namespace) -> int:
 
 def _manifests(options: argparse.Namespace) -> int:
     text = _build(options, options.overlay)
-    if options.for_deletion:
+    if options.only is not None:
+        text = yaml_stream(each for each in yaml.safe_load_all(text) if each["kind"] in _PARTS[options.only])
+    elif options.for_deletion:
+        gone = frozenset().union(*_PARTS.values())
         # A namespace that goes first takes along what would then not be found.
-        documents = [each for each in yaml.safe_load_all(text) if each["kind"] != "CustomResourceDefinition"]
-        text = yaml_stream(reversed(documents))
+        text = yaml_stream(reversed([each for each in yaml.safe_load_all(text) if each["kind"] not in gone]))
     print(text, end="")
     return 0
 
@@ -150,7 +159,12 @@ def _chart(options: argparse.Namespace) -> int:
 
     budget = yaml.safe_load((config / "high-availability" / "pod_disruption_budget.yaml").read_text())
     manifests = list(yaml.safe_load_all(build(config / "default")))
-    files = chart_files(manifests, extra("prometheus"), extra("network-policy"), budget)
+    certificates = [
+        each
+        for each in yaml.safe_load_all(build(config / "cert-manager"))
+        if each["apiVersion"] == "cert-manager.io/v1"
+    ]
+    files = chart_files(manifests, extra("prometheus"), extra("network-policy"), certificates, budget)
     write_tree(options.folder, files)
     print(f"wrote {options.folder}: helm install operator-manager {options.folder}")
     return 0

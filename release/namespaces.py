@@ -13,13 +13,15 @@ Manifest = dict[str, Any]
 _RBAC = "rbac.authorization.k8s.io"
 _ROLE = "manager-role"
 _MANAGER = "controller-manager"
+_WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 
 
 def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iterator[Manifest]:
     """Yield the manifests with the manager watching `namespaces`, and its rights in these alone.
 
     The namespaces are not made: they are somebody's. Other cluster roles stay, such as the one that lets it
-    ask the API server who is calling.
+    ask the API server who is calling. Its webhooks have a say in these namespaces alone, so that elsewhere
+    nobody waits for a manager that is not theirs; conversion has no namespaces.
     """
     for manifest in manifests:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
@@ -40,6 +42,8 @@ def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iter
                 }
         elif kind == "Deployment" and name.endswith(_MANAGER):
             yield _watching(namespaces, manifest)
+        elif kind in _WEBHOOKS:
+            yield {**manifest, "webhooks": [_scoped(namespaces, each) for each in manifest["webhooks"]]}
         else:
             yield manifest
 
@@ -49,3 +53,8 @@ def _watching(namespaces: Sequence[str], deployment: Manifest) -> Manifest:
     (container,) = changed["spec"]["template"]["spec"]["containers"]
     container["args"].append(f"--namespaces={','.join(namespaces)}")
     return changed
+
+
+def _scoped(namespaces: Sequence[str], webhook: Manifest) -> Manifest:
+    within = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
+    return {**webhook, "namespaceSelector": {"matchExpressions": [within]}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import ssl
 import urllib.error
@@ -21,6 +22,8 @@ from tests.support.kubeconfig import Credentials
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
 from tests.support.openmetrics import Samples
 from tests.support.petstore_process import PetStoreProcess
+from tests.support.ports import PortBlock
+from tests.support.webhook_service import client_configs, lead_to_this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +36,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = "samples"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+CONFIGURATIONS = tuple(
+    f"/apis/admissionregistration.k8s.io/v1/{sort}webhookconfigurations"
+    for sort in ("mutating", "validating")
+)
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 # Where they listen is for the pod; here every manager has ports of its own.
-ADDRESSES = ("--metrics-bind-address", "--health-probe-bind-address")
+ADDRESSES = ("--metrics-bind-address", "--health-probe-bind-address", "--webhook-bind-address")
+WEBHOOKS = "operator-manager-webhook-service"
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +122,48 @@ def scrape(manager: ManagerProcess, token: str) -> tuple[int, str]:
 
 
 @pytest.fixture
+def webhook_port() -> Iterator[int]:
+    """Where the manager serves its webhooks: to the API server, at an address of this machine."""
+    with PortBlock(1) as ports:
+        yield ports[0]
+
+
+def take_the_place_of_the_pods(plane: ControlPlane, webhook_port: int) -> None:
+    """Nothing runs in them, so their Service is to lead to the process of the test."""
+    path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{MANAGER}"
+    plane.api.patch(path, {"spec": {"replicas": 0}})
+    lead_to_this_machine(plane, SYSTEM, WEBHOOKS, webhook_port)
+
+
+def is_trusted_everywhere(plane: ControlPlane) -> None:
+    """The API server knows the authority of the webhooks wherever it is to call one."""
+    configs = client_configs(plane)
+    assert len(configs) > 2
+    assert all(each["service"]["name"] == WEBHOOKS and each.get("caBundle") for each in configs)
+    assert len({each["caBundle"] for each in configs}) == 1
+
+
+def answers_webhooks(plane: ControlPlane, namespace: str = SAMPLES) -> None:
+    """What is refused, changed and converted by nobody but the manager."""
+    pet = {"name": " Rex ", "species": "Dog", "birthday": "2999-01-01"}
+    body = {
+        "apiVersion": "petstore.example.com/v1beta1",
+        "kind": "Pet",
+        "metadata": {"name": "rex"},
+        "spec": pet,
+    }
+    pets = f"/apis/petstore.example.com/v1beta1/namespaces/{namespace}/pets"
+    with pytest.raises(ApiFailure, match=r"spec\.birthday") as refused:
+        plane.api.request("POST", pets, query={"dryRun": "All"}, body=body)
+    assert refused.value.status == 422
+    body["spec"] = {**pet, "birthday": "2020-01-01"}
+    stored = json.loads(plane.api.request("POST", pets, query={"dryRun": "All"}, body=body))["spec"]
+    assert (stored["name"], stored["species"]) == ("Rex", "dog")
+    old = plane.api.get(f"{pets.replace('v1beta1', 'v1alpha1')}/pet-sample1")["spec"]
+    assert (old["type"], old["birthday"]) == ("dog", "2021-04-01T00:00:00Z")
+
+
+@pytest.fixture
 def petstore(tmp_path: Path) -> Iterator[PetStoreProcess]:
     with PetStoreProcess(tmp_path / "petstore", "--memory") as store:
         yield store
@@ -165,7 +215,7 @@ def leftovers(plane: ControlPlane) -> list[str]:
     ours = {each["metadata"]["name"] for each in manifests() if "namespace" not in each["metadata"]}
     there = [
         each["metadata"]["name"]
-        for path in (DEFINITIONS, CLUSTER_ROLES, BINDINGS, "/api/v1/namespaces")
+        for path in (DEFINITIONS, CLUSTER_ROLES, BINDINGS, *CONFIGURATIONS, "/api/v1/namespaces")
         for each in plane.api.get(path)["items"]
     ]
     return [name for name in there if name in ours or name.startswith("operator-manager")]
@@ -174,7 +224,11 @@ def leftovers(plane: ControlPlane) -> list[str]:
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
 def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
-    plane: ControlPlane, run_manager: RunManager, petstore: PetStoreProcess, tmp_path: Path
+    plane: ControlPlane,
+    run_manager: RunManager,
+    petstore: PetStoreProcess,
+    webhook_port: int,
+    tmp_path: Path,
 ) -> None:
     make(plane, "install", "deploy")
     # Its pods are admitted: the namespace enforces the restricted level where the control plane knows levels.
@@ -183,10 +237,13 @@ def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
 
     kubeconfig = account_kubeconfig(plane, tmp_path)
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": SAMPLES}})
-    manager = as_deployed(run_manager, kubeconfig, petstore)
+    take_the_place_of_the_pods(plane, webhook_port)
+    manager = as_deployed(run_manager, kubeconfig, petstore, webhook_port)
     wait_served(plane)
+    eventually(lambda: is_trusted_everywhere(plane))
     plane.kubectl(f"--namespace={SAMPLES}", "apply", "--kustomize", ROOT / "config" / "samples")
     eventually(lambda: are_taken_up(plane))
+    answers_webhooks(plane)
     lease = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/operator-manager")
     assert lease["spec"]["holderIdentity"]
 
@@ -211,20 +268,29 @@ def as_deployed(
     run_manager: RunManager,
     kubeconfig: Path,
     petstore: PetStoreProcess,
+    webhook_port: int,
     deployment: dict[str, Any] | None = None,
 ) -> ManagerProcess:
-    """A manager with the Deployment's flags and environment, but addresses of this machine."""
+    """A manager with the Deployment's flags and environment, but addresses of this machine.
+
+    That its webhooks' certificate is kept in a Secret, it knows by itself only in a pod.
+    """
     deployment = deployment or the("Deployment", MANAGER)
     flags = [flag for flag in flags_of(deployment) if not flag.startswith(ADDRESSES)]
     environ = {each["name"]: each["value"] for each in container_of(deployment)["env"]}
     environ["PETSTORE_ADDRESS"] = petstore.address
-    return run_manager(kubeconfig, *flags, environ=environ).wait_ready()
+    webhooks = (f"--webhook-bind-address=:{webhook_port}", "--webhook-certificates=secret")
+    return run_manager(kubeconfig, *flags, *webhooks, environ=environ).wait_ready()
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
 def test_a_manager_of_some_namespaces_has_rights_in_these_alone(
-    plane: ControlPlane, run_manager: RunManager, petstore: PetStoreProcess, tmp_path: Path
+    plane: ControlPlane,
+    run_manager: RunManager,
+    petstore: PetStoreProcess,
+    webhook_port: int,
+    tmp_path: Path,
 ) -> None:
     for name in ("team-a", "team-b", "others"):
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -232,10 +298,13 @@ def test_a_manager_of_some_namespaces_has_rights_in_these_alone(
     make(plane, "deploy", "OVERLAY=namespaced")
     deployment = plane.api.get(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{MANAGER}")
     kubeconfig = account_kubeconfig(plane, tmp_path)
-    manager = as_deployed(run_manager, kubeconfig, petstore, deployment)
+    take_the_place_of_the_pods(plane, webhook_port)
+    manager = as_deployed(run_manager, kubeconfig, petstore, webhook_port, deployment)
+    eventually(lambda: is_trusted_everywhere(plane))
     for name in ("team-a", "others"):
         plane.kubectl(f"--namespace={name}", "apply", "--kustomize", ROOT / "config" / "samples")
     eventually(lambda: are_taken_up(plane, "team-a"))
+    answers_webhooks(plane, "team-a")
 
     access = ApiAccess(Credentials.read(kubeconfig), scratch=tmp_path / "scratch")
     try:

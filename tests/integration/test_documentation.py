@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
 OURS = "memcacheds,foos,pets,wordpresses,mysrvs"
+WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +132,8 @@ def test_what_pages_say_to_do_with_a_deployed_manager_can_be_done(
     with Terminal(tmp_path / "terminal", plane) as terminal:
         terminal.run(f"{make} deploy")
         wait_served(plane)
+        # No manager runs here that could answer webhooks.
+        terminal.run(f"kubectl delete {WEBHOOKS} --selector=app.kubernetes.io/name=operator-manager")
         # Of whoever is to read the metrics.
         terminal.run("kubectl create namespace monitoring")
         terminal.run("kubectl --namespace=monitoring create serviceaccount prometheus-k8s")

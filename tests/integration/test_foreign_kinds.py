@@ -9,7 +9,14 @@ import yaml
 
 from release.cli import main
 from tests.support.crds import wait_served
-from tests.support.foreign_definitions import RULES, SERVICE_MONITORS, SERVICE_VERSIONS, definition
+from tests.support.foreign_definitions import (
+    CERTIFICATES,
+    ISSUERS,
+    RULES,
+    SERVICE_MONITORS,
+    SERVICE_VERSIONS,
+    definition,
+)
 from tests.support.manifests import Manifest, manifests
 from tests.support.namespaces import create_namespace
 
@@ -26,7 +33,8 @@ CSV = "operator-manager.clusterserviceversion.yaml"
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """A control plane of our own: nobody else expects such kinds."""
-    found = [definition(each) for each in (RULES, SERVICE_MONITORS, SERVICE_VERSIONS)]
+    kinds = (CERTIFICATES, ISSUERS, RULES, SERVICE_MONITORS, SERVICE_VERSIONS)
+    found = [definition(each) for each in kinds]
     plane = module_control_plane()
     for path in found:
         # Too large for what a client-side apply notes in an annotation.
@@ -59,6 +67,14 @@ def test_monitors_and_rules_are_what_the_prometheus_operator_defines(plane: Cont
         "prometheusrule.monitoring.coreos.com",
         "servicemonitor.monitoring.coreos.com",
     }
+
+
+@pytest.mark.timeout(600)
+def test_certificates_and_issuers_are_what_cert_manager_defines(plane: ControlPlane) -> None:
+    ours = [each for each in manifests("cert-manager") if each["apiVersion"] == "cert-manager.io/v1"]
+    accepted = strictly_accepted(plane, ours)
+    kinds = sorted(line.partition(".")[0] for line in accepted)
+    assert kinds == ["certificate", "certificate", "issuer", "issuer"]
 
 
 @pytest.mark.timeout(600)

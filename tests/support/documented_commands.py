@@ -109,7 +109,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     (
         "tests/integration/test_overlays.py"
         "::test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warning"
-    ): ("make deploy OVERLAY=high-availability",),
+    ): ("make deploy OVERLAY=cert-manager IMG=...", "make deploy OVERLAY=high-availability"),
     "tests/unit/devcluster/faults/test_faults.py": (
         (
             """curl ... -X POST $SERVER/devcluster/faults """

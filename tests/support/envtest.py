@@ -232,6 +232,8 @@ class EnvtestControlPlane(ControlPlane):
             f"--service-account-signing-key-file={keys}",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--allow-privileged=true",
+            # A webhook's Service is called at its endpoints: nothing here is behind the address of a Service.
+            "--enable-aggregator-routing=true",
         ]
 
     def _controllers_flags(self) -> list[str]:

@@ -13,6 +13,7 @@ import pytest
 
 DOWNLOADED_WITHIN = 120.0
 PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.82.0"
+CERT_MANAGER = "github.com/cert-manager/cert-manager@v1.21.2"
 OLM = "github.com/operator-framework/api@v0.30.0"
 
 SERVICE_MONITORS = (
@@ -20,6 +21,8 @@ SERVICE_MONITORS = (
     "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
 )
 RULES = (PROMETHEUS_OPERATOR, "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml")
+CERTIFICATES = (CERT_MANAGER, "deploy/crds/cert-manager.io_certificates.yaml")
+ISSUERS = (CERT_MANAGER, "deploy/crds/cert-manager.io_issuers.yaml")
 SERVICE_VERSIONS = (OLM, "crds/operators.coreos.com_clusterserviceversions.yaml")
 
 

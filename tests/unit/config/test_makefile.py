@@ -111,7 +111,7 @@ def test_a_cluster_that_does_not_answer_is_told_of_in_one_line(
     )
     done = make("--silent", "--assume-old=.venv/.current", target, **bare)
     assert done.returncode == 2
-    asked = {"undeploy": "uninstall"}.get(target, target)
+    asked = {"undeploy": "undeploy-webhooks"}.get(target, target)
     assert lines_of(done.stderr) == [f"make {asked}: kubectl reaches no cluster: The server was refused"]
 
 

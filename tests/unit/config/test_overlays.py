@@ -14,6 +14,7 @@ from manager.cli.flags import parse_flags
 from manager.http.address import parse_address
 from manager.settings import load_settings
 from manager.version import VERSION
+from manager.webhook.names import MUTATING, SECRET, VALIDATING
 from petstore.cli.flags import parser as petstore_parser
 from release.kustomize import ROOT, build
 from release.namespaces import limited_to
@@ -28,6 +29,8 @@ from tests.support.manifests import (
     pod_of,
     the,
 )
+
+WEBHOOK_SERVICE = "operator-manager-webhook-service"
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -82,6 +85,139 @@ def test_the_manager_understands_its_flags():
     ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
     assert settings.health_probe_bind_address == parse_address(f":{ports['health']}")
     assert settings.metrics_bind_address == parse_address(f":{ports['metrics']}")
+    assert settings.webhook_bind_address == parse_address(f":{ports['webhook-server']}")
+
+
+def test_a_pod_takes_the_api_servers_calls_as_soon_as_it_answers_webhooks_whatever_else_fails():
+    probe = container_of(the("Deployment", MANAGER))["readinessProbe"]
+    assert probe["httpGet"]["path"] == "/readyz/webhook"
+    assert "publishNotReadyAddresses" not in the("Service", WEBHOOK_SERVICE)["spec"]
+
+
+def test_the_manager_looks_for_configurations_and_secret_under_the_names_they_have():
+    prefix = load_settings(parse_flags(flags_of(the("Deployment", MANAGER)))).webhook_name_prefix
+    configured = {each["metadata"]["name"] for each in manifests() if "webhooks" in each}
+    assert configured
+    assert configured <= {f"{prefix}{MUTATING}", f"{prefix}{VALIDATING}"}
+    (secret,) = named_in(the("Role", "operator-manager-webhook-certificate-role"), "secrets")
+    assert secret == f"{prefix}{SECRET}"
+
+
+def named_in(role: dict[str, Any], resource: str) -> set[str]:
+    """The objects that the rules for a resource name."""
+    rules = [each for each in role["rules"] if resource in each["resources"]]
+    return {name for each in rules for name in each.get("resourceNames", ())}
+
+
+def test_the_manager_may_put_its_authority_wherever_webhooks_are_called_and_nowhere_else():
+    role = the("ClusterRole", "operator-manager-webhook-injection-role")
+    assert all(each["resourceNames"] for each in role["rules"])
+    for resource, kind in (
+        ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+        ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+    ):
+        assert named_in(role, resource) == {
+            each["metadata"]["name"] for each in manifests() if each["kind"] == kind
+        }
+    assert named_in(role, "customresourcedefinitions") == {
+        each["metadata"]["name"] for each in manifests() if "conversion" in each.get("spec", {})
+    }
+
+
+def client_configs(overlay: str) -> list[dict[str, Any]]:
+    """What admission and conversion call."""
+    made = manifests(overlay)
+    conversions = [each["spec"]["conversion"] for each in made if "conversion" in each.get("spec", {})]
+    webhooks = [webhook for each in made for webhook in each.get("webhooks", ())]
+    assert conversions
+    assert webhooks
+    return [each["clientConfig"] for each in webhooks] + [
+        each["webhook"]["clientConfig"] for each in conversions
+    ]
+
+
+@pytest.mark.parametrize("overlay", ["default", "cert-manager", "high-availability", "namespaced"])
+def test_the_api_server_is_led_to_the_managers_service(overlay: str):
+    service = the("Service", WEBHOOK_SERVICE, overlay)
+    for each in client_configs(overlay):
+        called = each["service"]
+        assert (called["name"], called["namespace"]) == (WEBHOOK_SERVICE, service["metadata"]["namespace"])
+        assert service["spec"]["ports"][0]["port"] == called.get("port", 443)
+
+
+def test_no_secret_is_part_of_what_is_installed():
+    assert not [each for overlay in OVERLAYS for each in manifests(overlay) if is_certificate(each)]
+
+
+def is_certificate(manifest: dict[str, Any]) -> bool:
+    return bool(manifest["kind"] == "Secret" and manifest.get("type") == "kubernetes.io/tls")
+
+
+def test_with_cert_manager_the_manager_reads_the_certificate_where_it_is_mounted():
+    deployment = the("Deployment", MANAGER, "cert-manager")
+    settings = load_settings(parse_flags(flags_of(deployment)))
+    (mount,) = [
+        each
+        for each in container_of(deployment)["volumeMounts"]
+        if each["mountPath"] == settings.webhook_cert_path
+    ]
+    (volume,) = [each for each in pod_of(deployment)["volumes"] if each["name"] == mount["name"]]
+    certificate = the("Certificate", "operator-manager-serving-cert", "cert-manager")
+    assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
+    assert mount["readOnly"]
+    # What kubernetes.io/tls calls its two parts.
+    assert (settings.webhook_cert_name, settings.webhook_cert_key) == ("tls.crt", "tls.key")
+
+
+def test_cert_managers_certificate_is_for_the_service_and_everything_that_calls_it_trusts_it():
+    made = manifests("cert-manager")
+    certificate = the("Certificate", "operator-manager-serving-cert", "cert-manager")
+    assert f"{WEBHOOK_SERVICE}.{SYSTEM}.svc" in certificate["spec"]["dnsNames"]
+    trusting = {
+        each["metadata"]["name"]
+        for each in made
+        if each["metadata"].get("annotations", {}).get("cert-manager.io/inject-ca-from")
+        == f"{SYSTEM}/{certificate['metadata']['name']}"
+    }
+    assert trusting == {
+        each["metadata"]["name"]
+        for each in made
+        if "webhooks" in each or "conversion" in each.get("spec", {})
+    }
+
+
+def test_cert_managers_issuers_and_certificates_find_each_other():
+    made = {
+        (each["kind"], each["metadata"]["name"]): each
+        for each in manifests("cert-manager")
+        if each["apiVersion"] == "cert-manager.io/v1"
+    }
+    serving = made["Certificate", "operator-manager-serving-cert"]
+    issuer = made["Issuer", serving["spec"]["issuerRef"]["name"]]
+    (authority,) = [
+        each
+        for (kind, _), each in made.items()
+        if kind == "Certificate" and each["spec"]["secretName"] == issuer["spec"]["ca"]["secretName"]
+    ]
+    assert authority["spec"]["isCA"]
+    assert made["Issuer", authority["spec"]["issuerRef"]["name"]]["spec"] == {"selfSigned": {}}
+
+
+def test_with_cert_manager_the_manager_has_no_rights_for_certificates():
+    roles = {each["metadata"]["name"] for each in manifests("cert-manager") if "Role" in each["kind"]}
+    assert not [name for name in roles if "webhook" in name]
+
+
+def test_api_servers_reach_the_port_of_the_webhooks_and_nothing_else():
+    (policy,) = [
+        each for each in manifests("network-policy") if each["metadata"]["name"] == "allow-webhook-traffic"
+    ]
+    (rule,) = policy["spec"]["ingress"]
+    ports = {
+        each["name"]: each["containerPort"] for each in container_of(the("Deployment", MANAGER))["ports"]
+    }
+    assert rule["ports"] == [{"port": ports["webhook-server"], "protocol": "TCP"}]
+    assert all("ipBlock" in each for each in rule["from"])
 
 
 def test_the_store_understands_its_flags():
@@ -112,6 +248,7 @@ def selected(selector: dict[str, str], labels: dict[str, str]) -> bool:
 def test_services_select_the_pods_and_the_ports_they_are_for():
     for service, deployment in (
         ("operator-manager-controller-manager-metrics-service", MANAGER),
+        (WEBHOOK_SERVICE, MANAGER),
         (PETSTORE, PETSTORE),
     ):
         spec = the("Service", service)["spec"]

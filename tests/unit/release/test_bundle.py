@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from manager.cli.flags import parse_flags
+from manager.settings import load_settings
 from manager.version import VERSION
 from release.cli import main
 from release.kustomize import ROOT
@@ -90,11 +92,14 @@ def test_the_catalogue_has_a_picture_of_it(csv: Manifest):
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
 
 
-def test_install_modes_are_all_four(csv: Manifest):
+def test_it_is_installed_for_all_namespaces_as_olm_demands_of_who_converts(csv: Manifest):
     modes = {each["type"]: each["supported"] for each in csv["spec"]["installModes"]}
-    assert modes == dict.fromkeys(
-        ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"), True
-    )
+    assert modes == {
+        "OwnNamespace": False,
+        "SingleNamespace": False,
+        "MultiNamespace": False,
+        "AllNamespaces": True,
+    }
 
 
 def test_every_definition_is_owned_and_every_owned_one_is_there(folder: Path, csv: Manifest):
@@ -134,18 +139,61 @@ def test_there_is_an_example_of_every_kind(csv: Manifest):
     assert examples == [each for each in manifests("samples") if each["kind"] in kinds]
 
 
-def test_the_deployment_is_the_one_of_config_default_watching_what_olm_says(csv: Manifest):
+def test_the_deployment_is_the_one_of_config_default_with_the_certificate_that_olm_mounts(csv: Manifest):
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     assert csv["spec"]["install"]["strategy"] == "deployment"
     wanted = the("Deployment", MANAGER)
     assert deployment["name"] == MANAGER
     made = {"spec": deployment["spec"]}
     assert container_of(made)["image"] == IMAGE
-    assert flags_of(made) == flags_of(wanted)
+    mounted = "--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs"
+    assert flags_of(made) == [*flags_of(wanted), mounted]
+    assert load_settings(parse_flags(flags_of(made))).webhook_cert_path
     assert pod_of(made)["securityContext"] == pod_of(wanted)["securityContext"]
-    (variable,) = container_of(made)["env"]
-    assert variable["name"] == "WATCH_NAMESPACE"
-    assert variable["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.annotations['olm.targetNamespaces']"
+    assert container_of(made)["env"] == []
+
+
+def test_webhooks_are_defined_as_they_are_configured(csv: Manifest):
+    wanted = {
+        webhook["name"]: (each["kind"].replace("WebhookConfiguration", "AdmissionWebhook"), webhook)
+        for each in manifests()
+        for webhook in each.get("webhooks", ())
+    }
+    defined = {each["generateName"]: each for each in admissions(csv)}
+    assert defined.keys() == wanted.keys()
+    for name, (kind, webhook) in wanted.items():
+        found = defined[name]
+        assert found["type"] == kind
+        assert found["webhookPath"] == webhook["clientConfig"]["service"]["path"]
+        for field in webhook.keys() - {"name", "clientConfig"}:
+            assert found[field] == webhook[field]
+
+
+def test_conversion_is_defined_for_the_definitions_that_ask_for_it(folder: Path, csv: Manifest):
+    converted = {
+        each["metadata"]["name"]: each for each in definitions(folder) if "conversion" in each["spec"]
+    }
+    (conversion,) = [
+        each for each in csv["spec"]["webhookdefinitions"] if each["type"] == "ConversionWebhook"
+    ]
+    assert set(conversion["conversionCRDs"]) == converted.keys()
+    for each in converted.values():
+        service = each["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
+        assert service["path"] == conversion["webhookPath"]
+        # Where OLM will say it is, and nobody is before.
+        assert service["name"] == f"{MANAGER}-service"
+
+
+def admissions(csv: Manifest) -> list[Manifest]:
+    return [each for each in csv["spec"]["webhookdefinitions"] if each["type"] != "ConversionWebhook"]
+
+
+def test_webhooks_are_served_at_the_port_of_the_deployment(csv: Manifest):
+    (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
+    ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
+    for each in csv["spec"]["webhookdefinitions"]:
+        assert each["deploymentName"] == deployment["name"]
+        assert (each["containerPort"], each["targetPort"]) == (443, ports["webhook-server"])
 
 
 def test_permissions_are_those_that_the_bindings_give(csv: Manifest):
@@ -154,13 +202,18 @@ def test_permissions_are_those_that_the_bindings_give(csv: Manifest):
     for field, kind in (("clusterPermissions", "ClusterRoleBinding"), ("permissions", "RoleBinding")):
         (granted,) = install[field]
         assert granted["serviceAccountName"] == account
-        bindings = [each for each in manifests() if each["kind"] == kind]
+        bindings = [each for each in manifests() if each["kind"] == kind and not is_for_certificates(each)]
         wanted = [
             rule
             for each in bindings
             for rule in the(each["roleRef"]["kind"], each["roleRef"]["name"])["rules"]
         ]
         assert granted["rules"] == wanted
+
+
+def is_for_certificates(manifest: Manifest) -> bool:
+    """Whether it is for looking after what OLM looks after."""
+    return bool(manifest["metadata"]["name"].startswith("operator-manager-webhook-"))
 
 
 def test_nothing_of_the_samples_is_installed_with_the_operator(folder: Path):
@@ -171,6 +224,7 @@ def test_nothing_of_the_samples_is_installed_with_the_operator(folder: Path):
 def test_what_olm_makes_itself_is_not_in_there(folder: Path):
     names = {each["metadata"]["name"] for each in others(folder)}
     assert "operator-manager-manager-role" not in names
+    assert not [name for name in names if "webhook" in name]
     assert not [
         each for each in others(folder) if each["kind"] in {"ServiceAccount", "Deployment", "Namespace"}
     ]

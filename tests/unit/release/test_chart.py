@@ -15,6 +15,7 @@ from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, contain
 from tests.support.tools import tool
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 RELEASE = "operator-manager"
@@ -56,12 +57,18 @@ def test_helm_finds_nothing_to_complain_about(chart: Path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_with_its_default_values_it_makes_what_config_default_makes(chart: Path):
-    wanted = keyed(each for each in manifests() if each["kind"] != "Namespace")
-    made = rendered(chart)
+@pytest.mark.parametrize(
+    ("values", "overlay"), [((), "default"), (("certManager.enable=true",), "cert-manager")]
+)
+def test_it_makes_what_the_overlay_makes(chart: Path, values: tuple[str, ...], overlay: str):
+    wanted = keyed(each for each in manifests(overlay) if each["kind"] != "Namespace")
+    made = rendered(chart, *values)
     for (kind, name), each in made.items():
         if kind == "CustomResourceDefinition":
-            assert each["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}, name
+            annotations = each["metadata"]["annotations"]
+            assert annotations.pop("helm.sh/resource-policy") == "keep", name
+            if not annotations:
+                del each["metadata"]["annotations"]
         if kind == "Deployment":
             assert container_of(each).pop("imagePullPolicy") == "IfNotPresent"
     assert made == wanted
@@ -76,6 +83,80 @@ def test_names_and_namespace_are_those_of_the_release(chart: Path):
     assert {(each["name"], each["namespace"]) for each in subjects} == {
         ("second-controller-manager", "elsewhere")
     }
+
+
+def test_the_api_server_is_led_to_the_webhooks_of_the_release(chart: Path):
+    made = rendered(chart, "certManager.enable=true", release="second", namespace="elsewhere")
+    service = "second-webhook-service"
+    assert ("Service", service) in made
+    called = list(services_called(made))
+    assert called
+    assert all((each["name"], each["namespace"]) == (service, "elsewhere") for each in called)
+    certificate = made["Certificate", "second-serving-cert"]["spec"]
+    assert certificate["dnsNames"] == [f"{service}.elsewhere.svc", f"{service}.elsewhere.svc.cluster.local"]
+    assert certificate["secretName"] == "second-webhook-server-cert"
+    trusting = [
+        each for each in made.values() if "Webhook" in each["kind"] or "conversion" in each.get("spec", {})
+    ]
+    assert trusting
+    for each in trusting:
+        annotation = each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+        assert annotation == "elsewhere/second-serving-cert"
+
+
+def services_called(made: Objects) -> Iterator[Manifest]:
+    """What admission and conversion ask."""
+    for each in made.values():
+        if "webhooks" in each:
+            yield from (webhook["clientConfig"]["service"] for webhook in each["webhooks"])
+        elif "conversion" in each.get("spec", {}):
+            yield each["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
+
+
+def test_the_manager_looks_after_the_certificate_under_the_names_of_the_release(chart: Path):
+    made = rendered(chart, release="second", namespace="elsewhere")
+    assert (
+        "--webhook-name-prefix=second-"
+        in container_of(made["Deployment", "second-controller-manager"])["args"]
+    )
+    secret = made["Role", "second-webhook-certificate-role"]["rules"]
+    assert [each["resourceNames"] for each in secret if "resourceNames" in each] == [
+        ["second-webhook-server-cert"]
+    ]
+    injection = made["ClusterRole", "second-webhook-injection-role"]["rules"]
+    configurations = {name for kind, name in made if kind.endswith("WebhookConfiguration")}
+    named = {name for rule in injection for name in rule["resourceNames"]}
+    assert configurations <= named
+    assert {each for each in named if each.endswith("-configuration")} == configurations
+
+
+def test_webhooks_listen_where_the_value_says_and_only_api_servers_reach_them(chart: Path):
+    made = rendered(
+        chart, "webhook.port=10250", "networkPolicy.enable=true", "networkPolicy.apiServers={10.0.0.5/32}"
+    )
+    container = container_of(made["Deployment", MANAGER])
+    assert "--webhook-bind-address=:10250" in container["args"]
+    (port,) = [each for each in container["ports"] if each["name"] == "webhook-server"]
+    assert port["containerPort"] == 10250
+    (rule,) = made["NetworkPolicy", "operator-manager-allow-webhook-traffic"]["spec"]["ingress"]
+    assert rule == {
+        "from": [{"ipBlock": {"cidr": "10.0.0.5/32"}}],
+        "ports": [{"port": 10250, "protocol": "TCP"}],
+    }
+
+
+def test_without_webhooks_nothing_of_them_is_left_but_that_definitions_ask_for_conversion(chart: Path):
+    values = ("webhook.enable=false", "certManager.enable=true", "networkPolicy.enable=true")
+    made = rendered(chart, *values)
+    assert not [name for kind, name in made if "webhook" in name or kind in {"Certificate", "Issuer"}]
+    container = container_of(made["Deployment", MANAGER])
+    assert "--webhook-bind-address=0" in container["args"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert {each["name"] for each in container["ports"]} == {"health", "metrics"}
+    assert not [each for each in made.values() if "cert-manager.io" in str(each["metadata"])]
+    # Reading objects of another version as if nothing had to be converted would lose what differs.
+    wanted = {each["metadata"]["name"] for each in manifests() if "conversion" in each.get("spec", {})}
+    assert {name for (_, name), each in made.items() if "conversion" in each.get("spec", {})} == wanted
 
 
 def test_images_flags_variables_and_resources_are_as_the_values_say(chart: Path):
@@ -128,6 +209,8 @@ def test_pods_run_where_and_from_what_registry_the_values_say(chart: Path):
         ("manager.extraArgs={run}", "/manager/extraArgs/0"),
         ("petstore.storage=lots", "/petstore/storage"),
         ("crd.keep=maybe", "/crd/keep"),
+        ("webhook.port=https", "/webhook/port"),
+        ("networkPolicy.apiServers={kubernetes}", "/networkPolicy/apiServers/0"),
         ("replicas=2", "replicas"),
     ],
 )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -43,14 +43,29 @@ def test_an_image_without_a_tag_is_the_latest(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.usefixtures("kubectl")
-def test_for_deletion_definitions_are_left_out_and_the_namespace_is_last(capsys: pytest.CaptureFixture[str]):
-    assert main(["manifests"]) == 0
-    whole = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert main(["manifests", "--for-deletion"]) == 0
-    rest = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert rest == [each for each in reversed(whole) if each["kind"] != "CustomResourceDefinition"]
-    assert len(rest) < len(whole)
+def test_for_deletion_it_comes_in_parts_of_which_the_namespace_is_last(capsys: pytest.CaptureFixture[str]):
+    def printed(*flags: str) -> list[dict[str, Any]]:
+        assert main(["manifests", *flags]) == 0
+        return list(yaml.safe_load_all(capsys.readouterr().out))
+
+    webhooks, definitions = printed("--only=webhooks"), printed("--only=definitions")
+    assert {each["kind"] for each in definitions} == {"CustomResourceDefinition"}
+    assert {each["apiVersion"] for each in webhooks} == {"admissionregistration.k8s.io/v1"}
+    rest = printed("--for-deletion")
+    assert rest == [each for each in reversed(printed()) if each not in [*webhooks, *definitions]]
     assert rest[-1]["kind"] == "Namespace"
+
+
+@pytest.mark.usefixtures("kubectl")
+def test_webhooks_of_a_manager_of_some_namespaces_have_a_say_in_these_alone(
+    capsys: pytest.CaptureFixture[str],
+):
+    assert main(["manifests", "--only=webhooks", "--namespaces=a,b"]) == 0
+    configurations = list(yaml.safe_load_all(capsys.readouterr().out))
+    selectors = [webhook["namespaceSelector"] for each in configurations for webhook in each["webhooks"]]
+    within = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
+    assert selectors
+    assert all(each == {"matchExpressions": [within]} for each in selectors)
 
 
 @pytest.mark.usefixtures("kubectl")

@@ -1,0 +1,150 @@
+"""What the values of the chart decide: markers in the manifests, and the Helm expression that each becomes.
+
+A marker is put in where the manifest is still data, and becomes its expression after the YAML is written; so
+no YAML is ever taken apart as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CERTIFICATES", "MARKERS", "PLACE", "POD_FIELDS", "RELEASE", "Marker"]
+
+CERTIFICATES = "and .Values.webhook.enable .Values.certManager.enable"
+"""Whether cert-manager makes the certificate of the webhooks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A text that stands for a Helm expression until the YAML is written."""
+
+    text: str
+    expression: str
+
+
+RELEASE = Marker("@release@", "{{ .Release.Name }}")
+PLACE = Marker("@namespace@", "{{ .Release.Namespace }}")
+_REPLICAS = Marker("'@replicas@'", "{{ .Values.manager.replicas }}")
+_RESOURCES = Marker("'@resources@'", "{{- toYaml .Values.manager.resources | nindent 12 }}")
+_EXTRA_ARGS = Marker(
+    "        - '@extraArgs@'\n",
+    "        {{- with .Values.manager.extraArgs }}\n"
+    "        {{- toYaml . | nindent 8 }}\n"
+    "        {{- end }}\n",
+)
+_EXTRA_ENV = Marker(
+    "        - '@extraEnv@'\n",
+    "        {{- with .Values.manager.extraEnv }}\n        {{- toYaml . | nindent 8 }}\n        {{- end }}\n",
+)
+_STORAGE = Marker("'@storage@'", "{{ .Values.petstore.storage }}")
+_ADDRESS = Marker(
+    "'@address@'",
+    '{{ .Values.petstore.address | default (printf "%s-petstore:6742" .Release.Name) | quote }}',
+)
+_KEEP = Marker(
+    "  annotations:\n    '@keep@': ''\n",
+    "  {{- if .Values.crd.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n",
+)
+
+_INJECT = "cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ .Release.Name }}-serving-cert"
+_KEEP_CONVERTED = Marker(
+    "  annotations:\n    '@keep-converted@': ''\n",
+    f"  {{{{- $inject := {CERTIFICATES} }}}}\n"
+    "  {{- if or .Values.crd.keep $inject }}\n  annotations:\n"
+    "    {{- if $inject }}\n"
+    f"    {_INJECT}\n"
+    "    {{- end }}\n"
+    "    {{- if .Values.crd.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n"
+    "  {{- end }}\n",
+)
+_TRUST = Marker(
+    "  annotations:\n    '@trust@': ''\n",
+    f"  {{{{- if .Values.certManager.enable }}}}\n  annotations:\n    {_INJECT}\n  {{{{- end }}}}\n",
+)
+_WEBHOOK_ADDRESS = Marker(
+    "'@webhookAddress@'",
+    "--webhook-bind-address={{ if .Values.webhook.enable }}:{{ .Values.webhook.port }}{{ else }}0{{ end }}",
+)
+_READINESS = Marker("'@readiness@'", "/readyz{{ if .Values.webhook.enable }}/webhook{{ end }}")
+_WEBHOOK_PORT = Marker("'@webhookPort@'", "{{ .Values.webhook.port }}")
+_WEBHOOK_PORTS = Marker(
+    "        - name: '@webhookPorts@'\n",
+    "        {{- if .Values.webhook.enable }}\n"
+    "        - name: webhook-server\n"
+    "          containerPort: {{ .Values.webhook.port }}\n"
+    "          protocol: TCP\n"
+    "        {{- end }}\n",
+)
+# As in config/cert-manager/manager_certificate_patch.yaml.
+_CERTIFICATE_PATH = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - of a pod, read-only
+_CERTIFICATE_ARGS = Marker(
+    "        - '@certificateArgs@'\n",
+    f"        {{{{- if {CERTIFICATES} }}}}\n"
+    f"        - --webhook-cert-path={_CERTIFICATE_PATH}\n"
+    "        {{- end }}\n",
+)
+_CERTIFICATE_MOUNTS = Marker(
+    "        - name: '@certificateMounts@'\n",
+    f"        {{{{- if {CERTIFICATES} }}}}\n"
+    "        - name: webhook-certs\n"
+    f"          mountPath: {_CERTIFICATE_PATH}\n"
+    "          readOnly: true\n"
+    "        {{- end }}\n",
+)
+_CERTIFICATE_VOLUMES = Marker(
+    "      - name: '@certificateVolumes@'\n",
+    f"      {{{{- if {CERTIFICATES} }}}}\n"
+    "      - name: webhook-certs\n"
+    "        secret:\n"
+    "          secretName: {{ .Release.Name }}-webhook-server-cert\n"
+    "      {{- end }}\n",
+)
+_API_SERVERS = Marker(
+    "  - from: '@apiServers@'\n",
+    "  - from:\n"
+    "    {{- range .Values.networkPolicy.apiServers }}\n"
+    "    - ipBlock:\n"
+    "        cidr: {{ . | quote }}\n"
+    "    {{- end }}\n",
+)
+
+
+def _image(program: str) -> tuple[Marker, Marker]:
+    values = f".Values.{program}.image"
+    return (
+        Marker(
+            f"'@{program}.image@'",
+            f'"{{{{ {values}.repository }}}}:{{{{ {values}.tag | default .Chart.AppVersion }}}}'
+            f'{{{{ with {values}.digest }}}}@{{{{ . }}}}{{{{ end }}}}"',
+        ),
+        Marker(f"'@{program}.pull@'", f"{{{{ {values}.pullPolicy }}}}"),
+    )
+
+
+# By the fields of a pod: the value that is one, if it is not empty; {} is the program.
+POD_FIELDS = {
+    "imagePullSecrets": "imagePullSecrets",
+    "tolerations": "{}.tolerations",
+    "affinity": "{}.affinity",
+}
+
+
+def _pod_field(field: str, value: str) -> Marker:
+    return Marker(
+        f"      {field}: '@{value}@'\n",
+        f"      {{{{- with .Values.{value} }}}}\n      {field}:\n"
+        f"        {{{{- toYaml . | nindent 8 }}}}\n      {{{{- end }}}}\n",
+    )
+
+
+MARKERS = (
+    *(RELEASE, PLACE, _REPLICAS, _RESOURCES, _EXTRA_ARGS, _EXTRA_ENV, _ADDRESS, _STORAGE, _KEEP),
+    *(_KEEP_CONVERTED, _TRUST, _WEBHOOK_ADDRESS, _WEBHOOK_PORT, _WEBHOOK_PORTS, _READINESS, _API_SERVERS),
+    *(_CERTIFICATE_ARGS, _CERTIFICATE_MOUNTS, _CERTIFICATE_VOLUMES),
+    *(*_image("manager"), *_image("petstore")),
+    *(
+        _pod_field(field, value.format(program))
+        for field, value in POD_FIELDS.items()
+        for program in ("manager", "petstore")
+    ),
+)
