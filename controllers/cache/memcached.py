@@ -163,8 +163,9 @@ class MemcachedReconciler:
     async def write(self, memcached: Memcached, conditions: Iterable[Condition]) -> None:
         """Complete the status and send it, if it differs."""
         status = memcached.status
+        now = clock.now()
         for each in conditions:
-            set_condition(status.conditions, each, now=clock.now())
+            set_condition(status.conditions, each, now=now)
         status.observed_generation = memcached.metadata.generation
         status.selector = ",".join(f"{name}={value}" for name, value in labels_of(memcached).items())
         await self.client.status.report(memcached)

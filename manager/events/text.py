@@ -13,6 +13,8 @@ _ELLIPSIS = "…"
 
 def bounded(text: str, limit: int) -> str:
     """Return `text` as at most `limit` bytes of UTF-8, with an ellipsis where something was cut off."""
+    if text.isascii() and len(text) <= limit:
+        return text
     encoded = text.encode("utf-8", "replace")
     if len(encoded) > limit:
         encoded = encoded[: limit - len(_ELLIPSIS.encode())]

@@ -77,7 +77,9 @@ class RestMapper:
             NoMatch: the API server does not serve the kind.
             ApiError, TransportError: discovery itself failed.
         """
-        group = self._groups.setdefault((gvk.group, gvk.version), _Group())
+        group = self._groups.get((gvk.group, gvk.version))
+        if group is None:
+            group = self._groups[gvk.group, gvk.version] = _Group()
         mapping = group.mappings.get(gvk.kind)
         if mapping is not None:
             return mapping
