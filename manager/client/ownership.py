@@ -46,7 +46,14 @@ def _map_matches(
 ) -> bool:
     for name, value in wanted.items():
         record = owned.get("f:" + name)
-        if record is None or name not in live or not _matches(value, live[name], record, exact=exact):
+        if record is None or name not in live:
+            return False
+        there = live[name]
+        if not record or value.__class__ is str:
+            # Most are so: owned as one piece, or text, which has no parts.
+            if not _equal(value, there):
+                return False
+        elif not _matches(value, there, record, exact=exact):
             return False
     if exact:
         for path in owned:
@@ -107,24 +114,30 @@ def _item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> M
     for item in items:
         if not isinstance(item, dict):
             return None
-        if all(item.get(name) == value for name, value in key.items()):
-            return item
-        if (
-            defaulted
-            and candidate is None
-            and all(item.get(name, value) == value for name, value in key.items())
-        ):
-            candidate = item  # kept back: another item may spell the whole key out
+        spelled_out = True
+        for name, value in key.items():
+            if name not in item:
+                spelled_out = False
+            elif item[name] != value:
+                break
+        else:
+            if spelled_out:
+                return item
+            if defaulted and candidate is None:
+                candidate = item  # kept back: another item may spell the whole key out
     return candidate
 
 
 def _equal(wanted: Any, live: Any) -> bool:
+    if wanted.__class__ is str:
+        return bool(wanted == live)
     if isinstance(wanted, dict):
-        return (
-            isinstance(live, dict)
-            and wanted.keys() == live.keys()
-            and all(_equal(value, live[name]) for name, value in wanted.items())
-        )
+        if not isinstance(live, dict) or wanted.keys() != live.keys():
+            return False
+        for name, value in wanted.items():  # noqa: SIM110 - twice as fast as `all` of a generator
+            if not _equal(value, live[name]):
+                return False
+        return True
     if isinstance(wanted, bool) or isinstance(live, bool):
         return wanted is live
     return bool(wanted == live)
