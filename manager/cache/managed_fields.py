@@ -34,6 +34,8 @@ class OwnManagedFields:
         if not value:
             return raw
         own = self._own_entries(value)
+        if own == value:
+            return raw  # as of an object that nobody else has written to yet
         if raw.count(KEY) != 1:
             # The object has a field of that name somewhere else too.
             return _rebuild(raw, own)
