@@ -178,7 +178,7 @@ class CertificateWorld:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.targets = [Target(name, self) for name in ("mutating", "validating", "pets")]
-        self._keeper: asyncio.Task[None] | None = None
+        self._keepers: list[asyncio.Task[None]] = []
         self._known: dict[tuple[Certificate, bytes], list[tuple[float, float]]] = {}
         self.outages: list[str] = []
 
@@ -196,20 +196,20 @@ class CertificateWorld:
         context = copy_context()
         context.run(process_clock.set, ProcessClock(skew=skew))
         loop = asyncio.get_running_loop()
-        self._keeper = loop.create_task(keeper.run(), context=context)
+        self._keepers.append(loop.create_task(keeper.run(), context=context))
 
     @property
     def has_leader(self) -> bool:
         """Whether somebody leads."""
-        return self._keeper is not None and not self._keeper.done()
+        return any(not each.done() for each in self._keepers)
 
     async def kill_leader(self) -> None:
-        """The leader is gone, in the middle of whatever it does."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-            assert self._keeper.cancelled(), self._keeper.exception()
-            self._keeper = None
+        """Whoever leads is gone, in the middle of whatever it does."""
+        while self._keepers:
+            keeper = self._keepers.pop()
+            keeper.cancel()
+            await asyncio.wait([keeper])
+            assert keeper.cancelled(), keeper.exception()
 
     def put(self, material: Material) -> None:
         """Store it, and let the replicas find it."""
@@ -223,8 +223,9 @@ class CertificateWorld:
 
     def written(self, what: str) -> None:
         """Somebody has written this, or tried to."""
-        if len(self.writes) == self.kill_at_write and self._keeper is not None:
-            self._keeper.cancel()
+        if len(self.writes) == self.kill_at_write:
+            for keeper in self._keepers:
+                keeper.cancel()
         self.writes.append(what)
 
     def later(self, within: float, act: Callable[..., None], *arguments: object) -> None:
@@ -262,8 +263,10 @@ class CertificateWorld:
 
     def healthy(self) -> bool:
         """Whether all is as it is in the end: one authority, trusted by all, and its certificate served."""
-        [served], *authorities = [self.served, *(certificates_in(b) for t in self.targets for b in t.bundles)]
-        return all(len(each) == 1 and served.vouched_for_by(each[0]) for each in authorities)
+        authorities = [certificates_in(bundle) for each in self.targets for bundle in each.bundles]
+        return len(self.served) == 1 and all(
+            len(each) == 1 and self.served[0].vouched_for_by(each[0]) for each in authorities
+        )
 
     async def passing(self, seconds: float) -> None:
         """Let time pass, and check every second."""
@@ -273,5 +276,6 @@ class CertificateWorld:
             self.check()
             if self.outages:
                 raise Outage(self.outages[0])
-            if self._keeper is not None and self._keeper.done() and not self._keeper.cancelled():
-                self._keeper.result()
+            for keeper in self._keepers:
+                if keeper.done() and not keeper.cancelled():
+                    keeper.result()

@@ -36,6 +36,9 @@ class Lifetimes:
             # A new authority is there for the last third of the old one's life, and the certificates that
             # the old one signs until then are to be renewed by the new one in their own time.
             raise ValueError("a serving certificate may live for a third of its authority's time at most")
+        if self.retire <= self.settle:
+            # For so long after a new certificate, an authority that is still trusted counts as one in use.
+            raise ValueError("an old authority must be retired later than a new one takes to settle")
         if self.settle + self.retire >= self.authority / 3:
             raise ValueError("an authority must be replaced and retired within a third of its life")
 
