@@ -126,7 +126,7 @@ uninstall: venv ## the definitions out of the cluster, and every object of their
 
 .PHONY: run
 run: venv ## the manager on this machine, against the current kubeconfig, with your rights (ARGS: its flags)
-	@exec $(BIN)/operator-manager run $(ARGS)
+	@webhooks=$$($(BIN)/python scripts/webhook-flags $(ARGS)) && exec $(BIN)/operator-manager run $$webhooks $(ARGS)
 
 .PHONY: deploy
 deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)

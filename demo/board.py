@@ -10,7 +10,7 @@ from typing import Any
 
 from demo.columns import Columns
 
-__all__ = ["DEFAULT", "Board", "Entry", "Note"]
+__all__ = ["DEFAULT", "Answer", "Board", "Entry", "Note"]
 
 EVENTS_KEPT = 200
 DEFAULT = "default"
@@ -60,6 +60,21 @@ class Note:
     """Whether it is about a custom resource."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API server made of an object, having asked the webhooks."""
+
+    about: str
+    outcome: str
+    message: str
+    refused: bool = False
+
+    @property
+    def brief(self) -> str:
+        """Without what a refusal begins with: who refuses, and the name of the object."""
+        return self.message.rpartition(" is invalid: ")[2]
+
+
 class Board:
     """The state of the demo, from the objects as they change."""
 
@@ -70,6 +85,7 @@ class Board:
         self.samples: dict[tuple[str, str, str], Entry] = {}
         self.workloads: dict[tuple[str, str, str], Entry] = {}
         self.notes: deque[Note] = deque(maxlen=EVENTS_KEPT)
+        self.answers: list[Answer] = []
         self._said: dict[str, int] = {}
 
     @property

@@ -15,7 +15,7 @@ __all__ = ["ManagerProgram", "PetStoreProgram", "Program"]
 
 PROGRAMS = Path(sys.executable).parent
 STOP_WITHIN = 35.0
-METRICS_PORT, HEALTH_PORT, PETSTORE_PORT = 8080, 8081, 6742
+METRICS_PORT, HEALTH_PORT, WEBHOOK_PORT, PETSTORE_PORT = 8080, 8081, 9443, 6742
 LOG_LINES = 5
 
 
@@ -78,6 +78,7 @@ class ManagerProgram(Program):
         """`petstore` is where the pet store is."""
         self.metrics = f"127.0.0.1:{ports.claim(METRICS_PORT)}"
         self.health = f"127.0.0.1:{ports.claim(HEALTH_PORT)}"
+        webhooks = f"127.0.0.1:{ports.claim(WEBHOOK_PORT)}"
         super().__init__(
             "operator-manager",
             "run",
@@ -85,6 +86,9 @@ class ManagerProgram(Program):
             f"--metrics-bind-address={self.metrics}",
             f"--health-probe-bind-address={self.health}",
             f"--petstore-address={petstore}",
+            f"--webhook-bind-address={webhooks}",
+            f"--webhook-url=https://{webhooks}",
+            f"--webhook-local-path={folder / 'webhook'}",
             "--log-format=console",
             folder=folder,
             log="manager.log",

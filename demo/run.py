@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from demo.ports import Ports
 from demo.programs import ManagerProgram, PetStoreProgram, Program
 from demo.samples import load_crds, load_samples
 from demo.screen import Screen
+from demo.webhooks import WebhooksSilent, show_webhooks
 from devcluster import DevCluster
 from devcluster.exchange import ApiRequest
 from devcluster.storage import Change
@@ -92,6 +94,7 @@ class Demo:
             stack.push_async_callback(manager.stop)
             await manager.start()
             self._screen.say(f"operator-manager: started, its log is {manager.log}")
+            await self._unless_ended(self._ask_webhooks(cluster), stop)
             await self._apply(cluster, self._samples)
             applied = ", ".join(
                 f"{each['kind'].lower()}/{each['metadata']['name']}" for each in self._samples
@@ -102,6 +105,33 @@ class Demo:
                 await self._show(self._programs, stop)
             if not self._once:
                 self._screen.say("\nstopping the manager, then what it works with ...")
+
+    async def _ask_webhooks(self, cluster: DevCluster) -> None:
+        """What they say to two Pets; from then on they are asked of all that is applied."""
+        try:
+            self._board.answers = await show_webhooks(cluster)
+        except WebhooksSilent as silent:
+            raise DemoFailed(str(silent)) from silent
+        for answer in self._board.answers:
+            self._screen.tell(answer)
+
+    async def _unless_ended(self, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+        """Do it, unless a program ends meanwhile, which raises DemoFailed, or the demo is stopped."""
+        working = asyncio.create_task(work, name="webhooks")
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        ended = [asyncio.create_task(each.ended(), name=f"watch {each.name}") for each in self._programs]
+        waited = [working, stopped, *ended]
+        try:
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            for each in ended:
+                if each.done():
+                    raise DemoFailed(each.result())
+            if working.done():
+                working.result()
+        finally:
+            for task in waited:
+                task.cancel()
+            await asyncio.wait(waited)
 
     async def _show(self, programs: list[Program], stop: asyncio.Event) -> None:
         """Keep the view up to date until it is time to end."""
@@ -173,6 +203,8 @@ def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStor
             "kubectl scale memcached/memcached-sample --replicas=5",
             "kubectl run jack --image=nginx               # makes foo-01 happy",
             """kubectl patch pet pet-sample1 --type=merge -p '{"spec":{"name":"Thorbert"}}'""",
+            """kubectl patch pet pet-sample1 --type=merge -p '{"spec":{"birthday":"2999-01-01"}}'  # no""",
+            "kubectl get pets.v1alpha1.petstore.example.com -o yaml   # in the old version",
             f"{petstore.command} search --address={petstore.address}",
             f"metrics http://{manager.metrics}/metrics   health http://{manager.health}/readyz?verbose",
             "Ctrl-C stops everything.",

@@ -10,7 +10,7 @@ from typing import Self
 from rich.console import Console
 from rich.live import Live
 
-from demo.board import Board, Entry, Note
+from demo.board import Answer, Board, Entry, Note
 from demo.view import render
 
 __all__ = ["Screen", "choose_screen"]
@@ -29,7 +29,7 @@ class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
         """Something that stays on the screen."""
 
     @abc.abstractmethod
-    def tell(self, news: Entry | Note) -> None:
+    def tell(self, news: Entry | Note | Answer) -> None:
         """Something has changed."""
 
     @abc.abstractmethod
@@ -55,7 +55,13 @@ class Lines(Screen):
     def __exit__(self, *_: object) -> None:
         """Lines stay as they are."""
 
-    def tell(self, news: Entry | Note) -> None:
+    def tell(self, news: Entry | Note | Answer) -> None:
+        if isinstance(news, Answer):
+            mark = "!" if news.refused else " "
+            print(
+                f"{time.strftime('%H:%M:%S')} {mark} {news.about}: {news.outcome}: {news.message}", flush=True
+            )
+            return
         if isinstance(news, Note):
             mark = "!" if news.warning else " "
             print(f"{news.time} {mark} event  {news.about}: {news.reason}: {news.message}", flush=True)
@@ -93,7 +99,7 @@ class View(Screen):
     def say(self, text: str) -> None:
         self._live.console.print(text, highlight=False, markup=False)
 
-    def tell(self, news: Entry | Note) -> None:
+    def tell(self, news: Entry | Note | Answer) -> None:
         """The next refresh shows it."""
 
     def settle(self, footer: str) -> None:

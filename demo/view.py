@@ -38,6 +38,9 @@ def render(board: Board, footer: str, console: Console, *, height: int) -> Group
     if workloads and left > HEAD:
         parts.append(_summary(workloads, left - HEAD) if summary else _workloads(workloads))
         left -= parts[-1].row_count + HEAD
+    if board.answers and left > HEAD:
+        parts.insert(1, _answers(board, left - HEAD))
+        left -= parts[1].row_count + HEAD
     if board.notes and left > HEAD:
         parts.append(_events(board, min(left - HEAD, EVENTS_AT_MOST)))
         left -= parts[-1].row_count + HEAD
@@ -100,6 +103,14 @@ def _summary(entries: Sequence[Entry], room: int) -> Table:
         for entry in waiting:
             text.append(f"   {entry.name}: {entry.state}", "dim")
         table.add_row(plural, text)
+    return table
+
+
+def _answers(board: Board, room: int) -> Table:
+    table = _table("Webhooks", "asked", "answer")
+    for answer in board.answers[:room]:
+        outcome = Text(answer.outcome, "yellow" if answer.refused else "green")
+        table.add_row(answer.about, outcome, answer.brief)
     return table
 
 

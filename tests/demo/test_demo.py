@@ -33,6 +33,13 @@ def test_it_ends_by_itself_when_everything_is_ready(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "memcached/memcached-sample: ready  Available=True" in done.stdout
     assert "event  memcached/memcached-sample: Created: " in done.stdout
+    refusal = (
+        'The Pet "pet-unborn" is invalid: spec.birthday: Invalid value: "2999-01-01": must not be in the'
+    )
+    assert f"! pet/pet-unborn: refused: {refusal} future" in done.stdout
+    old, new = "v1alpha1 type dog 2015-06-30T00:00:00Z", "v1beta1 species dog 2015-06-30"
+    assert f"pet/pet-old: converted: {old} -> {new}" in done.stdout
+    assert "pet/pet-old: ready  Ready=True" in done.stdout
     assert f"export KUBECONFIG={tmp_path}/kubeconfig" in done.stdout
     assert done.stdout.rstrip().endswith("make demo: everything became ready.")
     assert done.stderr == ""

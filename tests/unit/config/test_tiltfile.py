@@ -124,6 +124,15 @@ def test_without_a_cluster_programs_understand_their_flags(clusterless: Tilt):
     assert clusterless.local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(options.bind_address)}
 
 
+def test_without_a_cluster_webhooks_are_served_where_devcluster_asks(clusterless: Tilt):
+    flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:])
+    url = flags["webhook_url"]
+    assert url == f"https://{flags['webhook_bind_address']}"
+    # What is applied again while it runs must not lead to a Service: the API server takes only one of both.
+    assert f"operator-manager crds --webhook-url={url} |" in clusterless.local["definitions"]["cmd"]
+    assert flags["webhook_local_path"].startswith(".local/")
+
+
 def test_whatever_is_waited_for_exists(tilt: Tilt, clusterless: Tilt):
     for each in (tilt, clusterless):
         names = set(each.local) | {workload["name"] for workload in each.workloads.values()}

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from demo.board import Board, Entry, Note
+from demo.board import Answer, Board, Entry, Note
 from demo.columns import Columns
 from demo.view import render
 
@@ -97,3 +97,23 @@ def test_long_commands_are_wrapped_not_cut(long: str) -> None:
     text = shown(board(), footer=long, width=60, height=16)
     assert text.count("#") == 150
     assert len(text.splitlines()) <= 16
+
+
+def test_what_webhooks_say_is_above_what_goes_on() -> None:
+    what = board()
+    refusal = 'Pet.petstore.example.com "pet-unborn" is invalid: spec.birthday: must not be in the future'
+    what.answers = [
+        Answer("pet/pet-unborn", "refused", refusal, refused=True),
+        Answer("pet/pet-old", "converted", "v1alpha1 type dog -> v1beta1 species dog"),
+    ]
+    text = shown(what)
+    assert "pet/pet-unborn  refused    spec.birthday: must not be in the future" in text
+    assert "pet/pet-old     converted  v1alpha1 type dog -> v1beta1 species dog" in text
+    assert text.index("Webhooks") < text.index("Workloads")
+
+
+@pytest.mark.parametrize("height", range(8, 30))
+def test_with_them_it_fits_all_the_same(height: int) -> None:
+    what = board()
+    what.answers = [Answer(f"pet/{number}", "refused", "no") for number in range(2)]
+    assert len(shown(what, height=height).splitlines()) <= height

@@ -1,0 +1,106 @@
+"""What webhooks do: a Pet is refused, and one of an old version comes out as one of the new."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from demo.board import DEFAULT, Answer
+from devcluster import DevCluster
+from devcluster.exchange import ApiRequest, ApiResponse
+
+__all__ = ["WEBHOOKS_WITHIN", "WebhooksSilent", "show_webhooks"]
+
+WEBHOOKS_WITHIN = 30.0
+"""Seconds in which the manager has made a certificate and told the API server where it is."""
+
+EVERY = 0.1
+
+_GROUP = "petstore.example.com"
+_UNBORN = {
+    "apiVersion": f"{_GROUP}/v1beta1",
+    "kind": "Pet",
+    "metadata": {"name": "pet-unborn"},
+    "spec": {"name": "Nemo", "species": "cat", "birthday": "2999-01-01"},
+}
+_OLD = {
+    "apiVersion": f"{_GROUP}/v1alpha1",
+    "kind": "Pet",
+    "metadata": {"name": "pet-old"},
+    "spec": {"name": "Rex", "type": "dog", "birthday": "2015-06-30T00:00:00Z"},
+}
+
+
+class WebhooksSilent(Exception):
+    """The API server has not been told of the webhooks; the text is what it did instead."""
+
+
+async def show_webhooks(cluster: DevCluster) -> list[Answer]:
+    """Create both Pets, and return what came of it. Raises WebhooksSilent."""
+    try:
+        async with asyncio.timeout(WEBHOOKS_WITHIN):
+            # Nobody tells when the API server begins to ask: it is tried.
+            while (refusal := await _refusal(cluster)) is None or not _converts(cluster):  # noqa: ASYNC110
+                await asyncio.sleep(EVERY)
+    except TimeoutError:
+        raise WebhooksSilent(f"the webhooks were not asked within {WEBHOOKS_WITHIN:g} s") from None
+    created = await _send(cluster, "POST", "v1alpha1", body=_OLD)
+    if created.status != HTTPStatus.CREATED:
+        raise WebhooksSilent(f"a Pet of v1alpha1 is refused: {_message(created)}")
+    shown = orjson.loads((await _send(cluster, "GET", "v1beta1", "pet-old")).body)
+    return [
+        Answer("pet/pet-unborn", "refused", refusal, refused=True),
+        Answer("pet/pet-old", "converted", f"{_fields(_OLD, 'type')} -> {_fields(shown, 'species')}"),
+    ]
+
+
+async def _refusal(cluster: DevCluster) -> str | None:
+    """Why the Pet is refused that is not born yet, as kubectl tells it; None while nobody objects."""
+    answer = await _send(cluster, "POST", "v1beta1", body=_UNBORN, dry_run=True)
+    if answer.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+        return None
+    details = orjson.loads(answer.body)["details"]
+    causes = [f"{each['field']}: {each['message']}" for each in details["causes"]]
+    return f'The {details["kind"]} "{details["name"]}" is invalid: {", ".join(causes)}'
+
+
+def _converts(cluster: DevCluster) -> bool:
+    """Whether the API server knows whom to ask for a Pet in another version."""
+    for stored in cluster.store.select("apiextensions.k8s.io", "customresourcedefinitions"):
+        if stored.key.name == f"pets.{_GROUP}":
+            way = (stored.decode()["spec"].get("conversion") or {}).get("webhook") or {}
+            return "url" in (way.get("clientConfig") or {})
+    return False
+
+
+async def _send(
+    cluster: DevCluster,
+    method: str,
+    version: str,
+    name: str = "",
+    *,
+    body: dict[str, Any] | None = None,
+    dry_run: bool = False,
+) -> ApiResponse:
+    path = f"/apis/{_GROUP}/{version}/namespaces/{DEFAULT}/pets"
+    return await cluster.handle(
+        ApiRequest(
+            method=method,
+            path=f"{path}/{name}" if name else path,
+            query={"dryRun": ["All"]} if dry_run else {},
+            headers={"authorization": f"Bearer {cluster.token}", "content-type": "application/json"},
+            body=b"" if body is None else orjson.dumps(body),
+        )
+    )
+
+
+def _message(answer: ApiResponse) -> str:
+    return str(orjson.loads(answer.body).get("message", answer.status))
+
+
+def _fields(pet: dict[str, Any], kind_of_animal: str) -> str:
+    version, spec = pet["apiVersion"].rpartition("/")[2], pet["spec"]
+    return f"{version} {kind_of_animal} {spec[kind_of_animal]} {spec['birthday']}"
