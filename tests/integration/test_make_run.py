@@ -1,0 +1,171 @@
+"""`make run`: webhooks where the API server can call this machine, and never where it cannot."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.support.api_access import ApiFailure
+from tests.support.crds import install_crds
+from tests.support.daemon import Daemon
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually
+from tests.support.makefile import ROOT
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+PETS = "/apis/petstore.example.com/v1beta1/namespaces/default/pets"
+UNBORN = {
+    "apiVersion": "petstore.example.com/v1beta1",
+    "kind": "Pet",
+    "metadata": {"name": "unborn"},
+    "spec": {"name": "Nemo", "species": "cat", "birthday": "2999-01-01"},
+}
+
+
+@pytest.fixture
+def plane(own_control_plane: StartControlPlane) -> ControlPlane:
+    plane = own_control_plane(parts=BARE)
+    install_crds(plane)
+    return plane
+
+
+def flags(kubeconfig: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """What `make run` would add."""
+    return subprocess.run(
+        [sys.executable, "scripts/webhook-flags", f"--kubeconfig={kubeconfig}", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+
+def kubeconfig_for(server: str, folder: Path) -> Path:
+    path = folder / "kubeconfig"
+    content = {
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlane, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        ports = PortBlock(1)
+        stack.callback(ports.close)
+        arguments = (
+            f"--kubeconfig={plane.kubeconfig}",
+            "--metrics-bind-address=0",
+            f"--health-probe-bind-address=127.0.0.1:{ports[0]}",
+            f"--webhook-local-path={tmp_path / 'webhook'}",
+        )
+        make = [
+            shutil.which("make") or "make",
+            "--silent",
+            "--assume-old=.venv/.current",
+            "-C",
+            ROOT,
+            "run",
+            f"ARGS={' '.join(arguments)}",
+        ]
+        running = Daemon("make-run", make, log=tmp_path / "log")
+        running.start()
+        stack.callback(running.kill)
+
+        def refused() -> bool:
+            running.check()
+            try:
+                plane.api.request("POST", PETS, query={"dryRun": "All"}, body=UNBORN)
+            except ApiFailure as failure:
+                return "must not be in the future" in str(failure)
+            return False
+
+        eventually(refused)
+        left = [each["metadata"]["name"] for each in plane.api.get(CONFIGURATIONS)["items"]]
+        assert left == ["operator-manager-validating-webhook-configuration"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"),
+    [
+        (["--webhook-url=https://here.test:9443"], {}),
+        (["--webhook-bind-address=0"], {}),
+        ([], {"ENABLE_WEBHOOKS": "false"}),
+        (["--no-such-flag"], {}),
+    ],
+    ids=["url", "off-by-flag", "off-by-variable", "wrong-flag"],
+)
+def test_what_somebody_has_decided_is_left_alone(
+    tmp_path: Path, arguments: list[str], environ: dict[str, str]
+) -> None:
+    # Nobody listens there: nobody is asked.
+    done = flags(kubeconfig_for("https://127.0.0.1:1", tmp_path), *arguments, **environ)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_server_elsewhere_is_not_told_of_this_machine(tmp_path: Path) -> None:
+    done = flags(kubeconfig_for("https://cluster.example.test:6443", tmp_path))
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(
+        "make run: no webhooks: the API server https://cluster.example.test:6443 is not on"
+    )
+
+
+@pytest.fixture
+def in_a_container() -> Iterator[str]:
+    """An API server on a port of this machine that takes everything, and calls nobody."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if "Content-Length" in self.headers:
+                self.rfile.read(int(self.headers["Content-Length"]))
+            body = b'{"gitVersion": "v1.36.3"}'
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(body)
+
+        do_POST = do_DELETE = do_GET  # noqa: N815 - the library calls them so
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_server_that_cannot_call_back_is_told_nothing(in_a_container: str, tmp_path: Path) -> None:
+    done = flags(kubeconfig_for(in_a_container, tmp_path))
+    assert done.stdout == ""
+    assert "it may run in a container" in done.stderr
