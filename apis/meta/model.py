@@ -22,6 +22,7 @@ class ApiModel(BaseModel):
         validate_by_alias=True,
         validate_by_name=True,
         extra="allow",
+        hide_input_in_errors=True,  # what an object holds, passwords too, is not for logs
     )
 
     def to_wire(self, *, only: set[str] | None = None) -> dict[str, Any]:

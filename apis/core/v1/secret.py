@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from apis.meta import Resource
 
@@ -12,12 +12,7 @@ __all__ = ["Secret"]
 
 
 class Secret(Resource, group="", version="v1", plural="secrets"):
-    """Confidential values by key, in base64.
-
-    Its values are shown neither by `repr` nor in the error about one that cannot be read.
-    """
-
-    model_config = ConfigDict(hide_input_in_errors=True)
+    """Confidential values by key, in base64, which `repr` does not show."""
 
     type: str | None = None
     immutable: bool | None = None

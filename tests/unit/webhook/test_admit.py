@@ -186,6 +186,20 @@ async def test_an_unexpected_error_is_told_by_its_sort_alone_and_logged_whole(
     assert functions.panics == 1
 
 
+async def test_a_functions_error_about_a_model_does_not_take_its_content_to_the_log(
+    functions: Functions, log_lines: LogLines
+):
+    async def decode(given: JsonObject, request: AdmissionRequest) -> None:
+        Thing.model_validate({**given, "spec": {"size": "hunter2"}})
+
+    functions.does = decode
+    with pytest.raises(FunctionFailed):
+        await functions.mutating.answer(admission_review("CREATE", new=thing()))
+    [line] = log_lines
+    assert "spec.size" in str(line["exc_info"])
+    assert "hunter2" not in str(line["exc_info"])
+
+
 @pytest.mark.looptime
 async def test_a_function_is_stopped_before_the_api_server_gives_up(functions: Functions):
     stopped: list[float] = []

@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from manager.http.address import BindAddress
+from manager.http.server import CannotListen
 from manager.metrics import Metrics
 from manager.tls import SelfSigned, ServedCertificate
 from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject
@@ -294,6 +295,15 @@ async def test_a_wait_that_is_none_is_not_heeded(text: str):
     async with site() as made:
         review = admission_review("CREATE", new=thing())
         assert (await made.ask(review, path=f"{MUTATE}?timeout={text}"))[0] == 200
+
+
+async def test_a_port_in_use_is_told_in_a_sentence():
+    async with site() as made:
+        certificate = ServedCertificate(SelfSigned())
+        second = WebhookServer(made.address, (), certificate, metrics=Metrics())
+        with pytest.raises(CannotListen, match=r"^cannot serve webhooks on 127.*: Address already in use$"):
+            await second.run()
+        assert second.problem == f"nothing listens on {made.address} yet"
 
 
 @in_each_loop
