@@ -12,6 +12,7 @@ from manager.logs import get_logger
 from manager.series import Counter
 from manager.webhook.admission import Admission
 from manager.webhook.defaulting import Defaulting
+from manager.webhook.encoding import encoded
 from manager.webhook.refused import Refused
 from manager.webhook.request import AdmissionRequest
 from manager.webhook.review import AdmissionQuestion, read_admission
@@ -74,11 +75,11 @@ class AdmissionEndpoint:
         """See `Endpoint`."""
         question = read_admission(body)
         try:
-            verdict = await self._verdict(question, time_limit(waits, self._timeout))
+            verdict, response = await self._verdict(question, time_limit(waits, self._timeout))
         except Refused as refused:
             status = refused.status(self._kind, question.object_name)
             _log.info("refused", reason=status["message"], **self._told(question))
-            verdict = Verdict(status=status)
+            response = _response(Verdict(status=status))
         except BadReview:
             raise
         except Unanswered as error:
@@ -97,17 +98,26 @@ class AdmissionEndpoint:
             {
                 "apiVersion": _API_VERSION,
                 "kind": "AdmissionReview",
-                "response": {"uid": question.uid, **_response(verdict)},
+                "response": {"uid": question.uid, **response},
             }
         )
 
-    async def _verdict(self, question: AdmissionQuestion, seconds: float) -> Verdict:
+    async def _verdict(
+        self, question: AdmissionQuestion, seconds: float
+    ) -> tuple[Verdict, Mapping[str, Any]]:
         if (shown := question.kind.gvk) != self._kind:
             raise BadReview(f"{self.path} is for {self._kind}, and this is a review of {shown}")
         request = question.request()
         return await answered(
-            self._judge(question, request), what=self._what, uid=question.uid, seconds=seconds
+            self._judged(question, request), what=self._what, uid=question.uid, seconds=seconds
         )
+
+    async def _judged(
+        self, question: AdmissionQuestion, request: AdmissionRequest
+    ) -> tuple[Verdict, Mapping[str, Any]]:
+        verdict = await self._judge(question, request)
+        # Here, because a function may have made what is no JSON, and is then what has failed.
+        return verdict, _response(verdict)
 
     def _told(self, question: AdmissionQuestion) -> Mapping[str, Any]:
         """What a line of the log says of a review: never what is in the object."""
@@ -129,7 +139,7 @@ def _response(verdict: Verdict) -> Mapping[str, Any]:
         response["status"] = verdict.status
     if verdict.patch:
         response["patchType"] = "JSONPatch"
-        response["patch"] = b64encode(orjson.dumps(verdict.patch)).decode()
+        response["patch"] = b64encode(encoded(verdict.patch)).decode()
     if verdict.warnings:
         response["warnings"] = verdict.warnings
     return response

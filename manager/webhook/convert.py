@@ -13,7 +13,7 @@ from manager.webhook.conversion import CONVERSION_PATH, Conversion
 from manager.webhook.converter import Converter, NotConverted
 from manager.webhook.review import ConversionQuestion, read_conversion
 from manager.webhook.running import answered, time_limit
-from manager.webhook.unanswered import Unanswered
+from manager.webhook.unanswered import FunctionFailed, Unanswered
 
 __all__ = ["ConversionEndpoint"]
 
@@ -57,6 +57,8 @@ class ConversionEndpoint:
             _log.error("not converted", error=str(error), exc_info=error.__cause__, **told, **error.told)
             return _review(question.uid, (), {"status": "Failure", "message": str(error)})
         except Unanswered as error:
+            if isinstance(error, FunctionFailed):
+                self._panics.inc()
             _log.error("not answered", error=str(error), exc_info=error.__cause__, **told)
             raise
         _log.debug("converted", objects=len(converted), **told)

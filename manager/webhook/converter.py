@@ -10,6 +10,7 @@ import orjson
 
 from apis.meta import Resource
 from manager.webhook.conversion import Conversion, Convert
+from manager.webhook.encoding import encoded
 from manager.webhook.json_object import JsonObject
 from manager.webhook.metadata_guard import guarded_metadata
 from manager.webhook.refused import Refused
@@ -87,7 +88,7 @@ class Converter:
         try:
             for step in way:
                 await _go(step, content, head)
-            return orjson.dumps(content)
+            return encoded(content)
         except Refused as refused:
             raise NotConverted(f"{which}: {refused}", told=told) from None
         except Exception as error:

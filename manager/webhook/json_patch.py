@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
+from manager.webhook.encoding import encoded
 
 __all__ = ["json_patch"]
 
@@ -36,7 +36,7 @@ def _compare(before: Any, after: Any, path: str, operations: list[Operation]) ->
         operations.append({"op": "replace", "path": path, "value": after})
     if len(operations) > start + 1:
         whole = {"op": "replace", "path": path, "value": after}
-        if len(orjson.dumps(whole)) < len(orjson.dumps(operations[start:])):
+        if len(encoded(whole)) < len(encoded(operations[start:])):
             operations[start:] = [whole]
 
 

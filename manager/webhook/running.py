@@ -32,8 +32,9 @@ async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -
     """The result of an operator's function, which `what` says in a message, for the review `uid`.
 
     Raises `Refused` and `NotConverted` as the function does, `FunctionTooSlow` after `seconds`, and
-    `FunctionFailed` for every other error, with that as its cause. The user hears only of what sort it is:
-    its text may have more of the object, or of the program, than the user may know.
+    `FunctionFailed` for everything else that it raises, with that as its cause: `sys.exit` in a function ends
+    no manager. The user hears only of what sort it is: its text may have more of the object, or of the
+    program, than the user may know.
     """
     limit = asyncio.timeout(seconds)
     try:
@@ -41,10 +42,24 @@ async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -
             return await work
     except (Refused, Unanswered, NotConverted):
         raise
-    except Exception as error:
+    except BaseException as error:
+        if _is_not_the_functions(error):
+            raise
         if isinstance(error, TimeoutError) and limit.expired():
             raise FunctionTooSlow(f"{what} took longer than {seconds:g} s, and was stopped") from error
         raise FunctionFailed(
             f"{what} failed unexpectedly ({type(error).__name__}); "
             f"the log of the manager says more, uid {uid}"
         ) from error
+
+
+def _is_not_the_functions(error: BaseException) -> bool:
+    """Whether somebody wants this task to end.
+
+    A cancellation may also be the function's own: it waited for a task that was cancelled, say. Then the API
+    server is still there, and waits for an answer.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)

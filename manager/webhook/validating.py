@@ -20,6 +20,8 @@ from manager.webhook.verdict import Verdict
 
 __all__ = ["Validating"]
 
+_CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
+
 
 class Validating:
     """Validates: the verdict is what the function for the operation says, and it accepts without one.
@@ -72,7 +74,10 @@ class Validating:
 
 
 def _lines(warnings: Iterable[str] | None) -> list[str]:
-    """Warnings as the API server takes them: each one line, for the header of an answer."""
+    """Warnings as the API server takes them, for the header of an answer: each one line.
+
+    One with a control character it would leave out, and say nothing.
+    """
     if isinstance(warnings, str):
         warnings = [warnings]  # what was meant; its characters one by one were not
-    return [" ".join(str(warning).split()) for warning in warnings or ()]
+    return [" ".join(str(warning).translate(_CONTROLS).split()) for warning in warnings or ()]

@@ -327,3 +327,56 @@ async def test_only_a_debug_log_has_a_line_for_what_is_accepted(functions: Funct
     [line] = log_lines
     assert line["log_level"] == "debug"
     assert "77777" not in str(line)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(1), BaseException("odd")], ids=repr)
+async def test_a_function_that_raises_what_would_end_a_task_has_failed_and_no_more(
+    functions: Functions, error: BaseException
+):
+    functions.does = error
+    for endpoint in (functions.mutating, functions.validating):
+        with pytest.raises(FunctionFailed, match=type(error).__name__):
+            await endpoint.answer(admission_review("CREATE", new=thing()))
+    assert functions.panics == 2
+
+
+async def test_a_review_that_is_cancelled_ends(functions: Functions):
+    entered = asyncio.Event()
+
+    async def wait(*_: Any) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    functions.does = wait
+    task = asyncio.create_task(functions.mutating.answer(admission_review("CREATE", new=thing())))
+    await entered.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert functions.panics == 0
+
+
+@pytest.mark.parametrize("value", [{1}, {1: "a"}, object(), 2**70], ids=["set", "number", "object", "long"])
+async def test_what_is_no_json_is_the_functions_failure(functions: Functions, value: Any):
+    async def change(given: JsonObject, request: AdmissionRequest) -> None:
+        given["spec"]["new"] = value
+
+    functions.does = change
+    with pytest.raises(FunctionFailed, match="sets defaults of Thing failed unexpectedly"):
+        await functions.mutating.answer(admission_review("CREATE", new=thing()))
+    assert functions.panics == 1
+
+
+async def test_an_object_without_an_end_is_the_functions_failure(functions: Functions):
+    async def change(given: JsonObject, request: AdmissionRequest) -> None:
+        given["spec"]["new"] = given
+
+    functions.does = change
+    with pytest.raises(FunctionFailed, match="RecursionError"):
+        await functions.mutating.answer(admission_review("CREATE", new=thing()))
+
+
+async def test_a_warning_has_no_control_characters(functions: Functions):
+    functions.does = ["spec.name: is \x1b[31mred\x00 \x85now"]
+    said = response(await functions.validating.answer(admission_review("CREATE", new=thing())))
+    assert said["warnings"] == ["spec.name: is [31mred now"]

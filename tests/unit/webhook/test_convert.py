@@ -13,7 +13,7 @@ from apis.meta import Resource
 from manager.metrics import Metrics
 from manager.webhook import Conversion, JsonObject, Refused
 from manager.webhook.convert import ConversionEndpoint
-from manager.webhook.unanswered import BadReview, FunctionTooSlow
+from manager.webhook.unanswered import BadReview, FunctionFailed, FunctionTooSlow
 from tests.unit.webhook.conftest import LogLines
 from tests.unit.webhook.reviews import NewThing, OldThing, Thing, conversion_review, response, thing
 
@@ -261,3 +261,21 @@ async def test_a_review_is_stopped_before_the_api_server_gives_up(versions: Vers
 async def test_what_is_no_review_is_told(versions: Versions, body: bytes, told: str):
     with pytest.raises(BadReview, match=told):
         await versions.endpoint.answer(body)
+
+
+async def test_a_function_that_raises_what_would_end_a_task_has_failed_and_no_more(versions: Versions):
+    async def fail(given: JsonObject) -> None:
+        raise asyncio.CancelledError
+
+    versions.acts = fail
+    with pytest.raises(FunctionFailed, match="CancelledError"):
+        await versions.endpoint.answer(conversion_review("v1alpha1", thing()))
+    assert versions.panics == 1
+
+
+async def test_an_object_that_is_nested_deeply_is_converted(versions: Versions):
+    deep = b"[" * 500 + b"]" * 500
+    review = conversion_review("v1alpha1", thing(spec={"a": "deep"})).replace(b'"deep"', deep)
+    answer = await versions.endpoint.answer(review)
+    assert b'"status":"Success"' in answer
+    assert b'"spec":{"a":' + deep + b"}" in answer
