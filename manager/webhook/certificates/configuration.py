@@ -9,6 +9,7 @@ import orjson
 
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
+from manager.webhook.certificates.last_applied import noted
 from manager.webhook.certificates.target import (
     FIELD_MANAGER,
     Absent,
@@ -64,7 +65,8 @@ class WrittenConfiguration:
     """Implements `Target` with a configuration that is ours as a whole, for webhooks reached by a URL.
 
     It is replaced rather than applied: what another manager of fields has put there, such as the Service of
-    an installation, would stay beside our URL, and the API server takes only one of them.
+    an installation, would stay beside our URL, and the API server takes only one of them. An installation
+    that is applied later takes it back (see `last_applied`).
     """
 
     def __init__(self, transport: Transport, wanted: JsonObject) -> None:
@@ -98,9 +100,11 @@ class WrittenConfiguration:
             {**each, "clientConfig": {**each["clientConfig"], "caBundle": text}}
             for each in self._wanted["webhooks"]
         ]
+        written = {**self._wanted, "webhooks": webhooks}
         # What others keep in its metadata stays, and with it the version that makes this a precondition.
         metadata = found.body.get("metadata") or self._wanted["metadata"]
-        body = orjson.dumps({**self._wanted, "metadata": metadata, "webhooks": webhooks})
+        metadata = {**metadata, "annotations": noted(found.body, written)}
+        body = orjson.dumps({**written, "metadata": metadata})
         method, path = (
             ("PUT", f"{self._collection}/{self._name}") if found.body else ("POST", self._collection)
         )

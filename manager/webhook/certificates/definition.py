@@ -7,6 +7,7 @@ from typing import Any
 
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
+from manager.webhook.certificates.last_applied import noted
 from manager.webhook.certificates.target import (
     Absent,
     Found,
@@ -31,7 +32,8 @@ class Definition:
         """Args:
         transport: for the requests.
         name: of the CRD, such as "pets.petstore.example.com".
-        wanted: what its `spec.conversion` is to be but for the bundle; None is what somebody has installed.
+        wanted: what its `spec.conversion` is to be but for the bundle, until somebody applies another one
+            (see `last_applied`); None is what somebody has installed.
         """
         self._transport = transport
         self._name = name
@@ -58,7 +60,7 @@ class Definition:
         return Found((bundle_of(config),), hosts_of(config), intact=True, body=body)
 
     async def inject(self, found: Found, bundle: bytes) -> None:
-        """See `Target`. What it tests is all of the conversion."""
+        """See `Target`. What it tests is all of the conversion, and the version if that is ours as a whole."""
         conversion = _conversion(found.body)
         wanted = self._wanted or conversion
         config = {**_client_config(wanted), "caBundle": base64.b64encode(bundle).decode()}
@@ -67,6 +69,18 @@ class Definition:
             {"op": "test", "path": "/spec/conversion", "value": conversion},
             {"op": "replace", "path": "/spec/conversion", "value": value},
         ]
+        if self._wanted is not None:
+            written = {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": self._name},
+                "spec": {"conversion": value},
+            }
+            version = found.body["metadata"]["resourceVersion"]
+            operations += [
+                {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+                {"op": "add", "path": "/metadata/annotations", "value": noted(found.body, written)},
+            ]
         await send_patch(self._transport, self._path, operations)
 
 

@@ -1,0 +1,111 @@
+"""From a manager that is reached at a URL to an installation with a Service, by `kubectl apply` alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controllers.main import OPERATORS
+from manager.kube.config import load_config
+from manager.kube.http_wire import HttpWire
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from manager.webhook.certificates.configuration import WrittenConfiguration
+from manager.webhook.certificates.definition import Definition
+from manager.webhook.configurations import by_service, by_url, conversion_by, webhook_configurations
+from manager.webhook.webhooks import Webhooks
+from tests.support.crds import DEFINITIONS, install_crds
+from tests.support.envtest import BARE
+
+if TYPE_CHECKING:
+    from manager.webhook.certificates.target import Target
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+PETS = f"{DEFINITIONS}/pets.petstore.example.com"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+CONFIGURATIONS = [
+    f"{ADMISSION}/{sort}webhookconfigurations/test-{sort}-webhook-configuration"
+    for sort in ("mutating", "validating")
+]
+AT_URL = by_url("https://127.0.0.1:9443")
+AT_SERVICE = by_service("default", "test-webhook-service")
+WEBHOOKS = Webhooks([each for operator in OPERATORS for each in operator.load_webhooks()])
+
+
+@pytest.fixture(scope="module")
+def plane(module_control_plane: StartControlPlane) -> ControlPlane:
+    """A control plane of our own: our configurations would be in the way of others' tests."""
+    plane = module_control_plane(parts=BARE)
+    install_crds(plane)
+    return plane
+
+
+@pytest.mark.parametrize("applied_before", [False, True])
+async def test_what_is_applied_takes_the_place_of_the_url(
+    plane: ControlPlane, *, applied_before: bool
+) -> None:
+    installation = manifests(plane)
+    if applied_before:
+        await apply(plane, installation)
+    for _ in range(2):  # there and back, and once more
+        await write_urls(plane)
+        assert all("url" in each for each in client_configs(plane))
+        await apply(plane, installation)
+        assert all(set(each) == {"service"} for each in client_configs(plane))
+    # Of the definition, the manager has noted the conversion alone as applied.
+    assert plane.api.get(PETS)["spec"]["versions"] == installation[-1]["spec"]["versions"]
+    for path in CONFIGURATIONS:
+        plane.api.delete(path)
+
+
+async def write_urls(plane: ControlPlane) -> None:
+    """Do what a manager with a URL does."""
+    config = await load_config(kubeconfig=str(plane.kubeconfig), context=None, environ=os.environ)
+    wire = HttpWire(config)
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    [conversion] = WEBHOOKS.conversions
+    targets: list[Target] = [
+        *(
+            WrittenConfiguration(transport, each)
+            for each in webhook_configurations(WEBHOOKS, AT_URL, prefix="test-")
+        ),
+        Definition(transport, PETS.rpartition("/")[2], wanted=conversion_by(conversion, AT_URL)),
+    ]
+    try:
+        for target in targets:
+            await target.inject(await target.look(), plane.credentials.authority)
+            assert (await target.look()).intact
+    finally:
+        await wire.aclose()
+
+
+def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
+    """The two configurations and a definition, as an installation has them."""
+    definition = plane.api.get(PETS)
+    [conversion] = WEBHOOKS.conversions
+    return [
+        *webhook_configurations(WEBHOOKS, AT_SERVICE, prefix="test-"),
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": definition["metadata"]["name"]},
+            "spec": {**definition["spec"], "conversion": conversion_by(conversion, AT_SERVICE)},
+        },
+    ]
+
+
+async def apply(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    await asyncio.to_thread(plane.kubectl, "apply", "-f", "-", stdin=listed)
+
+
+def client_configs(plane: ControlPlane) -> list[dict[str, Any]]:
+    """Wherever the API server is told whom to call."""
+    found = [each["clientConfig"] for path in CONFIGURATIONS for each in plane.api.get(path)["webhooks"]]
+    return [*found, plane.api.get(PETS)["spec"]["conversion"]["webhook"]["clientConfig"]]
