@@ -60,7 +60,7 @@ class Definition:
         return Found((bundle_of(config),), hosts_of(config), intact=True, body=body)
 
     async def inject(self, found: Found, bundle: bytes) -> None:
-        """See `Target`. What it tests is all of the conversion, and the version if that is ours as a whole."""
+        """See `Target`. What it tests is all of the conversion; where that is ours, the version too."""
         conversion = _conversion(found.body)
         wanted = self._wanted or conversion
         config = {**_client_config(wanted), "caBundle": base64.b64encode(bundle).decode()}
