@@ -6,7 +6,8 @@ import asyncio
 import functools
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from operator import itemgetter
 from typing import cast
 
 from manager.http.limits import Limits
@@ -29,8 +30,9 @@ class Connections:
     """Takes connections from a listening socket, and ends those that take too long.
 
     When there are as many as may be, a new one takes the place of the one that has been without a request
-    for longest: whoever opens connections and says nothing keeps nobody else out. If all of them are being
-    answered, new ones wait.
+    for longest: whoever opens connections and says nothing keeps nobody else out. Else it takes that of one
+    who keeps us waiting for the rest of a request, or does not take the answer. If we are at work for all of
+    them, new ones wait.
     """
 
     def __init__(
@@ -56,13 +58,18 @@ class Connections:
         self._changed = asyncio.Event()
 
     @contextmanager
-    def answering(self, protocol: asyncio.BaseProtocol | None) -> Iterator[None]:
-        """Enter this while a request that came over `protocol` is answered, up to the last byte."""
+    def answering(
+        self, protocol: asyncio.BaseProtocol | None, has_come: Callable[[], bool]
+    ) -> Iterator[None]:
+        """Enter this while a request that came over `protocol` is answered, up to the last byte.
+
+        `has_come` tells whether all of the request is there.
+        """
         connection = next((each for each in self._open if each.protocol is protocol), None)
         if connection is None:  # lost in the meantime
             yield
             return
-        connection.begin_answer()
+        connection.begin_answer(has_come)
         try:
             yield
         finally:
@@ -104,10 +111,24 @@ class Connections:
     async def _wait_for_room(self) -> None:
         while len(self._open) >= self._limits.connections:
             self._changed.clear()
-            idle = (each for each in self._open if not each.answering and not each.dropped)
-            if (longest := next(idle, None)) is not None:
-                self._drop(longest)
-            await self._changed.wait()
+            if (first := self._first_to_go()) is not None:
+                self._drop(first)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.patience):
+                    await self._changed.wait()
+
+    def _first_to_go(self) -> Connection | None:
+        """Who makes room for another one; None if all are being answered, and as fast as they allow it."""
+        idle = (each for each in self._open if not each.answering and not each.dropped)
+        if (longest := next(idle, None)) is not None:
+            return longest
+        latest = asyncio.get_running_loop().time() - self._limits.patience
+        slow = [
+            (since, each)
+            for each in self._open
+            if not each.dropped and (since := each.waited_for_since) is not None and since <= latest
+        ]
+        return min(slow, key=itemgetter(0))[1] if slow else None
 
     def _drop(self, connection: Connection) -> None:
         # Once only: a second time would cut short how it ends.
@@ -172,18 +193,30 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._limits = limits
         self._request_began = True
+        self._has_come: Callable[[], bool] | None = None
+        self._answer_began = 0.0
+        self._not_taking_since: float | None = None
         self._heard = False
         """Whether a part of a request has come, and not yet all of its head."""
 
-    def begin_answer(self) -> None:
-        """A request's head has come."""
+    @property
+    def waited_for_since(self) -> float | None:
+        """Since when, on the loop's clock, its client has to go on; None while it is our turn."""
+        if self._has_come is not None and not self._has_come():
+            return self._answer_began
+        return self._not_taking_since
+
+    def begin_answer(self, has_come: Callable[[], bool]) -> None:
+        """A request's head has come; `has_come` tells whether its body has."""
         self.answering += 1
+        self._has_come, self._answer_began = has_come, asyncio.get_running_loop().time()
         self._request_began = self._heard = False
         self._limit(self._limits.exchange, self._abort)
 
     def end_answer(self) -> None:
         """The answer is on its way."""
         self.answering -= 1
+        self._has_come = None
         self._heard_of(self)
 
     async def abort(self) -> None:
@@ -213,10 +246,12 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client takes the answer more slowly than it is made."""
+        self._not_taking_since = asyncio.get_running_loop().time()
         self.protocol.pause_writing()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
+        self._not_taking_since = None
         self.protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -30,5 +30,9 @@ class Limits:
     """That a connection is kept for the next request, as by Go's clients and servers: a scraper that comes
     every minute finds it open."""
 
+    patience: float = 1.0
+    """With a client that does not send the rest of its request, or does not take its answer, while another
+    one waits for a connection."""
+
     finish: float = 0.5
     """For answers under way once the server stops."""

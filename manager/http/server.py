@@ -92,7 +92,7 @@ async def _answering(
     async def timed(
         request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        with connections.answering(request.protocol):
+        with connections.answering(request.protocol, request.content.is_eof):
             response = await handler(request)
             # Sent here rather than after, so that it belongs to what `answering` covers.
             with suppress(ConnectionError):
@@ -112,6 +112,8 @@ async def _answering(
         handle_signals=False,
         shutdown_timeout=limits.finish,
         keepalive_timeout=limits.keep_alive,
+        # Nobody who asks us compresses; and a kilobyte could be a megabyte before any page has seen it.
+        auto_decompress=False,
     )
     await runner.setup()
     assert runner.server is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import orjson
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["review_page"]
 
 _JSON = "application/json"
+
+_AT_ONCE = 64 * 1024
+"""Bytes of an answer that is not sent in pieces."""
 
 _EXPECTED_CODES = (200, 500)
 """There from the start, as in controller-runtime, so that a first failure is an increase."""
@@ -61,9 +65,13 @@ async def _response(request: web.Request, endpoint: Endpoint, bodies: Bodies) ->
 
     try:
         _check_headers(request)
-        async with bodies.held_body(request, limit=endpoint.max_body) as body:
-            answer = await endpoint.answer(body, waits=_waits(request))
-        return web.Response(body=answer, content_type=_JSON)
+        async with bodies.held_body(request, limit=endpoint.max_body) as held:
+            answer = await endpoint.answer(held.body, waits=_waits(request))
+            # What is written at once, TLS takes at once, and whether the client does is not seen any more.
+            body = answer if len(answer) <= _AT_ONCE else BytesIO(answer)
+            response = web.Response(body=body, content_type=_JSON)
+            await bodies.send(response, held)
+        return response
     except BodyRefused as refused:
         return _failure(request, refused.code, refused.reason, str(refused))
     except Unanswered as error:

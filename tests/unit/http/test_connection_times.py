@@ -75,7 +75,7 @@ async def test_a_request_that_is_late_is_told_so():
 async def test_who_says_nothing_is_told_nothing():
     connection, transport = connected()
     connection.data_received(b"GET / ...")
-    connection.begin_answer()
+    connection.begin_answer(lambda: True)
     connection.end_answer()
     await asyncio.sleep(LIMITS.exchange + A_MOMENT)
     assert transport.ended
@@ -95,7 +95,7 @@ async def test_who_does_not_take_the_last_words_is_not_waited_for():
 async def test_an_answer_may_take_its_time():
     connection, transport = connected()
     connection.data_received(b"GET / ...")
-    connection.begin_answer()
+    connection.begin_answer(lambda: True)
     await asyncio.sleep(LIMITS.exchange - A_MOMENT)
     assert not transport.ended
     await asyncio.sleep(2 * A_MOMENT)
@@ -104,7 +104,7 @@ async def test_an_answer_may_take_its_time():
 
 async def test_what_comes_during_an_answer_changes_nothing():
     connection, transport = connected()
-    connection.begin_answer()
+    connection.begin_answer(lambda: True)
     connection.data_received(b"the next request, early")
     await asyncio.sleep(LIMITS.head + A_MOMENT)
     assert not transport.ended
@@ -114,7 +114,7 @@ async def test_a_pause_between_requests_is_no_slow_request():
     connection, transport = connected()
     for _ in range(3):
         connection.data_received(b"GET / ...")
-        connection.begin_answer()
+        connection.begin_answer(lambda: True)
         connection.end_answer()
         await asyncio.sleep(LIMITS.head * 3)
         assert not transport.ended
@@ -122,7 +122,7 @@ async def test_a_pause_between_requests_is_no_slow_request():
 
 async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
     connection, transport = connected()
-    connection.begin_answer()
+    connection.begin_answer(lambda: True)
     connection.end_answer()
     await asyncio.sleep(LIMITS.head * 3)
     connection.data_received(b"GET")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gzip
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -72,8 +73,10 @@ class Client:
 
 
 @asynccontextmanager
-async def client(address: BindAddress) -> AsyncIterator[Client]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
+async def client(address: BindAddress, *, tls: bool = False) -> AsyncIterator[Client]:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection("127.0.0.1", address.port, ssl=context if tls else None)
     try:
         yield Client(reader, writer)
     finally:
@@ -180,7 +183,8 @@ async def test_while_every_connection_is_being_answered_new_ones_wait():
             await answer.wait()
         return web.Response(text="hello")
 
-    async with site(waits) as address, AsyncExitStack() as stack:
+    # With no patience, but it is not they who keep us waiting.
+    async with site(waits, limits=replace(PATIENT, patience=0.0)) as address, AsyncExitStack() as stack:
         many = [await stack.enter_async_context(client(address)) for _ in range(PATIENT.connections)]
         for each in many:
             each.send(REQUEST)
@@ -194,6 +198,53 @@ async def test_while_every_connection_is_being_answered_new_ones_wait():
         assert await answering == b"hello"
         for each in many:
             assert await each.answer() == b"hello"
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@in_each_loop
+async def test_who_does_not_send_the_rest_of_a_request_keeps_nobody_out(tls: bool):
+    async def reads(request: web.Request) -> web.Response:
+        return web.Response(body=await request.read() or b"hello")
+
+    limits = replace(PATIENT, connections=4, patience=0.05)
+    async with site(reads, tls=tls, limits=limits) as address, AsyncExitStack() as stack:
+        slow = [await stack.enter_async_context(client(address, tls=tls)) for _ in range(4)]
+        for each in slow:
+            each.send(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n01")
+        newcomer = await stack.enter_async_context(client(address, tls=tls))
+        newcomer.send(REQUEST)
+        assert await newcomer.answer() == b"hello"
+        await slow[0].ended()
+        slow[1].send(b"23456789")
+        assert await slow[1].answer() == b"0123456789"
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@in_each_loop
+async def test_who_does_not_take_an_answer_keeps_nobody_out(tls: bool):
+    async def much(request: web.Request) -> web.Response:
+        return web.Response(body=bytes(20_000_000) if request.query else b"hello")
+
+    limits = replace(PATIENT, connections=2, patience=0.05)
+    async with site(much, tls=tls, limits=limits) as address, AsyncExitStack() as stack:
+        for _ in range(2):
+            stubborn = await stack.enter_async_context(client(address, tls=tls))
+            stubborn.take_nothing()
+            stubborn.send(REQUEST.replace(b"/", b"/?much=1", 1))
+        newcomer = await stack.enter_async_context(client(address, tls=tls))
+        newcomer.send(REQUEST)
+        assert await newcomer.answer() == b"hello"
+
+
+async def test_a_compressed_body_is_not_unpacked():
+    async def reads(request: web.Request) -> web.Response:
+        return web.Response(body=await request.read())
+
+    packed = gzip.compress(bytes(1_000_000))
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    async with site(reads) as address, client(address) as hostile:
+        hostile.send(head + packed)
+        assert await hostile.answer() == packed
 
 
 async def test_a_process_out_of_descriptors_serves_again_when_it_has_some(monkeypatch: pytest.MonkeyPatch):

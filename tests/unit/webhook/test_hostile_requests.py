@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -63,8 +64,11 @@ class Site:
         status, answer = await self.ask(admission_review("CREATE", new=thing()))
         assert (status, answer["response"]["allowed"]) == (200, True)
         assert self.bodies.held == 0
+        assert self.in_flight(MUTATE) == 0
+
+    def in_flight(self, path: str) -> float | None:
         name = "controller_runtime_webhook_requests_in_flight"
-        assert self.metrics.registry.get_sample_value(name, {"webhook": MUTATE}) == 0
+        return self.metrics.registry.get_sample_value(name, {"webhook": path})
 
     def count(self, code: int, path: str = MUTATE) -> float:
         labels = {"webhook": path, "code": str(code)}
@@ -266,6 +270,74 @@ async def test_more_than_fits_is_asked_to_come_again():
         assert (status, answer["reason"]) == (503, "ServiceUnavailable")
         go_on.set()
         assert (await first)[0] == 200
+        await made.works()
+
+
+def head(length: int, path: str = MUTATE) -> bytes:
+    return b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (
+        path.encode(),
+        length,
+    )
+
+
+def much(size: int) -> bytes:
+    """A review whose answer is as long as the review."""
+    return conversion_review("v1", thing(spec={"text": "x" * size}))
+
+
+@in_each_loop
+async def test_a_body_of_which_the_rest_does_not_come_gives_way():
+    async with site(bodies=Bodies(at_once=1_000_000, patience=0.0)) as made:
+        reader, writer = await connect(made.address)
+        writer.write(head(1_000_000) + bytes(999_000))
+        await until(lambda: made.bodies.held == 999_000)
+        assert (await made.ask(admission_review("CREATE", new=thing(spec={"t": "x" * 9000}))))[0] == 200
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        await until(lambda: made.bodies.held == 0)
+        await made.works()
+
+
+@in_each_loop
+async def test_an_answer_that_is_not_taken_counts_until_it_gives_way():
+    size = 20_000_000
+    async with site(bodies=Bodies(at_once=size * 3 // 2, patience=0.0)) as made:
+        _, writer = await connect(made.address)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        review = much(size)
+        writer.write(head(len(review), "/convert") + review)
+        await until(lambda: made.bodies.held == len(review))
+        await until(lambda: made.in_flight("/convert") == 1)
+        assert (await made.ask(io.BytesIO(much(size)), path="/convert"))[0] == 200
+        writer.transport.abort()
+        await until(lambda: made.in_flight("/convert") == 0)
+        await made.works()
+
+
+@in_each_loop
+async def test_an_answer_that_is_not_taken_in_time_is_dropped():
+    async with site(bodies=Bodies(taken_within=0.1)) as made:
+        reader, writer = await connect(made.address)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        review = much(20_000_000)
+        writer.write(head(len(review), "/convert") + review)
+        await until(lambda: made.count(200, "/convert") == 1)
+        assert made.in_flight("/convert") == made.bodies.held == 0
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        with suppress(ConnectionError):
+            assert len(await reader.read()) < len(review)
+        writer.transport.abort()
+        await made.works()
+
+
+async def test_a_second_encoding_is_not_believed_either():
+    async with site() as made:
+        reader, writer = await connect(made.address)
+        packed = gzip.compress(admission_review("CREATE", new=thing()))
+        more = b"Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length:"
+        writer.write(head(len(packed)).replace(b"Content-Length:", more) + packed)
+        assert (await reader.readline()).split()[1] in {b"400", b"415"}
+        writer.transport.abort()
         await made.works()
 
 
