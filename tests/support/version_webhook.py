@@ -28,6 +28,8 @@ Object = dict[str, Any]
 
 ADDRESS = "127.0.0.1"
 LARGEST = 64 << 20
+FAREWELL = 0.1
+"""Seconds that a connection which ends waits for the other side's last word."""
 FRAGILE = "parcels.example.com/fragile"
 """The annotation in which v1alpha1 keeps what it has no field for."""
 
@@ -146,7 +148,9 @@ class VersionWebhook:
         assert self._runner is not None
         assert self._runner.server is not None
         with contextlib.suppress(OSError):  # it does not trust us, or has gone
-            await self._loop.connect_accepted_socket(self._runner.server, connection, ssl=self._context)
+            await self._loop.connect_accepted_socket(
+                self._runner.server, connection, ssl=self._context, ssl_shutdown_timeout=FAREWELL
+            )
 
     async def _close(self) -> None:
         if self._runner is None:
@@ -154,12 +158,15 @@ class VersionWebhook:
         assert self._listener is not None
         self._loop.remove_reader(self._listener)
         self._listener.close()
-        greetings, self._greetings = self._greetings, {}
-        for task, connection in greetings.items():
-            task.cancel()
-            await asyncio.wait([task])
-            connection.close()
-        # At once, and not after a farewell that a server which keeps the connection may never answer.
+        # Who is being greeted loses the connection, and its task ends by that. To cancel the task and close the
+        # socket would leave a transport behind that still has its number, which the next listener then gets.
+        for connection in self._greetings.values():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        if self._greetings:
+            await asyncio.wait(list(self._greetings))
+        # At once, and not after a farewell that a server which keeps the connection may never answer. On one
+        # that has begun its farewell already, this does nothing: hence the limit on that.
         assert self._runner.server is not None
         for handler in self._runner.server.connections:
             if handler.transport is not None:
