@@ -15,6 +15,7 @@ LONGEST = (
     "tests/integration/test_faults.py",
     "tests/integration/test_costs.py",
     "tests/integration/test_stopping.py",
+    "tests/integration/webhook/test_certificate_renewal.py",
     "tests/conformance/kubectl/test_kubectl.py",
     "tests/integration/test_deploy.py",
     "tests/integration/test_documentation.py",

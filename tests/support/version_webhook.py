@@ -158,8 +158,8 @@ class VersionWebhook:
         assert self._listener is not None
         self._loop.remove_reader(self._listener)
         self._listener.close()
-        # Who is being greeted loses the connection, and its task ends by that. To cancel the task and close the
-        # socket would leave a transport behind that still has its number, which the next listener then gets.
+        # Who is being greeted loses the connection, and its task ends by that. To cancel the task and close
+        # the socket would leave a transport behind with its number, which the next listener then gets.
         for connection in self._greetings.values():
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
