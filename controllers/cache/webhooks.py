@@ -33,8 +33,8 @@ async def warn_of_what_is_lost(memcached: Memcached, _: AdmissionRequest) -> Ite
     size = memcached.spec.size
     if size == 0 or memcached.metadata.deletion_timestamp is not None:
         return ()
-    what = "1 server" if size == 1 else f"{size} servers"
-    return (f"spec.size is {size}: {what} will be deleted, and with them what they have cached",)
+    what, cached = ("1 server", "it what it has") if size == 1 else (f"{size} servers", "them what they have")
+    return (f"spec.size is {size}: {what} will be deleted, and with {cached} cached",)
 
 
 def _many(memcached: Memcached) -> Iterable[str]:
