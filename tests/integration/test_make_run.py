@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import http.server
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -38,6 +40,14 @@ UNBORN = {
     "metadata": {"name": "unborn"},
     "spec": {"name": "Nemo", "species": "cat", "birthday": "2999-01-01"},
 }
+
+
+@pytest.fixture(autouse=True)
+def alone_on_this_machine() -> Iterator[None]:
+    """One at a time: all try the usual port first, and whoever found it free is to find it free again."""
+    with (Path(tempfile.gettempdir()) / "operator-manager-make-run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

@@ -97,15 +97,17 @@ def served(
     for version, bodies in WRITTEN.items():
         store_as(plane, version)
         plane.api.create_many(Pets(plane, MIXED).path(version), bodies)
+    folder = tmp_path_factory.mktemp("manager")
     with (
         PortBlock(1) as ports,
         ManagerProcess(
             plane.kubeconfig,
             f"--webhook-bind-address=127.0.0.1:{ports[0]}",
             f"--webhook-url=https://127.0.0.1:{ports[0]}",
+            f"--webhook-local-path={folder / 'webhook'}",
             # Webhooks are served for all operators; whoever runs Pets would need a store.
             "--controllers=foo",
-            folder=tmp_path_factory.mktemp("manager"),
+            folder=folder,
         ) as manager,
     ):
         manager.wait_ready()
