@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -26,12 +27,21 @@ __all__ = ["InstalledConfiguration", "WrittenConfiguration"]
 
 
 class InstalledConfiguration:
-    """Implements `Target` with a configuration that belongs to who installs us: only its bundles are ours."""
+    """Implements `Target` with a configuration that belongs to who installs us: only its bundles are ours.
 
-    def __init__(self, transport: Transport, kind: str, name: str) -> None:
-        """`kind` is MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+    Webhooks of others in it are left alone, as they have authorities of their own.
+    """
+
+    def __init__(self, transport: Transport, kind: str, name: str, webhooks: Iterable[str]) -> None:
+        """Args:
+        transport: for the requests.
+        kind: MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
+        name: of the configuration.
+        webhooks: the names of ours in it.
+        """
         self._transport = transport
         self._kind, self._name = kind, name
+        self._webhooks = frozenset(webhooks)
         self._path = f"{_collection(kind)}/{name}"
 
     def __str__(self) -> str:
@@ -43,7 +53,9 @@ class InstalledConfiguration:
             body = await get(self._transport, self._path)
         except NotFound:
             raise Absent(f"{self} is not installed: nobody calls what it would name") from None
-        configs = [each.get("clientConfig") or {} for each in body.get("webhooks") or ()]
+        configs = [each.get("clientConfig") or {} for _, each in self._ours(body)]
+        if not configs:
+            raise Absent(f"{self} has none of our webhooks: nobody calls them")
         hosts = dict.fromkeys(host for each in configs for host in hosts_of(each))
         return Found(tuple(map(bundle_of, configs)), tuple(hosts), intact=True, body=body)
 
@@ -51,7 +63,7 @@ class InstalledConfiguration:
         """See `Target`. What it tests are the names and addresses of the webhooks, and their old bundles."""
         text = base64.b64encode(bundle).decode()
         operations: list[dict[str, Any]] = []
-        for index, webhook in enumerate(found.body["webhooks"]):
+        for index, webhook in self._ours(found.body):
             path = f"/webhooks/{index}"
             operations += [
                 {"op": "test", "path": f"{path}/name", "value": webhook["name"]},
@@ -59,6 +71,11 @@ class InstalledConfiguration:
                 {"op": "add", "path": f"{path}/clientConfig/caBundle", "value": text},
             ]
         await send_patch(self._transport, self._path, operations)
+
+    def _ours(self, body: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+        """Our webhooks, and at which place they stand."""
+        found = enumerate(body.get("webhooks") or ())
+        return [(index, each) for index, each in found if each.get("name") in self._webhooks]
 
 
 class WrittenConfiguration:

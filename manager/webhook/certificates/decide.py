@@ -21,8 +21,10 @@ from manager.webhook.certificates.steps import Adopt, Authorize, Inject, Issue, 
 
 __all__ = ["next_step"]
 
-_MOST_FOREIGN = 8
-"""A bundle with more authorities than this is not one of a renewal: somebody trusts the public ones."""
+_MOST_FOREIGN = 64
+"""A bundle with more authorities than this is none of ours: somebody trusts the public ones, which are over a
+hundred. Ours has two in a renewal, and one more for each time that somebody destroys what is stored, until an
+old one may be retired."""
 
 
 def next_step(

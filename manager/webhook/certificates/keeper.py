@@ -76,6 +76,10 @@ class Keeper:
         self._lifetimes = lifetimes or Lifetimes()
         self._look_every = look_every
         self._complaint = ""
+        self._steps = 0
+        """How many there were since there was nothing to do."""
+        self._most_steps = 8 + 2 * len(targets)
+        """More are none of a renewal: somebody undoes what we do, and is not to be outrun."""
 
     async def run(self) -> None:
         """Go on until cancelled. Nothing that fails ends it: it is said once, and tried again."""
@@ -93,6 +97,11 @@ class Keeper:
                 if str(error) != self._complaint:
                     self._complaint = str(error)
                     _log.warning("cannot look after the certificate of the webhooks", error=str(error))
+            except Exception as error:  # noqa: BLE001 - what is served now is good for weeks: no reason to end
+                pause = _AFTER_TROUBLE
+                if repr(error) != self._complaint:
+                    self._complaint = repr(error)
+                    _log.error("looking after the certificate of the webhooks failed", exc_info=error)
             await asyncio.sleep(pause)
 
     async def _turn(self) -> float:
@@ -106,12 +115,14 @@ class Keeper:
             case Rest():
                 for each in self._watched.values():
                     each.stuck = False
+                self._steps = 0
                 return min(_UNDERWAY, self._look_every) if step.underway else self._look_every
             case Inject():
                 await self._inject(self._watched[step.target], found[step.target], step.bundle)
             case Authorize() | Adopt() | Issue() | Retire():
                 await self._write(step, snapshot)
-        return 0.0
+        self._steps += 1
+        return 0.0 if self._steps <= self._most_steps else _AFTER_TROUBLE
 
     def _decide(self, snapshot: Snapshot, sightings: Sequence[Sighting], hosts: tuple[str, ...]) -> Step:
         now = clock.now()
@@ -155,12 +166,18 @@ class Keeper:
             raise
         except (Forbidden, Invalid) as error:
             # A test of the patch that fails is told as `Invalid` too. If nothing has changed, it is not that.
-            if isinstance(error, Invalid) and await watched.target.look() != found:
+            if isinstance(error, Invalid) and await self._has_changed(watched.target, found):
                 raise Changed(str(watched.target)) from None
             watched.stuck = True
             _tell(watched, f"{watched.target} cannot be written: {error}")
         else:
             _log.info("the API server trusts the webhooks' authorities", target=str(watched.target))
+
+    async def _has_changed(self, target: Target, found: Found) -> bool:
+        try:
+            return await target.look() != found
+        except Absent:
+            return True
 
     async def _write(self, step: Authorize | Adopt | Issue | Retire, snapshot: Snapshot) -> None:
         now = clock.now()

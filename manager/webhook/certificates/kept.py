@@ -101,7 +101,12 @@ def _targets(transport: Transport, webhooks: Webhooks, prefix: str, url: str | N
         sorts = (("Mutating", MUTATING, webhooks.mutating), ("Validating", VALIDATING, webhooks.validating))
         return [
             *(
-                InstalledConfiguration(transport, f"{sort}WebhookConfiguration", f"{prefix}{name}")
+                InstalledConfiguration(
+                    transport,
+                    f"{sort}WebhookConfiguration",
+                    f"{prefix}{name}",
+                    [each.name for each in members],
+                )
                 for sort, name, members in sorts
                 if members
             ),

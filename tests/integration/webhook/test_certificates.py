@@ -271,8 +271,9 @@ async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlP
                 wanted = conversion_by(conversion, by_url(URL))
                 path, target = PETS, Definition(transport, PETS.rpartition("/")[2], wanted=wanted)
             case _:
+                names = [each.name for each in (*WEBHOOKS.mutating, *WEBHOOKS.validating)]
                 target = InstalledConfiguration(
-                    transport, f"{sort}WebhookConfiguration", path.rpartition("/")[2]
+                    transport, f"{sort}WebhookConfiguration", path.rpartition("/")[2], names
                 )
         found = await target.look()
         if path == PETS:
