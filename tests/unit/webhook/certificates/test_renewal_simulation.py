@@ -215,3 +215,19 @@ def test_the_world_notices_a_renewal_that_is_in_too_much_of_a_hurry():
 
     with pytest.raises(Outage, match="does not trust"):
         simulate(main())
+
+
+def test_a_secret_that_is_destroyed_again_and_again_is_no_outage():
+    world = CertificateWorld()
+
+    async def main() -> None:
+        world.start_leader()
+        await world.passing(60)
+        for _ in range(12):
+            world.put(Material())
+            await world.passing(40)
+        await world.passing(300)
+        assert world.healthy()
+        await world.kill_leader()
+
+    simulate(main())
