@@ -22,10 +22,11 @@ _DEADLINE = 60.0
 
 
 class Found(NamedTuple):
-    """An object, and its resourceVersion."""
+    """An object, its resourceVersion and its uid."""
 
     key: ObjectKey
     version: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,11 @@ class Listing:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ProtocolError(f"GET {self._path}: not a list ({error})") from error
         items = [
-            Found(ObjectKey(each.metadata.namespace, each.metadata.name), each.metadata.resource_version)
+            Found(
+                ObjectKey(each.metadata.namespace, each.metadata.name),
+                each.metadata.resource_version,
+                each.metadata.uid,
+            )
             for each in found.items or ()
         ]
         return Page(items, found.metadata.resume, found.metadata.remaining, anew)
@@ -96,6 +101,7 @@ class Listing:
 
 class _Metadata(msgspec.Struct, rename="camel"):
     name: str
+    uid: str
     resource_version: str
     namespace: str = ""
 

@@ -6,9 +6,11 @@ import enum
 from collections.abc import Callable
 
 import msgspec
+import orjson
 
 from manager.kube.errors import (
     ApiError,
+    Conflict,
     NotFound,
     ProtocolError,
     ServerError,
@@ -42,12 +44,16 @@ class Rewritten(enum.Enum):
 
 
 class Rewriter:
-    """Sends a merge patch that changes nothing.
+    """Applies, on the server's side, a configuration that says nothing of an object.
 
     The server reads the object, patches it, and compares what it would store with the stored bytes. These
     differ where they are of another version, so that it writes; else it does not, and the object keeps its
     resourceVersion. It reads and writes in one step: whatever others write meanwhile is kept. No field
-    changes its manager, and neither the generation nor any content changes.
+    changes its manager, and neither the generation nor any content changes; who applies nothing owns nothing.
+
+    It is not a merge patch, though that would change nothing either: where a server cannot convert an object
+    to the version of one of its field managers, as while a webhook is down, it lets the patch pass and
+    forgets who manages what. An apply it refuses.
 
     The patch goes to the status where that is apart. The server stores the whole object all the same, but
     asks no admission webhook of the object itself: for a user's changes, these may have rules that old
@@ -60,19 +66,23 @@ class Rewriter:
         self._transport = transport
         self._patience = patience
         self._path: Callable[..., str] = definition.path
+        self._type = {"apiVersion": f"{definition.group}/{definition.version}", "kind": definition.kind}
         self._query = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
 
     async def rewrite(self, found: Found) -> Rewritten:
         """Have it written; raises Refused when this object cannot be, and KubeError when none can."""
         path = self._path(found.key)
+        # With a uid, nothing is made where the object has gone, and another one of its name is left alone.
+        metadata = {"name": found.key.name, "uid": found.uid}
+        body = orjson.dumps({**self._type, "metadata": metadata})
 
         async def send() -> bytes:
             return await self._transport.request(
                 "PATCH",
                 path,
                 query=self._query,
-                body=b"{}",
-                content_type="application/merge-patch+json",
+                body=body,
+                content_type="application/apply-patch+yaml",
                 accept=METADATA,
             )
 
@@ -80,6 +90,9 @@ class Rewriter:
             answer = await self._patience.insist(send)
         except NotFound:
             return Rewritten.GONE
+        except Conflict:
+            # Again and again somebody else was faster, or has made another object of that name.
+            return Rewritten.YES
         except _NOT_ABOUT_THE_OBJECT:
             raise
         except ApiError as error:

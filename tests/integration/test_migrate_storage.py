@@ -193,6 +193,48 @@ def test_a_webhook_that_is_down_is_told_and_leaves_all_as_it_is(
     assert stored_versions_of(plane) == [OLD, NEW]
 
 
+def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version_is_missing(
+    plane: ControlPlane, home: str, migrate: Migrate, tmp_path: Path
+) -> None:
+    webhook = OneWay(tmp_path)
+    try:
+        config = {"url": f"{webhook.url}/convert", "caBundle": webhook.ca_bundle}
+        conversion = {
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]},
+        }
+        install(plane, OLD, conversion=conversion)
+        create(plane, home, 2)
+        install(plane, NEW, conversion=conversion)
+        before = gadgets(plane, home)
+        assert all(each["metadata"]["managedFields"] for each in before.values())
+
+        done = migrate()
+
+        assert gadgets(plane, home) == before
+    finally:
+        # Who deletes a definition lists its objects, and would wait for the webhook.
+        install(plane, NEW)
+        webhook.close()
+    assert done.returncode == 1
+    assert "no way back" in done.stderr
+    assert stored_versions_of(plane) == [OLD, NEW]
+
+
+class OneWay(WebhookServer):
+    """Converts to the new version alone."""
+
+    def answer(self, path: str, review: dict[str, Any]) -> tuple[int, str]:
+        request = review["request"]
+        if request["desiredAPIVersion"].endswith(NEW):
+            converted = [{**each, "apiVersion": request["desiredAPIVersion"]} for each in request["objects"]]
+            response = {"result": {"status": "Success"}, "convertedObjects": converted}
+        else:
+            response = {"result": {"status": "Failure", "message": "no way back"}, "convertedObjects": []}
+        head = {"apiVersion": review["apiVersion"], "kind": review["kind"]}
+        return 200, json.dumps({**head, "response": {"uid": request["uid"], **response}})
+
+
 def test_a_refused_object_is_told_with_the_reason_and_no_version_is_dropped(
     plane: ControlPlane, home: str, migrate: Migrate
 ) -> None:
