@@ -137,6 +137,7 @@ class GadgetServer:
                 "metadata": {
                     "name": name,
                     "namespace": "default",
+                    "uid": f"uid-of-{name}",
                     "resourceVersion": str(self.gadgets[name][1]),
                 }
             }
@@ -155,10 +156,14 @@ class GadgetServer:
         return Reply.json(value, status=410)
 
     def _gadget(self, sent: Sent) -> Reply:
-        name = sent.path.split("/")[7]
+        _, _, group, version, *_, name = sent.path.removesuffix("/status").split("/")
         if name not in self.gadgets:
             return Reply.status(404, "NotFound", f'gadgets "{name}" not found')
-        assert sent.json() == {}
+        assert sent.json() == {
+            "apiVersion": f"{group}/{version}",
+            "kind": "Gadget",
+            "metadata": {"name": name, "uid": f"uid-of-{name}"},
+        }
         gadget = self.gadgets[name]
         if gadget[0] != self.storage and "dryRun" not in sent.query:
             self.version += 1
