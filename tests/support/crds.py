@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tests.support.api_access import ApiFailure
 from tests.support.eventually import eventually
 from tests.support.manager_process import run_once
 
@@ -52,7 +53,16 @@ def wait_served(plane: ControlPlane) -> None:
 
 def _is_served(plane: ControlPlane, spec: Mapping[str, Any], version: str) -> None:
     group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
-    plane.api.get(f"/apis/{group}/{version}/{plural}", limit="1")
+    try:
+        plane.api.get(f"/apis/{group}/{version}/{plural}", limit="1")
+    except ApiFailure as failure:
+        # It is served, but there are objects of another test, and who would convert them has gone; then the
+        # real server cannot fill its cache of this version.
+        needs_webhook = spec.get("conversion", {}).get("strategy") == "Webhook"
+        if not needs_webhook or not any(
+            sign in str(failure) for sign in ("conversion webhook", "initializing")
+        ):
+            raise
     assert plural in {each["name"] for each in plane.api.get(f"/apis/{group}/{version}")["resources"]}
     # The groups as old clients ask for them, and as new ones do: with all that is in them.
     groups = {each["name"]: each["versions"] for each in plane.api.get("/apis")["groups"]}
