@@ -188,10 +188,13 @@ def test_what_is_stored_in_a_version_that_is_gone_cannot_be_read(parcels: Parcel
     parcels.create(NEW, "a", width=1, height=2)
     parcels.store_as(NEW)
     api.patch(f"{parcels.definition_path}/status", {"status": {"storedVersions": [NEW]}})
-    definition = api.get(parcels.definition_path)
-    definition["spec"]["versions"] = [each for each in definition["spec"]["versions"] if each["name"] == NEW]
-    api.request("PUT", parcels.definition_path, body=definition)
+    both = api.get(parcels.definition_path)["spec"]["versions"]
     lost = f"request to convert CR from an invalid group/version: {parcels.group}/{OLD}"
+
+    def serve(versions: list[dict[str, Any]]) -> None:
+        definition = api.get(parcels.definition_path)
+        definition["spec"]["versions"] = versions
+        api.request("PUT", parcels.definition_path, body=definition)
 
     def is_lost() -> bool:
         try:
@@ -200,4 +203,10 @@ def test_what_is_stored_in_a_version_that_is_gone_cannot_be_read(parcels: Parcel
             return lost in str(failure)
         return False
 
-    eventually(is_lost)
+    serve([each for each in both if each["name"] == NEW])
+    try:
+        eventually(is_lost)
+    finally:
+        # Else nobody could delete it, and no namespace of the whole cluster would ever go.
+        serve(both)
+    eventually(lambda: parcels.get(NEW, "a"))

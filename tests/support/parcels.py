@@ -170,8 +170,13 @@ class Parcels:
         return self._sent("PUT", version, name, body, "application/json", query)
 
     def remove(self) -> None:
-        """Take the definition away, and with it its objects, which must not have finalizers."""
+        """Take the definition away, and with it its objects, which must not have finalizers.
+
+        Returns when all have gone: it takes the webhook, and a definition that stayed half deleted would keep
+        every namespace of the cluster from going.
+        """
         self.plane.api.delete(self.definition_path)
+        eventually(lambda: self.plane.api.find(self.definition_path) is None)
 
     def _sent(
         self, method: str, version: str, name: str, body: Object, media: str, query: dict[str, str]
