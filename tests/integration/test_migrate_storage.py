@@ -112,6 +112,12 @@ def without_version(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": metadata}
 
 
+def conversion_by(webhook: WebhookServer) -> dict[str, Any]:
+    """The `spec.conversion` of a definition whose objects it converts."""
+    config = {"url": f"{webhook.url}/convert", "caBundle": webhook.ca_bundle}
+    return {"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}}
+
+
 @pytest.mark.parametrize("status", [True, False], ids=["with-status", "without-status"])
 def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
     plane: ControlPlane, home: str, migrate: Migrate, status: bool
@@ -152,11 +158,7 @@ def test_what_is_converted_is_stored_converted(
     webhook = WebhookServer(tmp_path)
     try:
         webhook.answers["convert"] = {"rename": {OLD: "size", NEW: "dimension"}}
-        config = {"url": f"{webhook.url}/convert", "caBundle": webhook.ca_bundle}
-        conversion = {
-            "strategy": "Webhook",
-            "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]},
-        }
+        conversion = conversion_by(webhook)
         install(plane, OLD, conversion=conversion)
         create(plane, home, 5)
         install(plane, NEW, conversion=conversion)
@@ -174,12 +176,8 @@ def test_a_webhook_that_is_down_is_told_and_leaves_all_as_it_is(
     plane: ControlPlane, home: str, migrate: Migrate, tmp_path: Path
 ) -> None:
     webhook = WebhookServer(tmp_path)
-    config = {"url": f"{webhook.url}/convert", "caBundle": webhook.ca_bundle}
     webhook.close()
-    conversion = {
-        "strategy": "Webhook",
-        "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]},
-    }
+    conversion = conversion_by(webhook)
     install(plane, OLD)
     create(plane, home, 1)
     plane.api.apply([definition(NEW, conversion=conversion)])
@@ -198,11 +196,7 @@ def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version
 ) -> None:
     webhook = OneWay(tmp_path)
     try:
-        config = {"url": f"{webhook.url}/convert", "caBundle": webhook.ca_bundle}
-        conversion = {
-            "strategy": "Webhook",
-            "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]},
-        }
+        conversion = conversion_by(webhook)
         install(plane, OLD, conversion=conversion)
         create(plane, home, 2)
         install(plane, NEW, conversion=conversion)
@@ -420,9 +414,7 @@ def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, tmp_path: Pat
     (pets,) = [each for each in yaml.safe_load_all(printed_crds()) if each["spec"]["names"]["kind"] == "Pet"]
     name, path = pets["metadata"]["name"], f"{DEFINITIONS}/pets.petstore.example.com"
     webhook = PetConverter(tmp_path)
-    config = {"url": f"{webhook.url}/convert", "caBundle": webhook.ca_bundle}
-    way = {"clientConfig": config, "conversionReviewVersions": ["v1"]}
-    pets["spec"]["conversion"] = {"strategy": "Webhook", "webhook": way}
+    pets["spec"]["conversion"] = conversion_by(webhook)
     as_it_was = copy.deepcopy(pets)
     for version in as_it_was["spec"]["versions"]:
         version["storage"] = version["name"] == OLD

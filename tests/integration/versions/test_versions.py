@@ -9,32 +9,16 @@ import pytest
 
 from tests.support.api_access import ApiFailure
 from tests.support.parcels import NEW, OLD, Parcels
-from tests.support.version_webhook import FRAGILE, VersionWebhook
+from tests.support.version_webhook import FRAGILE
 from tests.support.watched import Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from tests.support.control_plane import ControlPlane
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 MANY = 2_500
-
-
-@pytest.fixture
-def webhook(tmp_path: Path) -> Iterator[VersionWebhook]:
-    with VersionWebhook(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def parcels(control_plane: ControlPlane, namespace: str, webhook: VersionWebhook) -> Iterator[Parcels]:
-    parcels = Parcels(control_plane, namespace, webhook)
-    parcels.define()
-    yield parcels
-    parcels.remove()
 
 
 def resource_version(obj: dict[str, Any]) -> str:

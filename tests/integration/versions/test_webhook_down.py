@@ -16,26 +16,9 @@ from tests.support.version_webhook import VersionWebhook
 from tests.support.watched import Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.support.control_plane import ControlPlane
 
 FINALIZER = {"metadata": {"finalizers": ["tests.example.com/hold"]}}
-
-
-@pytest.fixture
-def webhook(tmp_path: Path) -> Iterator[VersionWebhook]:
-    with VersionWebhook(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def parcels(control_plane: ControlPlane, namespace: str, webhook: VersionWebhook) -> Iterator[Parcels]:
-    parcels = Parcels(control_plane, namespace, webhook)
-    parcels.define()
-    yield parcels
-    parcels.remove()
 
 
 def names(items: list[dict[str, Any]]) -> list[str]:

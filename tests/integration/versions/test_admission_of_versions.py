@@ -12,24 +12,16 @@ from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority
 from tests.support.eventually import eventually
 from tests.support.parcels import NEW, OLD, Parcels
-from tests.support.version_webhook import FRAGILE, VersionWebhook
+from tests.support.version_webhook import FRAGILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
-    from tests.support.control_plane import ControlPlane
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 PROBE = "probe"
 
 Object = dict[str, Any]
-
-
-@pytest.fixture
-def webhook(tmp_path: Path) -> Iterator[VersionWebhook]:
-    with VersionWebhook(tmp_path) as running:
-        yield running
 
 
 class Admissions:
@@ -102,14 +94,6 @@ class Admissions:
         """Take all away."""
         for path in self._paths:
             self.parcels.plane.api.delete(path)
-
-
-@pytest.fixture
-def parcels(control_plane: ControlPlane, namespace: str, webhook: VersionWebhook) -> Iterator[Parcels]:
-    parcels = Parcels(control_plane, namespace, webhook)
-    parcels.define()
-    yield parcels
-    parcels.remove()
 
 
 @pytest.fixture
