@@ -16,6 +16,10 @@ K = TypeVar("K", bound=Hashable)
 class KeyBackoff(Generic[K]):
     """Counts each key's failures, and says how long to wait after the next one.
 
+    The wait grows once it has been waited out. A failure before that, of an attempt that something else has
+    asked for, leaves the time of the next one as it is: else an object on which much happens during an outage
+    of seconds would wait for a quarter of an hour after it.
+
     Holds an entry only for a key that has failed and not been forgotten since.
     """
 
@@ -24,21 +28,25 @@ class KeyBackoff(Generic[K]):
     ) -> None:
         """The delays are in seconds; `manager.backoff.ExponentialDelay` describes them."""
         self._delay = ExponentialDelay(base=base, cap=cap, jitter=jitter, rng=rng)
-        self._failures: dict[K, int] = {}
+        # How often each key has failed, and until when it waits.
+        self._failures: dict[K, tuple[int, float]] = {}
 
     def __len__(self) -> int:
         """How many keys have failed and not been forgotten."""
         return len(self._failures)
 
-    def next_delay(self, key: K) -> float:
-        """Count a failure of `key`; answers the seconds to wait before it is tried again."""
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
-        return self._delay(failures)
+    def next_delay(self, key: K, *, now: float) -> float:
+        """Note a failure of `key` at the time `now`; answers the seconds to wait before it is tried again."""
+        failures, due = self._failures.get(key, (0, now))
+        if now < due:
+            return due - now
+        delay = self._delay(failures)
+        self._failures[key] = (failures + 1, now + delay)
+        return delay
 
     def retries(self, key: K) -> int:
-        """How often `key` has failed since it was last forgotten."""
-        return self._failures.get(key, 0)
+        """How many waits of `key` have begun since it was last forgotten."""
+        return self._failures.get(key, (0, 0.0))[0]
 
     def forget(self, key: K) -> None:
         """Start afresh with `key`."""

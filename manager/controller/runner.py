@@ -36,7 +36,7 @@ class ReconcileRunner:
     | None, or an empty result     | success             | forgotten | when something changes   |
     | requeue_after                | requeue_after       | forgotten | then                     |
     | requeue, or a moment passed  | requeue             | grows     | after the back-off       |
-    | TerminalError                | error, and terminal | forgotten | when something changes   |
+    | TerminalError                | error, and terminal | stays     | when something changes   |
     | any other exception          | error               | grows     | after the back-off       |
     | an exception of a faulty program | error, and panic | grows    | after the back-off       |
     | too slow                     | error, and timeout  | grows     | after the back-off       |
@@ -150,7 +150,6 @@ class ReconcileRunner:
         retry_in: float | None = None
         if failure is Failure.TERMINAL:
             self._metrics.terminal()
-            self._queue.forget(item.key)
         else:
             retry_in = round(self._queue.add_rate_limited(item.key, priority=item.priority), 3)
 

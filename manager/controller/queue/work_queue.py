@@ -95,8 +95,11 @@ class WorkQueue(Generic[K]):
             self._make_ready(item)
 
     def add_rate_limited(self, key: K, *, priority: int = Priority.NORMAL) -> float:
-        """Ask for `key` to be worked on after its back-off, which this lengthens; answers the seconds."""
-        delay = self._backoff.next_delay(key)
+        """Ask for `key` to be worked on after its back-off; answers the seconds.
+
+        This lengthens the back-off if it was waited out since the last time.
+        """
+        delay = self._backoff.next_delay(key, now=self._loop.time())
         if not self._closed:
             self._metrics.retried()
         self.add(key, priority=priority, after=delay)
@@ -118,7 +121,7 @@ class WorkQueue(Generic[K]):
         self._backoff.forget(key)
 
     def retries(self, key: K) -> int:
-        """How often `key` was added rate-limited since it was last forgotten."""
+        """How many back-offs of `key` have begun since it was last forgotten."""
         return self._backoff.retries(key)
 
     async def get(self) -> QueueItem[K] | None:

@@ -7,21 +7,37 @@ from manager.controller.backoff import KeyBackoff
 
 def test_each_key_has_a_back_off_of_its_own(rng: random.Random):
     backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
-    assert [backoff.next_delay("a"), backoff.next_delay("a"), backoff.next_delay("b")] == [1, 2, 1]
+    delays = [
+        backoff.next_delay("a", now=0),
+        backoff.next_delay("a", now=1),
+        backoff.next_delay("b", now=1),
+    ]
+    assert delays == [1, 2, 1]
     assert (backoff.retries("a"), backoff.retries("b"), backoff.retries("c")) == (2, 1, 0)
+
+
+def test_a_wait_that_is_cut_short_is_waited_out_and_does_not_grow(rng: random.Random):
+    backoff = KeyBackoff[str](base=8, cap=100, jitter=0, rng=rng)
+    assert backoff.next_delay("a", now=10) == 8
+    assert [backoff.next_delay("a", now=now) for now in (11, 12, 17)] == [7, 6, 1]
+    assert backoff.retries("a") == 1
+    assert backoff.next_delay("a", now=18) == 16
 
 
 def test_a_forgotten_key_starts_over_and_leaves_nothing_behind(rng: random.Random):
     backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
-    backoff.next_delay("a")
+    backoff.next_delay("a", now=0)
     backoff.forget("a")
     backoff.forget("never seen")
     assert len(backoff) == 0
-    assert backoff.next_delay("a") == 1
+    assert backoff.next_delay("a", now=0) == 1
 
 
 def test_delays_go_from_five_milliseconds_to_a_thousand_seconds_unless_told_otherwise(rng: random.Random):
     backoff = KeyBackoff[str](rng=rng)
-    delays = [backoff.next_delay("a") for _ in range(40)]
+    now, delays = 0.0, []
+    for _ in range(40):
+        delays.append(backoff.next_delay("a", now=now))
+        now += delays[-1]
     assert 0.005 <= delays[0] <= 0.0055
     assert 900 <= delays[-1] <= 1000

@@ -158,6 +158,22 @@ async def test_a_change_retries_at_once():
         assert len(running.reconciler.calls) == before + 1
 
 
+async def test_changes_during_an_outage_do_not_put_off_what_comes_after_it():
+    async def fail_for_eleven_seconds(request: Request) -> Result | None:
+        if asyncio.get_running_loop().time() < 11:
+            raise OSError("the server is gone")
+        return None
+
+    async with Running(Reconciler(fail_for_eleven_seconds)) as running:
+        for _ in range(110):
+            running.add("a")
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1000)
+        assert len(running.reconciler.calls) > 110
+        assert running.reconciler.times[-1] < 2 * 11
+        assert running.sample(TOTAL, result="success") == 1
+
+
 async def test_a_terminal_error_is_counted_and_not_retried():
     async with Running(answering(OSError(), TerminalError("no such flavour"))) as running:
         running.add("a")
@@ -166,6 +182,18 @@ async def test_a_terminal_error_is_counted_and_not_retried():
         assert running.sample(TERMINAL) == 1
         assert running.sample(ERRORS) == 2
         assert running.sample(TOTAL, result="error") == 2
+
+
+async def test_a_terminal_error_leaves_the_back_off_as_it_was():
+    failures = [OSError()] * 6
+    async with Running(answering(*failures, TerminalError("no such flavour"), OSError())) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        running.add("a")
+        await asyncio.sleep(1000)
+        again, then = running.reconciler.times[-2:]
+        assert again == 1000
+        assert then - again == pytest.approx(0.005 * 2**6, rel=0.15)
         assert running.controller.statistics().queue.backing_off == 0
 
 
