@@ -16,7 +16,7 @@ from manager.events import EventRecorder
 from manager.health import Health
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.leader import LeaderElector
+from manager.leader import LeaderElector, Leadership
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.runnables import Runnable, Runnables
@@ -59,7 +59,7 @@ class Manager:
     """Runs controllers on shared caches over one connection to one cluster.
 
     An operator's `setup` finds here what it builds its controllers from: `cache`, `client`, `events`,
-    `health`, `metrics`, `rng`, `settings`. Building a manager starts nothing; `run` does, once.
+    `health`, `leadership`, `metrics`, `rng`, `settings`. Building a manager starts nothing; `run` does, once.
     """
 
     def __init__(
@@ -103,6 +103,7 @@ class Manager:
         )
         self.controllers: list[Controller] = []
         self._elector = elector
+        self.leadership = Leadership() if elector is None else elector.leadership
         self._grace = graceful_shutdown_timeout
         self._kept: list[_Kept] = []
         self._runnables: list[Runnable] = []

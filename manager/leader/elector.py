@@ -9,6 +9,7 @@ from manager import clock
 from manager.kube.transport import Transport
 from manager.leader.candidacy import Candidacy, Claim
 from manager.leader.errors import LeadershipLost
+from manager.leader.leadership import Leadership
 from manager.leader.lease import Lease
 from manager.leader.lease_client import LeaseClient
 from manager.leader.release import release
@@ -58,6 +59,7 @@ class LeaderElector:
         """
         self.identity = identity
         self.elected = asyncio.Event()
+        self.leadership = Leadership(elected=False)
         self._transport = transport
         self._timing = LeaseTiming(lease_duration, renew_deadline, retry_period)
         self._leases = LeaseClient(transport, namespace=namespace, name=name)
@@ -117,6 +119,7 @@ class LeaderElector:
                 await self._serve(claim) if claim is not None else await self._withdraw()
         finally:
             self._status.set(0)
+            self.leadership.ended("the election is over")
             self._over.set()
 
     async def release(self, *, within: float = 5.0) -> None:
@@ -141,9 +144,9 @@ class LeaderElector:
             timing=self._timing,
             rng=self._rng,
             troubles=self._troubles,
-            renewed=self._transport.fence_at,
+            renewed=self._renewed,
         )
-        self._transport.fence_at(tenure.deadline)
+        self._renewed(tenure.deadline)
         self._tenure = tenure
         if self._stopping:
             tenure.stop()  # won in the very moment in which we were to stop: only to give it back
@@ -156,11 +159,17 @@ class LeaderElector:
         except LeadershipLost as lost:
             # Here and now, before anything else gets to run: the next write could already be one too many.
             self._transport.fence(str(lost))
+            self.leadership.ended(str(lost))
             raise
         self._status.set(0)
+        self.leadership.ended("the lease is given back")
         # The leader's work is done, and what is still to be written (Events, say) is not the leader's.
         self._transport.fence_at(None)
         await self._give_back(tenure.lease)
+
+    def _renewed(self, deadline: float) -> None:
+        self._transport.fence_at(deadline)
+        self.leadership.renewed(deadline)
 
     async def _withdraw(self) -> None:
         if self._candidacy.uncertain:

@@ -10,6 +10,7 @@ from typing import Any
 
 from manager.controller import Controller, ControllerOptions, Request, Result
 from manager.kube.transport import Transport
+from manager.leader import Leadership
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
 from manager.setting import SettingValues
@@ -25,6 +26,7 @@ class FakeElector:
     def __init__(self, notes: list[str]) -> None:
         self.elected = asyncio.Event()
         self.problem: str | None = None
+        self.leadership = Leadership(elected=False)
         self.ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._notes = notes
 
