@@ -30,6 +30,8 @@ KubeError
 
 from __future__ import annotations
 
+import re
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -40,6 +42,14 @@ from manager import clock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+LONGEST_RETRY_AFTER = 300.0
+"""Seconds: a server that asks for more, by mistake or in malice, is asked again after these."""
+
+_DATE_CHARACTERS = 64
+"""More than any date has; what is longer is not even looked at."""
+
+_is_delay = re.compile(r"-?[0-9]+(\.[0-9]*)?").fullmatch
 
 _SHOWN_CHARACTERS = 300
 """How much of a body that is not a Status is worth showing."""
@@ -89,7 +99,8 @@ class ApiError(KubeError):
         reason: the machine-readable reason of the Status, such as "NotFound"; "" if there was none.
         message: the human-readable message.
         details: the Status' `details` as sent (name, kind, causes…); empty if there were none.
-        retry_after: seconds after which the server asks to try again, or None.
+        retry_after: seconds after which the server asks to try again, `LONGEST_RETRY_AFTER` at most, or
+            None.
         resume: with a continue token that is too old, another one that goes on at the same place, in what
             there is now; else "".
     """
@@ -240,17 +251,27 @@ def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """A Retry-After header as seconds from now, or None if it is absent or means nothing."""
-    if value is None:
+    """A Retry-After header as seconds from now, or None if it is absent or means nothing.
+
+    It is a number of seconds, or a date in any of the three forms of HTTP. The answer is never negative,
+    and never more than `LONGEST_RETRY_AFTER`.
+    """
+    text = "" if value is None else value.strip(" \t")
+    if _is_delay(text):
+        return _bounded(float(text))
+    if not text or len(text) > _DATE_CHARACTERS:
         return None
     try:
-        return max(0.0, float(int(value)))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(value) - clock.now()).total_seconds())
-    except (TypeError, ValueError):
+        date = parsedate_to_datetime(text)
+        if date.tzinfo is None:  # dates of HTTP are in UTC, whether they say so or not
+            date = date.replace(tzinfo=UTC)
+        return _bounded((date - clock.now()).total_seconds())
+    except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _bounded(seconds: float) -> float:
+    return float(min(max(seconds, 0), LONGEST_RETRY_AFTER))
 
 
 def _decode(body: bytes | memoryview | msgspec.Raw) -> _Status | None:
@@ -264,7 +285,7 @@ def _decode(body: bytes | memoryview | msgspec.Raw) -> _Status | None:
 def _from_status(status: int, answer: _Status, retry_after: float | None) -> ApiError:
     details = answer.details or {}
     if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int | float):
-        retry_after = float(seconds)
+        retry_after = _bounded(seconds)
     reason = answer.reason or ""
     resume = (answer.metadata or {}).get("continue")
     kind = _class_for(status, reason)

@@ -606,6 +606,23 @@ class TestAProblem:
             await following.intake.synced.wait()
         assert asyncio.get_running_loop().time() == pytest.approx(17)
 
+    @pytest.mark.parametrize("asked", ["86400", "9999999999", "9" * 400])
+    @pytest.mark.parametrize("how", ["a header", "an error event"])
+    async def test_of_overload_waits_five_minutes_at_most(
+        self, following: Following, server: PodServer, asked: str, how: str
+    ):
+        refusal: Stream | Reply
+        if how == "a header":
+            refusal = Reply(429, b"", {"Retry-After": asked})
+        else:
+            refusal = Stream()
+            status = f'{{"kind":"Status","code":429,"details":{{"retryAfterSeconds":{asked}}}}}'
+            refusal.feed(f'{{"type":"ERROR","object":{status}}}\n'.encode())
+        server.on("stream", refusal, Listed(10))
+        async with following.running():
+            await following.intake.synced.wait()
+        assert asyncio.get_running_loop().time() == pytest.approx(300)
+
     async def test_of_an_unreachable_server_is_told(
         self, following: Following, wire: ScriptedWire, server: PodServer
     ):

@@ -5,9 +5,12 @@ import re
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from manager.kube import errors
 from manager.kube.errors import (
+    LONGEST_RETRY_AFTER,
     AlreadyExists,
     ApiError,
     Conflict,
@@ -21,6 +24,7 @@ from manager.kube.errors import (
     TooManyRequests,
     error_from,
     retry_after_seconds,
+    status_error,
 )
 
 
@@ -116,11 +120,82 @@ async def test_a_date_to_come_back_counts_from_now():
     asyncio.get_running_loop().wall_clock = lambda: 0.0  # type: ignore[attr-defined]
     assert retry_after_seconds("Thu, 01 Jan 1970 00:01:00 GMT") == 60
     assert retry_after_seconds("Wed, 31 Dec 1969 00:01:00 GMT") == 0
+    assert retry_after_seconds("Thursday, 01-Jan-70 00:01:00 GMT") == 60
+    assert retry_after_seconds("Thu Jan  1 00:01:00 1970") == 60
+    assert retry_after_seconds("Thu, 01 Jan 1970 00:01:00 -0000") == 60
+    assert retry_after_seconds("Thu, 01 Jan 2099 00:00:00 GMT") == LONGEST_RETRY_AFTER
 
 
-@pytest.mark.parametrize("value", [None, "", "soon", "1.5.1"])
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("0", 0), ("007", 7), (" 3 ", 3), ("1.5", 1.5), ("-3", 0), ("300", 300), ("301", 300), ("86400", 300)],
+)
+def test_a_number_of_seconds_is_taken_up_to_five_minutes(value: str, seconds: float):
+    assert retry_after_seconds(value) == seconds
+
+
+@pytest.mark.parametrize("digits", [400, 5000, 200_000])
+def test_a_number_of_very_many_digits_is_five_minutes(digits: int):
+    assert retry_after_seconds("9" * digits) == 300
+    assert retry_after_seconds("-" + "9" * digits) == 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        " ",
+        "soon",
+        "1.5.1",
+        "1e3",
+        "1_000",
+        "nan",
+        "inf",
+        "\N{ARABIC-INDIC DIGIT THREE}",
+        "\N{SUPERSCRIPT TWO}",
+        "3, 5",
+        "3\n",
+        "Thu, 01 Jan 1970 00:01:00 +9999999999999999",
+        "Thu, 01 Jan 99999999999999999999 00:01:00 GMT",
+        "Thu, 40 Jan 1970 25:61:00 GMT",
+    ],
+)
 def test_a_time_that_means_nothing_is_none(value: str | None):
     assert retry_after_seconds(value) is None
+
+
+@pytest.mark.parametrize("seconds", ["9" * 400, "1e300", "300.5", "86400"])
+def test_the_details_ask_for_no_more_than_five_minutes_either(seconds: str):
+    raw = b'{"kind":"Status","code":429,"details":{"retryAfterSeconds":%b}}' % seconds.encode()
+    assert error_from(429, {}, raw).retry_after == 300
+    assert status_error(raw).retry_after == 300
+    raw = raw.replace(b":" + seconds.encode(), b":-" + seconds.encode())
+    assert status_error(raw).retry_after == 0
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=20)
+
+
+@given(
+    st.text(max_size=80)
+    | st.text("0123456789+-.e_ \t", max_size=500)
+    | st.builds(
+        "{}, {} {} {} {}:{}:{} {}".format,
+        st.sampled_from(["Thu", "Thursday", ""]),
+        DIGITS,
+        st.sampled_from(["Jan", "Feb", "December", "\u0660"]),
+        DIGITS,
+        DIGITS,
+        DIGITS,
+        DIGITS,
+        st.sampled_from(["GMT", "", "-0000", "EST", "z"]) | st.builds("{}{}".format, st.sampled_from("+-"), DIGITS),
+    )
+    | st.builds("Thu Jan {} {}:{}:{} {}".format, DIGITS, DIGITS, DIGITS, DIGITS, DIGITS)
+)
+def test_whatever_the_header_holds_is_at_most_five_minutes(value: str):
+    seconds = retry_after_seconds(value)
+    assert seconds is None or 0 <= seconds <= 300
 
 
 def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():
