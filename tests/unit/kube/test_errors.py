@@ -189,7 +189,8 @@ DIGITS = st.text("0123456789", min_size=1, max_size=20)
         DIGITS,
         DIGITS,
         DIGITS,
-        st.sampled_from(["GMT", "", "-0000", "EST", "z"]) | st.builds("{}{}".format, st.sampled_from("+-"), DIGITS),
+        st.sampled_from(["GMT", "", "-0000", "EST", "z"])
+        | st.builds("{}{}".format, st.sampled_from("+-"), DIGITS),
     )
     | st.builds("Thu Jan {} {}:{}:{} {}".format, DIGITS, DIGITS, DIGITS, DIGITS, DIGITS)
 )
