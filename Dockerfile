@@ -1,6 +1,7 @@
 # The images of this project: `manager` (the default), `petstore`, and `dev` for `tilt up`.
 # Every stage stands on one base, so that on a node all images share nearly all their layers.
-ARG PYTHON_IMAGE=python:3.13-slim-bookworm
+# The digest is that of the image for all processors; `scripts/pin image` renews it.
+ARG PYTHON_IMAGE=python:3.13.13-slim-bookworm@sha256:355bfa66770995d7e9a0da4b3473b44d0cb451f6b56f5615ad9c39e3c4eca03f
 
 # What is needed to install, and stays behind: pip, build back-end, sources.
 FROM ${PYTHON_IMAGE} AS build
@@ -11,11 +12,11 @@ WORKDIR /src
 RUN python -m venv --without-pip /opt/operator-manager
 # The dependencies change seldom, so they come first and their layer is kept. Wheels only: nothing is compiled.
 COPY constraints.txt pyproject.toml ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
-        >requirements.txt \
-    && python -m pip install --constraint constraints.txt setuptools \
+RUN sed '/^# What builds/,$d' constraints.txt >runtime.txt \
+    && sed '/^# What development/,$d' constraints.txt >build.txt \
+    && python -m pip install --only-binary :all: --no-deps --require-hashes --requirement build.txt \
     && python -m pip --python /opt/operator-manager/bin/python install \
-        --only-binary :all: --constraint constraints.txt --requirement requirements.txt
+        --only-binary :all: --no-deps --require-hashes --requirement runtime.txt
 COPY LICENSE README.md ./
 COPY apis apis
 COPY controllers controllers
@@ -23,7 +24,9 @@ COPY devcluster devcluster
 COPY manager manager
 COPY petstore petstore
 RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
-    && python -m pip --python /opt/operator-manager/bin/python install --no-deps dist/*.whl
+    && python -m pip --python /opt/operator-manager/bin/python install --no-deps dist/*.whl \
+    && cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+        --output-file /opt/operator-manager/sbom.cdx.json /opt/operator-manager/bin/python
 
 # What all images have. No pip: what is not there can install nothing.
 FROM ${PYTHON_IMAGE} AS base

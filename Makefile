@@ -81,6 +81,7 @@ lint: venv ## style, types, layers, and that generated files are current
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	@$(BIN)/pip-licenses >/dev/null && echo "every dependency has a licence that pyproject.toml lists"
 	$(BIN)/python -m controllers.generate --check
 	$(RELEASE) generate --check
 	$(BIN)/python -m benchmarks --render --check
@@ -100,6 +101,10 @@ manifests: venv ## what is generated under config/: definitions, roles and webho
 .PHONY: generate
 generate: manifests ## everything that is generated: config/, and petstore's stubs from its contract
 	$(BIN)/python scripts/generate-petstore
+
+.PHONY: pins
+pins: venv ## newer versions and hashes into constraints.txt, and the base image's digest (ARGS=--keep: the same versions)
+	@$(BIN)/python scripts/pin $(ARGS)
 
 # The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover
 ONLY ?=
@@ -193,6 +198,18 @@ build-installer: venv ## dist/install.yaml: everything that make deploy applies,
 chart: venv ## dist/chart: a Helm chart of the same manifests
 	$(call need,$(KUBECTL),build manifests)
 	@$(RELEASE) chart dist/chart
+
+# Of an environment with what the programs need alone, as the image has one; the image holds its own.
+.PHONY: sbom
+sbom: venv ## dist/sbom.cdx.json: a CycloneDX bill of materials of what the programs need
+	@mkdir -p dist && rm -rf dist/sbom && $(BIN)/python -m venv --without-pip dist/sbom
+	@sed '/^# What builds/,$$d' constraints.txt >dist/sbom/runtime.txt
+	@$(BIN)/python -m pip --python dist/sbom/bin/python install --quiet --only-binary :all: --no-deps --require-hashes \
+		--requirement dist/sbom/runtime.txt
+	@$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+		--output-file dist/sbom.cdx.json dist/sbom/bin/python
+	@rm -rf dist/sbom
+	@echo "dist/sbom.cdx.json"
 
 # The catalogue holds this one version; a real one keeps those before it.
 BUNDLE_IMG ?= operator-manager-bundle:$(VERSION)

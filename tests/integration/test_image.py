@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from manager.version import VERSION
-from tests.support import image_tree
+from tests.support import image_tree, wheels
 from tests.support.daemon import Daemon, wait_until
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.dockerfile import Dockerfile
@@ -83,6 +84,18 @@ def test_the_pet_store_serves_as_nobody_on_a_read_only_tree(tree: ImageTree, tmp
             assert [pet["name"] for pet in json.loads(found.stdout)] == ["Thor"]
         finally:
             store.kill()
+
+
+@pytest.mark.timeout(600)
+def test_images_hold_a_bill_of_materials_of_just_what_is_in_them(tree: ImageTree) -> None:
+    installed = tree.build("manager") / "opt/operator-manager"
+    bill = json.loads((installed / "sbom.cdx.json").read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    assert bill["metadata"]["component"]["name"] == "operator-manager"
+    listed = {canonicalize_name(each["name"]) for each in bill["components"]}
+    there = installed.glob("lib/*/site-packages/*.dist-info")
+    assert listed == wheels.dependencies().keys()
+    assert {canonicalize_name(each.name.partition("-")[0]) for each in there} == {*listed, "operator-manager"}
 
 
 @pytest.mark.timeout(600)

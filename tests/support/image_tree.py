@@ -3,7 +3,7 @@
 Each stage is a folder. Its steps run in it by chroot, in a mount namespace of their own: the machine's
 system folders lie read-only beneath, and this interpreter's installation stands for the `/usr/local` of the
 base image, with what is changed in it kept in the stage. Packages come as wheels from this environment, which
-has the versions that constraints.txt pins, and not from the network.
+has the versions that constraints.txt pins, and not from the network; constraints.txt has their hashes here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,8 +56,7 @@ class ImageTree:
         self._folder = folder
         self._wheels = folder / "wheels"
         self._wheels.mkdir()
-        for installed in (*wheels.dependencies().values(), distribution("setuptools")):
-            wheels.pack(installed, self._wheels)
+        self._pins = wheels.pack_all(self._wheels)
         self._built: dict[str, tuple[Path, dict[str, str]]] = {}
 
     def build(self, name: str) -> Path:
@@ -145,7 +143,10 @@ class ImageTree:
             else:
                 folder = destination if target.endswith("/") else destination.parent
                 folder.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, destination)
+                if source == wheels.PINS:
+                    (folder / name).write_text(self._pins)
+                else:
+                    shutil.copy2(source, destination)
         owner = step.flags.get("chown")
         if owner is not None:
             subprocess.run(["chown", "-R", owner, destination], check=True)

@@ -1,8 +1,9 @@
-"""What the project depends on as wheels, packed again from this environment: no network is needed."""
+"""What the project depends on: as it is pinned, and as wheels that are packed again from this environment."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 import tomllib
 import zipfile
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+PINS = ROOT / "constraints.txt"
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 # What installers write beside what is in a wheel.
 _WRITTEN = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
@@ -45,17 +47,44 @@ def tags(installed: Distribution) -> frozenset[Tag]:
     return frozenset(tag for each in found for tag in parse_tag(each))
 
 
-def pack(installed: Distribution, folder: Path) -> None:
-    """Write its wheel into `folder`; scripts are not in there, but for those that an installer makes."""
+def pinned() -> list[dict[str, str]]:
+    """The parts of constraints.txt: each name that this interpreter installs, and its lines."""
+    _, *parts = re.split(r"^# What .*$", PINS.read_text(), flags=re.MULTILINE)
+    return [
+        {
+            canonicalize_name(requirement.name): entry
+            for entry in re.findall(r"^\S+==.*(?:\n .*)*\n", part, re.MULTILINE)
+            for requirement in [Requirement(entry.partition("\\")[0])]
+            if requirement.marker is None or requirement.marker.evaluate()
+        }
+        for part in parts
+    ]
+
+
+def pack_all(folder: Path) -> str:
+    """Write the wheels of what builds and runs into `folder`. Returns constraints.txt with their hashes."""
+    text = PINS.read_text()
+    for part in pinned()[:2]:
+        for name, entry in part.items():
+            wheel = pack(distribution(name), folder)
+            digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+            text = text.replace(entry, f"{entry.partition(' ')[0]} --hash=sha256:{digest}\n")
+    return text
+
+
+def pack(installed: Distribution, folder: Path) -> Path:
+    """Write its wheel into `folder`, with none of the scripts but those that an installer makes."""
     files = list(_files(installed))
     # Others may lie deeper, of what a package carries along.
     (info,) = {path.removesuffix("/METADATA") for path in files if METADATA.fullmatch(path)}
     name = canonicalize_name(installed.name).replace("-", "_")
-    with zipfile.ZipFile(folder / f"{name}-{installed.version}-{_joined(tags(installed))}.whl", "w") as wheel:
+    packed = folder / f"{name}-{installed.version}-{_joined(tags(installed))}.whl"
+    with zipfile.ZipFile(packed, "w") as wheel:
         for path in files:
             wheel.write(str(installed.locate_file(path)), path)
         record = f"{info}/RECORD"
         wheel.writestr(record, "".join(f"{path},,\n" for path in [*files, record]))
+    return packed
 
 
 def _needed(requirements: Iterable[str], extra: str) -> Iterator[tuple[str, str]]:

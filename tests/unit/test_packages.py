@@ -1,14 +1,24 @@
-"""That everything is where the tools look that install, type-check and lint it."""
+"""That everything is where the tools look that install, type-check and lint it, and what that may be."""
 
 from __future__ import annotations
 
+import re
+import runpy
+import subprocess
+import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.wheels import PINS, dependencies, pinned
 
 ROOT = Path(__file__).parents[2]
-INSTALLED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+INSTALLED = PROJECT["tool"]["setuptools"]["packages"]["find"]
 
 
 @pytest.mark.parametrize("package", [pattern.removesuffix("*") for pattern in INSTALLED["include"]])
@@ -19,3 +29,79 @@ def test_every_folder_of_modules_is_a_package(package: str):
     assert [
         str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()
     ] == []
+
+
+def test_every_package_is_pinned_by_version_and_hashes_and_by_no_address():
+    for part in pinned():
+        for name, entry in part.items():
+            assert re.fullmatch(
+                r"[a-z0-9-]+==[^ ;]+(?: ; [^\\]+)? \\\n(?: {4}--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", entry
+            ), name
+    assert "://" not in PINS.read_text()
+    assert not re.search(r"^\s*-(?!-hash)", PINS.read_text(), re.MULTILINE)
+
+
+def test_the_first_part_of_the_pins_is_just_what_the_programs_need():
+    assert pinned()[0].keys() == dependencies().keys()
+
+
+@pytest.mark.parametrize("group", PROJECT["dependency-groups"])
+def test_what_a_group_asks_for_is_pinned(group: str):
+    names = {name for part in pinned() for name in part}
+    asked = [each for each in PROJECT["dependency-groups"][group] if isinstance(each, str)]
+    assert {canonicalize_name(Requirement(each).name) for each in asked} <= names
+    assert {Requirement(each).name for each in PROJECT["build-system"]["requires"]} <= names
+
+
+def licences(allowed: str) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).with_name("pip-licenses"), f"--allow-only={allowed}", "--from=mixed"]
+    return subprocess.run([*command, "--partial-match"], capture_output=True, text=True, check=False)
+
+
+def test_a_licence_that_is_not_listed_fails_the_check():
+    listed = PROJECT["tool"]["pip-licenses"]["allow-only"]
+    assert licences(listed).returncode == 0
+    refused = licences(listed.replace("PSF-2.0;", "").replace("Python Software Foundation License;", ""))
+    assert refused.returncode != 0
+    assert "not in allow-only licenses" in refused.stderr
+
+
+Pin = Callable[[str], tuple[int, str, str]]
+BASE = "python:3.13.13-slim-bookworm"
+OLD, NEW = f"sha256:{'0' * 64}", f"sha256:{'1' * 64}"
+
+
+@pytest.fixture
+def pin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    """scripts/pin on a Dockerfile of its own, with what crane says."""
+
+    def run(crane: str) -> tuple[int, str, str]:
+        program = tmp_path / "crane"
+        program.write_text(f"#!/bin/sh\n{crane}\n")
+        program.chmod(0o755)
+        dockerfile = tmp_path / "Dockerfile"
+        dockerfile.write_text(f"ARG PYTHON_IMAGE={BASE}@{OLD}\nFROM ${{PYTHON_IMAGE}} AS build\n")
+        main = runpy.run_path(str(ROOT / "scripts" / "pin"))["main"]
+        main.__globals__["DOCKERFILE"] = dockerfile
+        monkeypatch.setenv("PATH", f"{tmp_path}:/bin/none")
+        monkeypatch.setattr(sys, "argv", ["pin", "image"])
+        code = main()
+        printed = capfd.readouterr()
+        return code, dockerfile.read_text(), printed.out + printed.err
+
+    return run
+
+
+def test_pin_writes_the_digest_that_the_registry_has_for_the_tag(pin: Pin):
+    code, dockerfile, said = pin(f'[ "$*" = "digest {BASE}" ] && echo {NEW}')
+    assert code == 0
+    assert dockerfile.startswith(f"ARG PYTHON_IMAGE={BASE}@{NEW}\n")
+    assert NEW in said
+
+
+def test_pin_leaves_the_digest_when_no_registry_answers(pin: Pin):
+    code, dockerfile, said = pin("echo no route to host >&2; exit 1")
+    assert code == 1
+    assert f"@{OLD}" in dockerfile
+    assert "left as it is" in said
+    assert "crane: no route to host" in said
