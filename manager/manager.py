@@ -73,6 +73,7 @@ class Manager:
         cache_options: CacheOptions | None = None,
         elector: LeaderElector | None = None,
         graceful_shutdown_timeout: float = 30.0,
+        shutdown_delay: float = 0.0,
     ) -> None:
         """Args:
         transport: carries every request; the caller closes it after `run`.
@@ -83,6 +84,8 @@ class Manager:
         cache_options: which namespaces and objects are watched; default all.
         elector: takes part in an election with other replicas; None is to work without asking.
         graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
+        shutdown_delay: seconds from the stop until what others call here (webhooks) may end: who is not
+            ready any more is still sent requests for a moment. It runs beside the time above.
         """
         self.metrics = metrics
         self.rng = rng
@@ -105,6 +108,7 @@ class Manager:
         self._elector = elector
         self.leadership = Leadership() if elector is None else elector.leadership
         self._grace = graceful_shutdown_timeout
+        self._delay = shutdown_delay
         self._kept: list[_Kept] = []
         self._runnables: list[Runnable] = []
         self._stopping = False
@@ -113,6 +117,11 @@ class Manager:
         self.health.add_readiness("informers", lambda: "; ".join(self.cache.problems()) or None)
         if elector is not None:
             self.health.add_readiness("leader-election", lambda: elector.problem)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the stop is under way: not ready any more, and whoever calls should go elsewhere."""
+        return self._stopping
 
     def add_controller(self, controller: Controller) -> None:
         """Run the controller; raises ValueError when there is one of that name already."""
@@ -227,6 +236,7 @@ class Manager:
     async def _stop(self, shared: Runnables, led: Runnables, failure: asyncio.Future[None]) -> None:
         """Work first, then the lease, then the events: while work goes on, no other replica may begin."""
         self._stopping = True
+        served_until = asyncio.get_running_loop().time() + self._delay
         _log.info("stopping", reason=_reason(failure), grace=self._grace)
         if not await _unless(self._lost, self._end_work(grace=self._grace)):
             # Another replica may be working already: what is begun must not be finished.
@@ -236,6 +246,7 @@ class Manager:
             if self._elector is not None:
                 await self._elector.release()
             await self.events.flush(EVENTS_FLUSH_TIMEOUT)
+            await asyncio.sleep(served_until - asyncio.get_running_loop().time())
         await shared.stop()
         _log.info("stopped")
 

@@ -88,6 +88,7 @@ async def assembled(
             cache_options=CacheOptions(namespaces=settings.namespaces),
             elector=elector,
             graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
+            shutdown_delay=settings.shutdown_delay,
         )
         _log.info(
             "starting",

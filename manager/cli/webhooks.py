@@ -71,6 +71,7 @@ def add_webhooks(
         endpoints_of(webhooks, manager.metrics),
         ServedCertificate(certificates.source),
         metrics=manager.metrics,
+        stopping=lambda: manager.stopping,
     )
     manager.health.add_readiness("webhook", lambda: server.problem)
     for runnable in certificates.runnables:

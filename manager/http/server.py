@@ -52,12 +52,14 @@ async def serve(
     certificate: ServedCertificate | None = None,
     method: Method = "GET",
     limits: Limits = _DEFAULTS,
+    leaving: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[BindAddress]:
     """Serve `pages`, by path, at `address`, and yield the address with the port that was bound.
 
     `name` says in messages what is served. A path may have a variable part (`/healthz/{name}`). With a
     certificate it is HTTPS, and the certificate is kept current meanwhile; else it is plain HTTP. `method`
-    is the one that all pages answer to; with GET that is HEAD as well.
+    is the one that all pages answer to; with GET that is HEAD as well. While `leaving` says yes, each answer
+    is the last of its connection, so that clients who keep theirs go elsewhere before the end.
 
     At the end no connection is taken any more, answers under way get the time that `limits` gives them, and
     then all connections are closed.
@@ -71,7 +73,7 @@ async def serve(
                 raise CannotServe(f"cannot serve {name} on {address}: {error}") from error
         listening = await _listen(name, address)
         stack.callback(listening.close)
-        await stack.enter_async_context(_answering(pages, listening, certificate, method, limits))
+        await stack.enter_async_context(_answering(pages, listening, certificate, method, limits, leaving))
         bound = BindAddress(address.host, listening.getsockname()[1])
         _log.info("serving", what=name, address=str(bound), tls=certificate is not None)
         yield bound
@@ -84,6 +86,7 @@ async def _answering(
     certificate: ServedCertificate | None,
     method: Method,
     limits: Limits,
+    leaving: Callable[[], bool],
 ) -> AsyncIterator[None]:
     # Imported only where something is served: it costs 3 MB.
     from aiohttp import web  # noqa: PLC0415
@@ -100,7 +103,13 @@ async def _answering(
                 await response.write_eof()
             return response
 
+    async def take_leave(_: web.Request, response: web.StreamResponse) -> None:
+        if leaving():
+            response.headers["Connection"] = "close"
+            response.force_close()
+
     app = web.Application(middlewares=[timed])
+    app.on_response_prepare.append(take_leave)
     for path, page in pages.items():
         if method == "GET":
             app.router.add_get(path, page)

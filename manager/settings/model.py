@@ -68,6 +68,13 @@ class Settings(BaseModel):
         "a pod's terminationGracePeriodSeconds has to be longer",
     )
 
+    shutdown_delay: Annotated[Duration, Shown("Controllers", "DURATION")] = Field(
+        default=0.0,
+        ge=0,
+        description="how long a manager that is stopped is not ready and answers webhooks all the same, "
+        "until no API server is led to it any more; runs beside the timeout above",
+    )
+
     leader_elect: Annotated[bool, Shown("Leader election", "BOOL")] = Field(
         default=False,
         description="work only while holding the lease, so that several replicas can run; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from manager.http.limits import Limits
@@ -52,6 +52,7 @@ class WebhookServer:
         metrics: Metrics,
         limits: Limits = LIMITS,
         bodies: Bodies | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         """Args:
         address: where it listens.
@@ -60,8 +61,11 @@ class WebhookServer:
         metrics: where requests are counted.
         limits: what clients may take.
         bodies: what bodies may take; default `Bodies()`.
+        stopping: whether API servers should go elsewhere, as this one ends soon. They are answered all the
+            same, and told that each answer is the last on its connection.
         """
         self._address = address
+        self._stopping = stopping
         self._certificate = certificate
         self._limits = limits
         bodies = bodies or Bodies()
@@ -75,7 +79,9 @@ class WebhookServer:
 
     @property
     def problem(self) -> str | None:
-        """Why nobody is answered; None while everybody is."""
+        """Why nobody should be sent here; None while everybody may be."""
+        if self._stopping():
+            return "the manager is stopping"
         if self._bound is not None:
             return None
         return self._certificate.problem or f"nothing listens on {self._address} yet"
@@ -94,6 +100,7 @@ class WebhookServer:
                 certificate=self._certificate,
                 method="POST",
                 limits=self._limits,
+                leaving=self._stopping,
             ) as self._bound:
                 await asyncio.Event().wait()
         finally:

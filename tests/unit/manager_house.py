@@ -48,7 +48,12 @@ class House:
     """A manager, and what happened around it, in order."""
 
     def __init__(
-        self, *, elect: bool = False, grace: float = GRACE, settings: SettingValues | None = None
+        self,
+        *,
+        elect: bool = False,
+        grace: float = GRACE,
+        delay: float = 0.0,
+        settings: SettingValues | None = None,
     ) -> None:
         self.notes: list[str] = []
         self.wire = ScriptedWire()
@@ -65,6 +70,7 @@ class House:
             settings=settings,
             elector=self.elector,  # type: ignore[arg-type]
             graceful_shutdown_timeout=grace,
+            shutdown_delay=delay,
         )
         flush = self.manager.events.flush
 

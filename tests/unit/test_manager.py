@@ -59,6 +59,44 @@ async def test_a_clean_stop_ends_work_then_the_election_then_sends_events():
     ]
 
 
+async def test_what_others_call_goes_on_for_the_delay_while_the_process_is_not_ready():
+    house = House(elect=True, delay=5.0)
+    house.runnable("webhooks")
+    house.runnable("led", leader_only=True)
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    house.stop.set()
+    await asyncio.sleep(4.9)
+    assert house.manager.stopping
+    assert not house.manager.health.readiness.report().healthy
+    # The next leader need not wait for it.
+    assert house.notes[-4:] == ["led ended", "released", "election ended", "events flushed"]
+    await house.ended()
+    assert house.notes[-1] == "webhooks ended"
+    assert now() == pytest.approx(5)
+
+
+async def test_the_delay_runs_beside_the_grace():
+    house = House(delay=5.0)
+    _, source = house.controller("worker", seconds=8.0)
+    await house.start()
+    source.add("a")
+    await turns()
+    house.stop.set()
+    await house.ended()
+    assert now() == pytest.approx(8)
+
+
+async def test_a_lost_lease_leaves_no_time_for_the_delay():
+    house = House(elect=True, delay=5.0)
+    await house.start()
+    house.elector.ending.set_exception(LeadershipLost("taken"))
+    with pytest.raises(LeadershipLost):
+        await house.ended()
+    assert now() == pytest.approx(0)
+
+
 async def test_a_standby_runs_what_needs_no_leader_and_is_ready():
     house = House(elect=True)
     house.runnable("helper")

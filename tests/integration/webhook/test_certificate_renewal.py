@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
-import threading
-import time
-from collections import Counter
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +12,7 @@ from manager.tls import Certificate, certificates_in
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
+from tests.support.load import Load
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.ports import PortBlock
 
@@ -31,9 +29,6 @@ VALIDATING = (
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/"
     "operator-manager-validating-webhook-configuration"
 )
-CALLERS = 4
-EACH_CALLS_EVERY = 0.02
-"""Seconds: together they call 200 times a second."""
 
 
 @pytest.fixture
@@ -71,40 +66,6 @@ def secret(plane: ControlPlane, name: str) -> tuple[Certificate, ...]:
     return certificates_in(base64.b64decode(plane.api.get(SECRET)["data"][name]))
 
 
-class Load:
-    """Users who create objects all the time, for the length of a `with` block; nothing is kept of these."""
-
-    def __init__(self, plane: ControlPlane) -> None:
-        self._plane = plane
-        self._ended = threading.Event()
-        self.calls = 0
-        self.failures: Counter[str] = Counter()
-
-    def __enter__(self) -> Self:
-        self._threads = [threading.Thread(target=self._call) for _ in range(CALLERS)]
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _call(self) -> None:
-        path, body = memcached_path("default"), memcached("load")
-        following = time.monotonic()
-        while not self._ended.is_set():
-            try:
-                self._plane.api.request("POST", path, query={"dryRun": "All"}, body=body)
-            except Exception as error:  # noqa: BLE001 - whatever it is, a user has seen it
-                self.failures[str(error)] += 1
-            self.calls += 1
-            # On a machine that is too busy for it, as many as it takes.
-            following = max(following + EACH_CALLS_EVERY, time.monotonic() - 1)
-            self._ended.wait(max(0.0, following - time.monotonic()))
-
-
 def answered(replica: ManagerProcess) -> float:
     """How many reviews it has answered."""
     return replica.metrics().value(
@@ -136,7 +97,7 @@ def test_a_renewal_under_load_fails_no_request(
     replica = run_manager(plane.kubeconfig, *flags(ports[0], ports[0]), program=PROGRAM).wait_ready()
     eventually(lambda: are_asked(plane))
     [first] = secret(plane, "ca.crt")
-    with Load(plane) as load:
+    with Load(plane, memcached_path("default"), memcached("load")) as load:
         eventually(lambda: all_is_of_a_newer_authority(plane, first))
     assert load.failures == {}
     assert load.calls > 100
@@ -154,7 +115,7 @@ def test_a_leader_killed_in_the_middle_of_a_renewal_is_not_missed(
     follower = run_manager(plane.kubeconfig, *flags(ports[1], ports[1]), program=PROGRAM).wait_ready()
     eventually(lambda: are_asked(plane))
     [first] = secret(plane, "ca.crt")
-    with Load(plane) as load:
+    with Load(plane, memcached_path("default"), memcached("load")) as load:
         eventually(lambda: len(secret(plane, "ca.crt")) == 2, every=0.01)
         leader.kill()
         eventually(lambda: all_is_of_a_newer_authority(plane, first))

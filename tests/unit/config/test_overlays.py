@@ -12,9 +12,11 @@ import yaml
 
 from manager.cli.flags import parse_flags
 from manager.http.address import parse_address
+from manager.manager import EVENTS_FLUSH_TIMEOUT
 from manager.settings import load_settings
 from manager.version import VERSION
 from manager.webhook.names import MUTATING, SECRET, VALIDATING
+from manager.webhook.server import LIMITS
 from petstore.cli.flags import parser as petstore_parser
 from release.kustomize import ROOT, build
 from release.namespaces import limited_to
@@ -80,7 +82,10 @@ def test_the_manager_understands_its_flags():
     settings = load_settings(parse_flags(flags_of(deployment)))
     assert settings.leader_elect
     assert settings.metrics_secure
-    assert settings.graceful_shutdown_timeout < pod_of(deployment)["terminationGracePeriodSeconds"]
+    after = EVENTS_FLUSH_TIMEOUT + LIMITS.finish
+    work = max(settings.graceful_shutdown_timeout, settings.shutdown_delay)
+    assert work + after < pod_of(deployment)["terminationGracePeriodSeconds"]
+    assert settings.shutdown_delay > 0
 
     ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
     assert settings.health_probe_bind_address == parse_address(f":{ports['health']}")

@@ -81,6 +81,26 @@ async def test_a_port_is_free_again_at_once():
         assert await fetch(address, "127.0.0.1") == "hello"
 
 
+async def test_a_server_that_leaves_says_with_each_answer_that_it_is_the_last_of_its_connection():
+    leaving = False
+
+    async def prepares_itself(request: web.Request) -> web.Response:
+        response = web.Response(text="hello")
+        await response.prepare(request)
+        return response
+
+    pages = {"/": hello, "/itself": prepares_itself}
+    async with (
+        serve("pages", ANY_PORT, pages, leaving=lambda: leaving) as address,
+        aiohttp.ClientSession() as session,
+    ):
+        for path in pages:
+            for leaving in (False, True):
+                async with session.get(f"http://{address}{path}") as answer:
+                    assert await answer.text() == "hello"
+                    assert answer.headers.get("Connection") == ("close" if leaving else None)
+
+
 async def test_a_request_that_never_ends_does_not_hold_up_the_end():
     started = asyncio.Event()
 

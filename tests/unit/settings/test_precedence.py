@@ -90,6 +90,7 @@ def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch
         "controllers": "*,-foo",
         "concurrency": "foo=2",
         "graceful_shutdown_timeout": "1m",
+        "shutdown_delay": "5s",
         "leader_elect": "true",
         "leader_election_id": "x.example.com",
         "leader_election_namespace": "ns",
