@@ -22,6 +22,7 @@ class ApiModel(BaseModel):
         validate_by_alias=True,
         validate_by_name=True,
         extra="allow",
+        cache_strings="keys",  # and not values: they would stay in memory, those of Secrets too
         hide_input_in_errors=True,  # what an object holds, passwords too, is not for logs
     )
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from apis.meta import GroupVersionKind, ObjectKey
-from manager.cache.managed_fields import OwnManagedFields
 from manager.cache.meta import Meta
+from manager.cache.metadata import OwnManagedFields, without_annotations
 from manager.cache.record import Record
 from manager.kube.errors import ProtocolError
 
@@ -18,6 +18,11 @@ __all__ = ["Arrival", "Ingest"]
 
 PARTIAL = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}'
 PARTIAL_KIND = "PartialObjectMetadata"
+
+# Here kubectl keeps a copy of the whole object, all values of a Secret included.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# Bytes of an annotation that is still metadata, rather than content that somebody has put there.
+ANNOTATION = 4096
 
 
 class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
@@ -56,8 +61,9 @@ class Ingest:
 
     Of `managedFields`, which can be half of an object, only entries are kept that belong to our own field
     managers: `field_manager` itself and every name that begins with it. With `metadata_only`, all but the
-    metadata is dropped, whatever the server sent. `transform` gets the JSON that would be kept and answers
-    what is kept instead; it must leave alone what identifies the object (name, namespace, uid,
+    metadata is dropped, whatever the server sent, and so are annotations that hold content: kubectl's copy of
+    what was applied, and every one of more than 4 KB. `transform` gets the JSON that would be kept and
+    answers what is kept instead; it must leave alone what identifies the object (name, namespace, uid,
     resourceVersion) and the labels that selectors look at.
     """
 
@@ -101,6 +107,10 @@ class Ingest:
         except (msgspec.DecodeError, ValueError) as error:
             raise self._refusal(raw, error) from error
         kept = self._managed_fields.strip(whole, bytes(meta.managed_fields))
+        if self._metadata_only and (content := _annotations_with_content(meta)):
+            kept = without_annotations(kept, content)
+            others = {name: value for name, value in meta.annotations.items() if name not in content}
+            meta = msgspec.structs.replace(meta, annotations=others)
         record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
         if self._transform is not None:
             return self._transformed(record, self._transform)
@@ -127,3 +137,12 @@ class Ingest:
             # The operator's code: whatever it raises is about this kind's cache, and only that.
             raise ProtocolError(f"the transform failed on {self._kind} {record.key}: {error!r}") from error
         return record, meta
+
+
+def _annotations_with_content(meta: Meta) -> list[str]:
+    return [
+        name
+        for name, value in meta.annotations.items()
+        # The number of characters answers for nearly all of them.
+        if name == LAST_APPLIED or (len(value) > ANNOTATION // 4 and len(value.encode()) > ANNOTATION)
+    ]

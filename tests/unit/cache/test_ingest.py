@@ -100,6 +100,33 @@ def test_metadata_as_the_server_sends_it_stays_as_it_is(metadata_ingest: Ingest)
     assert metadata_ingest(raw)[0].raw == raw
 
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@pytest.mark.parametrize("kind", ["Pod", "PartialObjectMetadata"])
+def test_metadata_keeps_no_copy_of_what_was_applied_and_no_large_annotation(
+    metadata_ingest: Ingest, kind: str
+):
+    annotations = {
+        "small": "é" * 2048,
+        LAST_APPLIED: '{"data":{"password":"aHVudGVyMg=="}}',
+        "large": "x" * 4097,
+        "wide": "é" * 2049,
+        "": 'a "quoted"\nvalue',
+    }
+    value = {**pod("a", 1, annotations=annotations, managedFields=OTHERS, labels={"a": "b"}), "kind": kind}
+    record, meta = metadata_ingest(json.dumps(value, indent=1, ensure_ascii=False).encode())
+    kept = {name: annotations[name] for name in ("small", "")}
+    assert json.loads(record.raw)["metadata"] == pod("a", 1, annotations=kept, labels={"a": "b"})["metadata"]
+    # What events are judged by is what a later look at the cache will say.
+    assert meta.annotations == record.meta().annotations == kept
+
+
+def test_a_whole_object_keeps_every_annotation_because_it_may_be_written_back(ingest: Ingest):
+    raw = encoded(pod("a", 1, annotations={LAST_APPLIED: "{}", "large": "x" * 5000}))
+    assert ingest(raw)[0].raw == raw
+
+
 def test_the_bytes_of_an_event_are_not_kept_alive_with_the_object(ingest: Ingest):
     line = b'{"object":%b}' % encoded(pod("a", 1))
     raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"]

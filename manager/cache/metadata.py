@@ -1,12 +1,13 @@
-"""Who set which field, as the server books it: half of many objects, of which we need our own share only."""
+"""What the cache leaves out of metadata: who else set which field, half of many objects; and annotations."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import msgspec
 
-__all__ = ["OwnManagedFields"]
+__all__ = ["OwnManagedFields", "without_annotations"]
 
 KEY = b'"managedFields"'
 KEY_AND_COLON = re.compile(KEY + rb"\s*:\s*")
@@ -38,7 +39,7 @@ class OwnManagedFields:
             return raw  # as of an object that nobody else has written to yet
         if raw.count(KEY) != 1:
             # The object has a field of that name somewhere else too.
-            return _rebuild(raw, own)
+            return _rebuild(raw, "managedFields", own)
         key = KEY_AND_COLON.search(raw)
         assert key is not None
         before, after = raw[: key.start()], raw[key.end() + len(value) :]
@@ -56,13 +57,22 @@ class OwnManagedFields:
         return b"[%b]" % b",".join(own) if own else b""
 
 
-def _rebuild(raw: bytes, own: bytes) -> bytes:
+def without_annotations(raw: bytes, names: Collection[str]) -> bytes:
+    """Return the object's JSON without these annotations, which it has."""
+    metadata = _decode_object(_decode_object(raw)["metadata"])
+    annotations = _decode_object(metadata["annotations"])
+    kept = {name: value for name, value in annotations.items() if name not in names}
+    return _rebuild(raw, "annotations", _join(kept) if kept else b"")
+
+
+def _rebuild(raw: bytes, name: str, value: bytes) -> bytes:
+    """Put another value into the metadata; without a value, take the name out."""
     members = _decode_object(raw)
     metadata = _decode_object(members["metadata"])
-    if own:
-        metadata["managedFields"] = msgspec.Raw(own)
+    if value:
+        metadata[name] = msgspec.Raw(value)
     else:
-        del metadata["managedFields"]
+        del metadata[name]
     members["metadata"] = msgspec.Raw(_join(metadata))
     return _join(members)
 
