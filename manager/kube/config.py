@@ -1,4 +1,7 @@
-"""How to reach the API server and who to be there: found once, kept fresh."""
+"""How to reach the API server and who to be there: found once, kept fresh.
+
+Credentials are for servers over TLS only: to any other they would go in the clear.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,16 @@ from manager.kube.kubeconfig import read_kubeconfig
 from manager.kube.pem import Pem
 from manager.kube.proxy import proxy_for, proxy_url
 from manager.kube.tls import Tls, TlsFiles
-from manager.kube.user import credentials_of, impersonation_of, pem_of
+from manager.kube.user import credentials_of, impersonation_of, names_credentials, pem_of
+from manager.logs import get_logger
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping, Sequence
 
     from manager.kube.kubeconfig import Choice, Entry
+
+_log = get_logger("kube")
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its token, the cluster's CA certificate and its namespace."""
@@ -65,7 +71,7 @@ class ClusterConfig:
         self._presented: tuple[Pem, Pem] | None = None
 
     async def authorization(self, *, rejected: str | None = None) -> str | None:
-        """The Authorization header to send now, or None to send none.
+        """The Authorization header to send now, or None to send none, as over plain HTTP always.
 
         Args:
             rejected: the header that the server just answered with 401. The answer is another one
@@ -74,6 +80,8 @@ class ClusterConfig:
         Raises:
             ConfigError: there have never been any credentials to be had.
         """
+        if self.server.scheme != "https":
+            return None
         obtained = await self._credentials.current(rejected=rejected)
         if obtained.certificate is not self._presented and self._tls is not None:
             self._presented = obtained.certificate
@@ -172,24 +180,45 @@ def _in_cluster(environ: Mapping[str, str]) -> ClusterConfig:
 
 
 def _server(choice: Choice) -> URL:
-    cluster = choice.cluster
+    cluster, user = choice.cluster, choice.user
     address = cluster.text("server")
     if address is None:
         raise ConfigError(f"{cluster.path}: cluster {cluster.name!r} names no server")
-    if "://" not in address:
-        secured = "certificate-authority" in cluster.value or "certificate-authority-data" in cluster.value
-        address = f"{'https' if secured else 'http'}://{address}"
-    return _url(address, f"{cluster.path}: server of cluster {cluster.name!r}")
+    label = f"{cluster.path}: server of cluster {cluster.name!r}"
+    scheme = "" if "://" in address else _implied_scheme(cluster)
+    server = _url(f"{scheme}{address}", label)
+    if server.scheme == "http" and user is not None and names_credentials(user):
+        if scheme:
+            raise ConfigError(
+                f"{label}: {address!r} does not say https://, and the credentials of user {user.name!r} "
+                "are not sent in the clear"
+            )
+        # As kubectl does: what serves plain HTTP (kubectl proxy, say) has its own credentials, or wants none.
+        _log.warning("credentials are not sent over plain HTTP", server=str(server), user=user.name)
+    return server
+
+
+def _implied_scheme(cluster: Entry) -> str:
+    """That of a server of which only host and port are given."""
+    secured = "certificate-authority" in cluster.value or "certificate-authority-data" in cluster.value
+    return "https://" if secured or cluster.flag("insecure-skip-tls-verify") else "http://"
 
 
 def _url(address: str, label: str) -> URL:
+    shown = address.rpartition("@")[2]  # before it there may be a password
     try:
         url = URL(address)
-        if url.scheme in {"http", "https"} and url.host and url.port:
-            return url
+        # A host that cannot be one is found out only when it is asked for.
+        known = url.scheme in {"http", "https"} and url.host and url.port
     except ValueError:
-        pass
-    raise ConfigError(f"{label}: {address!r} is not an http:// or https:// URL")
+        url, known = URL(), None
+    if not known:
+        raise ConfigError(f"{label}: {shown!r} is not an http:// or https:// URL")
+    if url.user is not None or url.password is not None:
+        raise ConfigError(
+            f"{label}: a user or a password is no part of it: they belong into the user's entry"
+        )
+    return url
 
 
 def _tls_files(choice: Choice) -> TlsFiles:

@@ -45,6 +45,25 @@ _NAME_OF_HEADER = "!#$&'*+^`|"
 """What else than letters, digits and "-._~" the name of a header may hold; the server decodes the rest."""
 
 
+_CREDENTIALS = {
+    "token",
+    "tokenFile",
+    "username",
+    "password",
+    "client-certificate",
+    "client-certificate-data",
+    "client-key",
+    "client-key-data",
+    "auth-provider",
+    "exec",
+}
+
+
+def names_credentials(user: Entry) -> bool:
+    """Whether the user is somebody, and not only said to act as somebody."""
+    return any(user.value.get(key) for key in _CREDENTIALS)
+
+
 def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
     """How the chosen user authenticates, client certificates aside.
 

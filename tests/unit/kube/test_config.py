@@ -17,7 +17,7 @@ from manager.kube.config import load_config
 from manager.kube.errors import ConfigError
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
-from tests.support.local_server import LocalServer
+from tests.support.local_server import Answer, LocalServer
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -109,8 +109,8 @@ async def test_a_path_may_begin_with_the_home(tmp_path: Path):
 @pytest.mark.parametrize(
     ("address", "cluster", "expected"),
     [
-        ("a:6443", {}, "http://a:6443"),
         ("a:6443", {"certificate-authority": "ca.crt"}, "https://a:6443"),
+        ("a:6443", {"insecure-skip-tls-verify": True}, "https://a:6443"),
         ("https://a/k8s/clusters/c-1", {}, "https://a/k8s/clusters/c-1"),
     ],
 )
@@ -123,6 +123,73 @@ async def test_the_server_may_be_written_in_several_ways(
 
 async def test_plain_http_has_no_tls(tmp_path: Path):
     assert await (await load(write(tmp_path / "config", "http://a"))).ssl_context() is None
+
+
+async def test_a_server_without_a_scheme_and_an_authority_is_plain_http_for_who_has_no_credentials(
+    tmp_path: Path,
+):
+    config = await load(write(tmp_path / "config", "a:6443", user={"as": "jane"}))
+    assert config.server == URL("http://a:6443")
+    assert config.headers == (("Impersonate-User", "jane"),)
+
+
+CREDENTIALS: list[dict[str, Any]] = [
+    {"token": "hunter2"},
+    {"tokenFile": "hunter2"},
+    {"username": "jane", "password": "hunter2"},
+    {"client-certificate": "hunter2", "client-key": "hunter2"},
+    {"client-certificate-data": "hunter2", "client-key-data": "hunter2"},
+    {"auth-provider": {"name": "oidc", "config": {"id-token": "hunter2"}}},
+    {"exec": {"command": "touch", "args": ["ran"], "apiVersion": "v1"}},
+]
+
+
+@pytest.mark.parametrize("user", CREDENTIALS, ids=lambda user: next(iter(user)))
+async def test_credentials_for_a_server_without_a_scheme_are_refused_as_they_would_go_in_the_clear(
+    tmp_path: Path, user: dict[str, Any]
+):
+    path = write(tmp_path / "config", "a:6443", user=user)
+    expected = (
+        rf"^{path}: server of cluster 'a': 'a:6443' does not say https://, "
+        "and the credentials of user 'a' are not sent in the clear$"
+    )
+    with pytest.raises(ConfigError, match=expected):
+        await load(path)
+
+
+@pytest.mark.parametrize("user", CREDENTIALS, ids=lambda user: next(iter(user)))
+@pytest.mark.parametrize("proxy", [{}, {"proxy-url": "http://127.0.0.1:1"}], ids=["direct", "proxy"])
+async def test_credentials_are_not_sent_to_a_server_over_plain_http_nor_is_a_program_run_for_them(
+    tmp_path: Path, user: dict[str, Any], proxy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    async with LocalServer() as server:
+        if proxy:
+            proxy = {"proxy-url": server.url}
+        wire = HttpWire(
+            await load(
+                write(tmp_path / "config", server.url, user=user, **proxy), PATH=os.environ.get("PATH", "")
+            )
+        )
+        # A server that says 401 gets nothing either.
+        server.answer = lambda _: Answer(status=401)
+        async with wire.exchange(WireRequest("GET", "/", {})) as response:
+            assert response.status == 401
+        (request,) = server.requests
+        assert "Authorization" not in request.headers
+        assert "hunter2" not in str(request.headers)
+        assert not (tmp_path / "ran").exists()
+        await wire.aclose()
+
+
+@pytest.mark.parametrize(
+    "address", ["https://jane:hunter2@a", "https://jane:hunter2@a:port", "jane:hunter2@a"]
+)
+async def test_an_address_with_a_password_is_refused_without_showing_it(tmp_path: Path, address: str):
+    path = write(tmp_path / "config", address)
+    with pytest.raises(ConfigError, match=f"^{path}: server of cluster 'a': ") as caught:
+        await load(path)
+    assert "hunter2" not in str(caught.value)
 
 
 async def test_the_proxy_of_the_cluster_comes_before_that_of_the_environment(tmp_path: Path):
