@@ -25,7 +25,21 @@ class Claims:
         self._pets = pets
         self._by_key: dict[ObjectKey, tuple[str, str]] = {}  # UID and id
         self._by_id: dict[str, ObjectKey] = {}
+        self._begun: dict[ObjectKey, Pet] = {}
         self._locks: dict[Content, _Lock] = {}
+
+    def begin(self, pet: Pet) -> None:
+        """Note that a record is about to become that Pet's, of which the API server knows nothing yet."""
+        self._begun[pet.key] = pet
+
+    def begun(self, key: ObjectKey) -> Pet | None:
+        """The Pet of that name which may have got a record that its status does not tell of."""
+        return self._begun.get(key)
+
+    def settle(self, key: ObjectKey) -> None:
+        """Forget all that was noted of a Pet: its status has it now, or it is gone."""
+        self.release(key)
+        self._begun.pop(key, None)
 
     def claim(self, pet: Pet, id: str) -> None:  # noqa: A002 - the field's name
         """Note that the record is that Pet's, and no other one."""
@@ -34,7 +48,7 @@ class Claims:
         self._by_id[id] = pet.key
 
     def release(self, key: ObjectKey) -> None:
-        """Forget what was noted of a Pet: its status has it now, or it is gone."""
+        """Forget which record is the Pet's."""
         if (held := self._by_key.pop(key, None)) and self._by_id.get(held[1]) == key:
             del self._by_id[held[1]]
 

@@ -58,7 +58,7 @@ class Keeper:
     Pet of which it cannot have heard: there is nothing with its key, and 3. is for other stores.
 
     Every method raises PetStoreError; after NoAnswer, what was asked for may have been done, and is found
-    the next time.
+    the next time. `keep` raises PetGone rather than add or take over a record for a Pet that is no more.
     """
 
     def __init__(self, store: PetStoreClient, claims: Claims) -> None:
@@ -107,6 +107,9 @@ class Keeper:
         self._claims.claim(pet, found.id)
         if not differs(self._store, found, content):
             return Kept(found.id, deed if deed is Deed.ADOPTED else Deed.NOTHING)
+        if deed is Deed.ADOPTED:
+            await notes.confirm()
+            self._claims.begin(notes.pet)
         if not found.idempotency_key:
             await notes.changing(found.id)
         try:
@@ -121,6 +124,7 @@ class Keeper:
     async def _add(self, notes: Notes, content: Content, *, fresh: bool) -> Kept:
         await notes.adding(content)
         pet, key = notes.pet, notes.pet.metadata.uid
+        self._claims.begin(pet)
         (id,) = await self._store.add([content.record(key=key)])  # noqa: A001 - the field's name
         self._claims.claim(pet, id)
         if not fresh or self._store.knows_keys is None:

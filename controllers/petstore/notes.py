@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from apis.meta import ObjectKey
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.record import ADDED_AS, Content, noted
 from manager.client import Client
+from manager.kube.errors import NotFound
 
-__all__ = ["FINALIZER", "OLD_FINALIZER", "OURS", "Notes", "was_begun"]
+__all__ = ["FINALIZER", "OLD_FINALIZER", "OURS", "Notes", "PetGone", "is_not_there", "was_begun"]
 
 FINALIZER = "pet.petstore.example.com/finalizer"
 
@@ -16,11 +18,20 @@ OLD_FINALIZER = "pet.petstore.example.com"
 OURS = frozenset({FINALIZER, OLD_FINALIZER})
 
 
+class PetGone(Exception):
+    """The API server does not have this very Pet any more, or is to let it go; a cache may be behind."""
+
+
 class Notes:
-    """The notes of one Pet. `pet` is the Pet as it was last stored."""
+    """The notes of one Pet. `pet` is the Pet as it was last stored.
+
+    What is read from a cache may be long gone: the finalizer that it shows holds nothing then. So before a
+    record is added for the Pet, the API server itself has said that it is there.
+    """
 
     def __init__(self, client: Client, pet: Pet) -> None:
         self._client = client
+        self._confirmed = False
         self.pet = pet
 
     async def begin(self, content: Content | None) -> None:
@@ -29,17 +40,41 @@ class Notes:
         With a content, a record of it may be added soon, unless an older note speaks of one already.
         """
         metadata = self.pet.metadata
-        if FINALIZER not in metadata.finalizers or OLD_FINALIZER in metadata.finalizers:
-            metadata.finalizers = [*(name for name in metadata.finalizers if name not in OURS), FINALIZER]
+        if FINALIZER in metadata.finalizers and OLD_FINALIZER not in metadata.finalizers:
+            return
+        metadata.finalizers = [*(name for name in metadata.finalizers if name not in OURS), FINALIZER]
         if content is not None and noted(self.pet) is None:
             metadata.annotations[ADDED_AS] = content.note()
+        # A change of finalizers demands the version that was read.
         self.pet = await self._client.patch(self.pet)
+        self._confirmed = True
 
     async def adding(self, content: Content) -> None:
-        """A record of this content is about to be added."""
+        """A record of this content is about to be added. Raises PetGone."""
+        await self.confirm()
         if noted(self.pet) != content:
+            uid = self.pet.metadata.uid
             self.pet.metadata.annotations[ADDED_AS] = content.note()
             self.pet = await self._client.patch(self.pet)
+            if self.pet.metadata.uid != uid:
+                raise PetGone
+
+    async def confirm(self, *, again: bool = False) -> None:
+        """Ask the API server, unless it has answered already, whether this very Pet is there, and to stay.
+
+        Raises PetGone.
+        """
+        if self._confirmed and not again:
+            return
+        try:
+            found = await self._client.uncached.get(Pet, self.pet.key)
+        except NotFound as error:
+            if not is_not_there(error, self.pet.key):
+                raise
+            raise PetGone from None
+        if found.metadata.uid != self.pet.metadata.uid or found.metadata.deletion_timestamp is not None:
+            raise PetGone
+        self._confirmed = True
 
     async def changing(self, id: str) -> None:  # noqa: A002 - the field's name
         """The record of this id is about to be changed, and will not be found by what it said before."""
@@ -51,3 +86,8 @@ class Notes:
 def was_begun(pet: Pet) -> bool:
     """Whether anything may have been added for it, by us or by those before us."""
     return ADDED_AS in pet.metadata.annotations or not OURS.isdisjoint(pet.metadata.finalizers)
+
+
+def is_not_there(error: NotFound, key: ObjectKey) -> bool:
+    """Whether it is that Pet which was not found, and not the kind, say while its definition is replaced."""
+    return error.details.get("name") == key.name

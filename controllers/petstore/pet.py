@@ -10,9 +10,9 @@ from controllers.petstore.check import StoreCheck
 from controllers.petstore.claims import Claims
 from controllers.petstore.keeper import Keeper
 from controllers.petstore.metrics import StoreMetrics
-from controllers.petstore.notes import FINALIZER, OURS, Notes, was_begun
+from controllers.petstore.notes import FINALIZER, OURS, Notes, PetGone, is_not_there, was_begun
 from controllers.petstore.outlook import Outlook
-from controllers.petstore.record import wanted
+from controllers.petstore.record import noted, wanted
 from controllers.petstore.report import Reporter
 from controllers.petstore.retries import Retries
 from controllers.petstore.settings import PETSTORE_ADDRESS, PETSTORE_CHECK_INTERVAL, PETSTORE_TIMEOUT
@@ -28,6 +28,7 @@ from manager.controller import (
     generation_changed,
     termination_started,
 )
+from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log
 from manager.manager import Manager, Runnable
 from manager.rbac import rbac
@@ -36,7 +37,7 @@ from petstore.client import InvalidPet, NoAnswer, PetStoreClient, PetStoreError
 __all__ = ["KINDS", "RECONCILERS", "PetReconciler", "setup"]
 
 
-@rbac(groups="petstore.example.com", resources="pets", verbs="list;watch;patch")
+@rbac(groups="petstore.example.com", resources="pets", verbs="get;list;watch;patch")
 @rbac(groups="petstore.example.com", resources="pets/status", verbs="patch")
 @rbac(groups="", resources="events", verbs="create;patch")
 class PetReconciler:
@@ -65,10 +66,23 @@ class PetReconciler:
     async def reconcile(self, request: Request) -> Result | None:
         """Bring one Pet up to date."""
         pet = await self.client.find(Pet, request)
-        if pet is None:
-            self.forget(request)
-            return None
-        notes = Notes(self.client, pet)
+        begun = self.claims.begun(request)
+        if pet is None or (begun is not None and begun.metadata.uid != pet.metadata.uid):
+            later = await self.gone(request)
+            if later is not None or pet is None:
+                return later
+        try:
+            return await self.bring_up_to_date(pet)
+        except PetGone:
+            return await self.gone(request)
+        except NotFound as error:
+            if not is_not_there(error, request):
+                raise
+            return await self.gone(request)
+
+    async def bring_up_to_date(self, pet: Pet) -> Result | None:
+        """Bring one Pet up to date that was in the cache. Raises PetGone."""
+        notes, key = Notes(self.client, pet), pet.key
         try:
             if pet.metadata.deletion_timestamp is None:
                 await self.keep(notes)
@@ -86,9 +100,9 @@ class PetReconciler:
         except PetStoreError as error:
             reconcile_log().warning("the pet store failed", error=str(error))
             await self.reporter.failed(notes.pet, str(error))
-            return Result(requeue_after=self.retries.next(request))
-        self.outlook.forget(request)
-        self.retries.forget(request)
+            return Result(requeue_after=self.retries.next(key))
+        self.outlook.forget(key)
+        self.retries.forget(key)
         return None
 
     async def keep(self, notes: Notes) -> None:
@@ -100,15 +114,20 @@ class PetReconciler:
         fresh = not id_known and not was_begun(pet)
         await notes.begin(None if id_known else content)
         kept = await self.keeper.keep(notes, content, fresh=fresh)
-        await self.reporter.kept(notes.pet, content, kept)
-        self.claims.release(pet.key)  # the status has it
+        try:
+            await self.reporter.kept(notes.pet, content, kept)
+        except (Conflict, Invalid):
+            if self.claims.begun(pet.key) is not None:
+                await notes.confirm(again=True)  # another Pet may have its name now
+            raise
+        self.claims.settle(pet.key)  # the status has it
 
     async def remove(self, pet: Pet) -> None:
         """Make sure that the store does not have it, then let it go."""
         finalizers = pet.metadata.finalizers
         others = [name for name in finalizers if name not in OURS]
         if others == finalizers:
-            self.claims.release(pet.key)  # nothing was added for it, or all is done
+            self.claims.settle(pet.key)  # nothing was added for it, or all is done
             return
         self.outlook.require()
         try:
@@ -118,7 +137,7 @@ class PetReconciler:
         removed = await self.keeper.remove(pet, content)
         pet.metadata.finalizers = others
         await self.client.patch(pet)
-        self.claims.release(pet.key)
+        self.claims.settle(pet.key)
         if removed:
             self.reporter.removed(pet)
 
@@ -136,11 +155,23 @@ class PetReconciler:
             )
         return Result(requeue_after=self.retries.next(pet.key))
 
-    def forget(self, request: Request) -> None:
-        """There is no such Pet any more."""
-        self.claims.release(request)
+    async def gone(self, request: Request) -> Result | None:
+        """There is no such Pet any more, whatever the cache says: take back what was added, and forget it."""
+        pet = self.claims.begun(request)
+        if pet is not None:
+            try:
+                self.outlook.require()
+                if await self.keeper.remove(pet, noted(pet)):
+                    reconcile_log().info("took back the record of a Pet that is gone", uid=pet.metadata.uid)
+            except PetStoreError as error:
+                reconcile_log().warning("cannot take back the record of a Pet that is gone", error=str(error))
+                if isinstance(error, NoAnswer):
+                    self.outlook.doubt()
+                return Result(requeue_after=self.retries.next(request))
+        self.claims.settle(request)
         self.outlook.forget(request)
         self.retries.forget(request)
+        return None
 
 
 def _lacks_finalizer(event: CacheEvent) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.exchanges import Match
 from tests.support.faulty_store import FaultyStore
-from tests.support.pets import assert_in_step, pet, pet_path, records
+from tests.support.pets import assert_in_step, forget, pet, pet_path, records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,3 +177,35 @@ def test_a_manager_that_is_killed(trial: Trial) -> None:
         trial.delete(name)
     eventually(lambda: records(trial.store.address) == [])
     trial.settle()
+
+
+def test_pets_that_are_gone_while_no_watch_tells_of_it_get_no_record_again(
+    crds: ControlPlane, namespace: str, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
+) -> None:
+    """As for a new leader whose watch is held back: another one has removed Pets and records meanwhile."""
+    names = [f"gone-{number}" for number in range(5)]
+    with FaultyStore() as store:
+        proxy = fault_proxy(crds.kubeconfig)
+        manager = run_manager(
+            proxy.kubeconfig,
+            f"--namespaces={namespace}",
+            "--controllers=pet",
+            f"--petstore-address={store.address}",
+            "--petstore-check-interval=500ms",
+        ).wait_ready()
+        trial = Trial(crds, namespace, proxy, store, manager)
+        for name in (*names, "stays"):
+            trial.create(name)
+        trial.settle()
+        assert proxy.stall_watches(Match(path="/pets$"))
+        for name in names:
+            trial.delete(name)
+            crds.api.patch(pet_path(namespace, name), {"metadata": {"finalizers": None}})
+        for each in records(store.address):
+            forget(store.address, each["id"])
+        # Its check finds all records lost, and it adds what the API server says is there.
+        asked = [Match(method="GET", path=f"/pets/{name}$") for name in names]
+        eventually(lambda: all(proxy.count(match) >= 2 for match in asked))
+        eventually(lambda: [each["name"] for each in records(store.address)] == ["stays"])
+        assert store.calls["AddPets"] == len(names) + 2
+        assert manager.stop() == 0

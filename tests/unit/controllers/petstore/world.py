@@ -24,7 +24,7 @@ from controllers.petstore.report import Reporter
 from controllers.petstore.retries import Retries
 from manager.cache import Record
 from manager.controller import ChannelSource
-from manager.kube.errors import Conflict, ConnectionLost, NotFound
+from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
 from petstore.client import Unreachable
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class Fate:
 
     def __init__(self, script: dict[int, str] | None = None) -> None:
         self.script = script or {}
+        self.meanwhile: dict[int, Callable[[], object]] = {}
+        """What somebody else does just before a point is passed."""
         self.passed: list[str] = []
         self._holds: dict[str, Hold] = {}
 
@@ -69,6 +71,7 @@ class Fate:
     async def pass_through(self, what: str, call: Callable[[], Awaitable[Any]], lost: Exception) -> Any:
         """Do `call`, or not, and tell of it, or not."""
         blow = self.script.get(len(self.passed), "")
+        self.meanwhile.pop(len(self.passed), lambda: None)()
         self.passed.append(what)
         if blow == "lost before":
             raise lost
@@ -123,6 +126,8 @@ class ApiServer:
 
     def __init__(self) -> None:
         self.pets: dict[ObjectKey, dict[str, Any]] = {}
+        self.history: list[dict[ObjectKey, dict[str, Any]]] = []
+        """All that there was, after each change."""
         self.writes = 0
         self._version = 0
 
@@ -157,12 +162,24 @@ class ApiServer:
             self._touch(self.pets[key])
             self._collect(key)
 
+    def vanish(self, key: ObjectKey) -> None:
+        """Delete it, and have somebody take away what holds it."""
+        self.pets[key]["metadata"]["finalizers"] = []
+        self.delete(key)
+
+    def get(self, key: ObjectKey) -> Pet:
+        if key not in self.pets:
+            raise NotFound(404, "NotFound", "gone", {"name": key.name})
+        return self.record(key).decode(Pet)
+
     def patch(self, pet: Pet, part: str) -> Pet:
         stored = self.pets.get(pet.key)
-        if stored is None or stored["metadata"]["uid"] != pet.metadata.uid:
-            raise NotFound(404, "NotFound", "gone")
+        if stored is None:
+            raise NotFound(404, "NotFound", "gone", {"name": pet.key.name})
         wire = pet.to_wire()
         if part == "status":
+            if stored["metadata"]["uid"] != pet.metadata.uid:
+                raise Invalid(422, "Invalid", "the test of the uid has failed")
             after = {**stored, "status": wire["status"]}
         else:
             if stored["metadata"]["resourceVersion"] != pet.metadata.resource_version:
@@ -180,35 +197,64 @@ class ApiServer:
         return answer
 
     def record(self, key: ObjectKey) -> Record:
-        stored = self.pets[key]
-        metadata = stored["metadata"]
-        return Record(
-            key=key,
-            raw=json.dumps(stored).encode(),
-            uid=metadata["uid"],
-            version=int(metadata["resourceVersion"]),
-            generation=metadata["generation"],
-            deleting="deletionTimestamp" in metadata,
-        )
+        return _record(key, self.pets[key])
 
     def _touch(self, stored: dict[str, Any]) -> None:
         self._version += 1
         stored["metadata"]["resourceVersion"] = str(self._version)
+        self.history.append(copy.deepcopy(self.pets))
 
     def _collect(self, key: ObjectKey) -> None:
         metadata = self.pets[key]["metadata"]
         if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
             del self.pets[key]
+            self.history.append(copy.deepcopy(self.pets))
+
+
+def _record(key: ObjectKey, stored: dict[str, Any]) -> Record:
+    metadata = stored["metadata"]
+    return Record(
+        key=key,
+        raw=json.dumps(stored).encode(),
+        uid=metadata["uid"],
+        version=int(metadata["resourceVersion"]),
+        generation=metadata["generation"],
+        deleting="deletionTimestamp" in metadata,
+    )
+
+
+class Cache:
+    """What a process knows of the Pets: all there is, or, held back, what once was and its own writes."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self._held: dict[ObjectKey, dict[str, Any]] | None = None
+
+    def hold_back(self, at: dict[ObjectKey, dict[str, Any]] | None = None) -> None:
+        """Bring no more news; with `at`, nothing of what came after that either."""
+        self._held = copy.deepcopy(self._server.pets if at is None else at)
+
+    def catch_up(self) -> None:
+        self._held = None
+
+    def observe_write(self, pet: Pet) -> None:
+        if self._held is not None:
+            assert pet.origin is not None
+            self._held[pet.key] = json.loads(pet.origin)
+
+    def records(self) -> dict[ObjectKey, Record]:
+        pets = self._server.pets if self._held is None else self._held
+        return {key: _record(key, stored) for key, stored in pets.items()}
 
 
 class Pets:
     """What `CachedPets` shows."""
 
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
 
     def __iter__(self) -> Iterator[CachedPet]:
-        return iter([CachedPet(self._server.record(key)) for key in self._server.pets])
+        return map(CachedPet, self._cache.records().values())
 
     def of_id(self, identity: str) -> list[CachedPet]:
         return [pet for pet in self if pet.id == identity]
@@ -223,15 +269,18 @@ class Pets:
 class FatefulClient:
     """The API's client, as the reconciler knows it."""
 
-    def __init__(self, server: ApiServer, fate: Fate, part: str = "metadata") -> None:
+    def __init__(self, server: ApiServer, cache: Cache, fate: Fate, part: str = "metadata") -> None:
         self._server = server
+        self._cache = cache
         self._fate = fate
         self._part = part
         if part == "metadata":
-            self.status = FatefulClient(server, fate, "status")
+            self.status = FatefulClient(server, cache, fate, "status")
+            self.uncached = FatefulReader(server, fate)
 
     async def find(self, kind: type[Pet], key: ObjectKey) -> Pet | None:
-        return self._server.record(key).decode(Pet) if key in self._server.pets else None
+        record = self._cache.records().get(key)
+        return record and record.decode(Pet)
 
     async def patch(self, pet: Pet) -> Pet:
         assert pet.origin is not None
@@ -239,12 +288,28 @@ class FatefulClient:
             return pet
 
         async def write() -> Pet:
-            return self._server.patch(pet, self._part)
+            answer = self._server.patch(pet, self._part)
+            self._cache.observe_write(answer)
+            return answer
 
         return await self._fate.pass_through(f"patch {self._part}", write, ConnectionLost("by fate"))
 
     async def report(self, pet: Pet) -> bool:
         return await self.patch(pet) is not pet
+
+
+class FatefulReader:
+    """Its way past the cache."""
+
+    def __init__(self, server: ApiServer, fate: Fate) -> None:
+        self._server = server
+        self._fate = fate
+
+    async def get(self, kind: type[Pet], key: ObjectKey) -> Pet:
+        async def read() -> Pet:
+            return self._server.get(key)
+
+        return await self._fate.pass_through("get", read, ConnectionLost("by fate"))
 
 
 class Told:
@@ -266,8 +331,9 @@ class Process:
         self.told = told or Told()
         self.channel = ChannelSource()
         self.store: Any = FatefulStore(client, fate)
-        self.pets: Any = Pets(server)
-        api: Any = FatefulClient(server, fate)
+        self.cache = Cache(server)
+        self.pets: Any = Pets(self.cache)
+        api: Any = FatefulClient(server, self.cache, fate)
         events: Any = self.told
         rng = random.Random(1)
         self.claims = Claims(self.pets)

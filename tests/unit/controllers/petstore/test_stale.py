@@ -1,0 +1,164 @@
+"""Never an orphan: Pets that are gone and still in the cache, and Pets that go while they are worked on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apis.meta import ObjectKey
+from controllers.petstore.record import ADDED_AS
+from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
+from tests.unit.controllers.petstore.world import ApiServer, Fate, Process
+
+if TYPE_CHECKING:
+    from tests.support.petstores import LocalStore
+
+THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
+TRON = {"name": "Tron", "species": "cat", "birthday": "2020-06-25"}
+KEY = ObjectKey("default", "thor")
+
+
+async def work(process: Process, *, rounds: int = 3) -> None:
+    """Look at the Pet a few times, whatever comes of it."""
+    for _ in range(rounds):
+        try:
+            await process.reconcile(KEY)
+        except (Conflict, ConnectionLost, Invalid, NotFound):
+            continue
+
+
+async def a_life(server: ApiServer, store: LocalStore) -> None:
+    """A Pet is made, changed and deleted, and the manager of that time does all that it has to."""
+    process = Process(server, store.client, Fate())
+    server.create(KEY.name, THOR)
+    await process.settle(KEY)
+    server.change(KEY, name="Thorbert")
+    await process.settle(KEY)
+    server.delete(KEY)
+    await process.settle(KEY)
+    assert (server.pets, await store.pets()) == ({}, [])
+
+
+async def test_a_leader_whose_cache_is_behind_adds_nothing_for_pets_that_are_gone(store: LocalStore):
+    """Whatever the cache stopped at: before the first write, between any two, before the last."""
+    server = ApiServer()
+    await a_life(server, store)
+    assert len(server.history) > 6
+    for moment in server.history:
+        process = Process(server, store.client, Fate())
+        process.cache.hold_back(at=moment)
+        await work(process)
+        assert await store.pets() == [], moment
+        process.cache.catch_up()
+        await process.settle(KEY)
+        assert await store.pets() == [], moment
+        assert [reason for _, reason in process.told.events if reason != "Removed"] == []
+
+
+async def test_a_pet_that_is_behind_in_the_cache_is_not_mistaken_for_its_successor(store: LocalStore):
+    server = ApiServer()
+    await a_life(server, store)
+    moments = list(server.history)
+    server.create(KEY.name, TRON)
+    await Process(server, store.client, Fate()).settle(KEY)
+    successor = server.record(KEY)
+    for moment in moments:
+        process = Process(server, store.client, Fate())
+        process.cache.hold_back(at=moment)
+        await work(process)
+        process.cache.catch_up()
+        await process.settle(KEY)
+        assert [pet.name for pet in await store.pets()] == ["Tron"], moment
+        assert server.record(KEY).raw == successor.raw, moment
+
+
+async def test_a_list_that_is_served_stale_once_brings_no_record_back(store: LocalStore):
+    server = ApiServer()
+    process = Process(server, store.client, Fate())
+    server.create(KEY.name, THOR)
+    await process.settle(KEY)
+    before = server.history[-1]
+    server.delete(KEY)
+    await process.settle(KEY)
+    process.cache.hold_back(at=before)
+    assert await process.reconcile(KEY) is None
+    process.cache.catch_up()
+    assert await process.reconcile(KEY) is None
+    assert await store.pets() == []
+
+
+async def test_a_pet_that_is_going_gets_no_record_from_a_cache_that_does_not_know(store: LocalStore):
+    server = ApiServer()
+    process = Process(server, store.client, Fate())
+    server.create(KEY.name, THOR, finalizers=["example.com/theirs"])
+    await process.settle(KEY)
+    process.cache.hold_back()
+    server.delete(KEY)
+    await store.client.delete([pet.id for pet in await store.pets()])
+    await work(process)
+    assert await store.pets() == []
+    process.cache.catch_up()
+    await process.settle(KEY)
+    assert server.pets[KEY]["metadata"]["finalizers"] == ["example.com/theirs"]
+
+
+async def one_that_vanishes(
+    store: LocalStore, *, before: int, replaced: bool, blow: str, behind: bool
+) -> bool:
+    """A new Pet goes just before that step of its first reconcile; somebody has taken its finalizer away.
+
+    Returns whether there was such a step.
+    """
+    server, fate = ApiServer(), Fate()
+    process = Process(server, store.client, fate)
+    server.create(KEY.name, THOR)
+    if behind:
+        process.cache.hold_back()
+
+    def vanish() -> None:
+        server.vanish(KEY)
+        if replaced:
+            server.create(KEY.name, TRON)
+        fate.script = {before: blow}
+
+    fate.meanwhile = {before: vanish}
+    await work(process, rounds=1)
+    came_too_late = bool(fate.meanwhile)
+    fate.meanwhile.clear()
+    await work(process)
+    process.cache.catch_up()
+    await process.settle(KEY)
+    names = [pet.name for pet in await store.pets()]
+    await store.client.delete([pet.id for pet in await store.pets()])
+    if came_too_late:
+        return False
+    assert names == (["Tron"] if replaced else []), (before, blow, fate.passed)
+    if replaced:
+        assert "Tron" in server.pets[KEY]["metadata"]["annotations"][ADDED_AS]
+    return True
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["cache is true", "cache is behind"])
+@pytest.mark.parametrize("replaced", [False, True], ids=["gone", "replaced"])
+async def test_what_was_added_for_a_pet_that_goes_meanwhile_is_taken_back(
+    store: LocalStore, replaced: bool, behind: bool
+):
+    """At each step of its first reconcile, whose call or answer may be lost too."""
+    for blow in ("", "lost before", "lost after"):
+        steps = 0
+        while await one_that_vanishes(store, before=steps, replaced=replaced, blow=blow, behind=behind):
+            steps += 1
+        assert steps >= 3, blow
+
+
+async def test_a_new_pet_costs_no_further_look_and_one_that_is_added_again_costs_one(store: LocalStore):
+    server, fate = ApiServer(), Fate()
+    process = Process(server, store.client, fate)
+    server.create(KEY.name, THOR)
+    await process.settle(KEY)
+    assert "get" not in fate.passed
+    await store.client.delete([pet.id for pet in await store.pets()])
+    await process.settle(KEY)
+    assert fate.passed.count("get") == 1
+    assert [pet.name for pet in await store.pets()] == ["Thor"]
