@@ -105,6 +105,11 @@ class Metrics:
         self.active_workers = self._gauge(
             "controller_runtime_active_workers", "How many reconciles are running.", "controller"
         )
+        self.failing_objects = self._gauge(
+            "operator_manager_failing_objects",
+            "Objects whose latest reconcile failed, those that a retry cannot mend included.",
+            "controller",
+        )
         self.reconciles_skipped = self._counter(
             "operator_manager_reconciles_skipped_total",
             "Reconciles not run because all that asked for them was what the one before had itself written.",

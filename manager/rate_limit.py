@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 
-__all__ = ["TokenBucket"]
+__all__ = ["Repeats", "TokenBucket"]
 
 
 class TokenBucket:
@@ -51,3 +51,33 @@ class TokenBucket:
 
     def _take(self, now: float) -> None:
         self._full_at = max(self._full_at, now) + self._interval
+
+
+class Repeats:
+    """Something that goes on happening: to be told at once, and then less and less often, with a count.
+
+    After the first time it is told again after a minute, then after two, four, eight, and then every quarter
+    of an hour. It starts afresh when nothing has happened for that long.
+    """
+
+    __slots__ = ("_interval", "_next", "_untold")
+
+    _FIRST = 60.0
+    _LONGEST = 900.0
+
+    def __init__(self) -> None:
+        self._interval = self._FIRST
+        self._next = -math.inf
+        self._untold = 0
+
+    def count(self) -> int | None:
+        """Count one more; answers how many there were since it was told, if it is to be told now."""
+        self._untold += 1
+        now = asyncio.get_running_loop().time()
+        if now < self._next:
+            return None
+        quiet = now - self._next
+        self._interval = self._FIRST if quiet > self._LONGEST else min(2 * self._interval, self._LONGEST)
+        self._next = now + self._interval
+        untold, self._untold = self._untold, 0
+        return untold

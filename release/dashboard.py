@@ -99,6 +99,12 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         "Controllers",
         (
             Panel(
+                "Failing objects",
+                "Those whose latest reconcile failed; 0 when all is as it should be.",
+                "short",
+                ((f"sum by (controller) (operator_manager_failing_objects{{{_OF}}})", "{{controller}}"),),
+            ),
+            Panel(
                 "Time of a reconcile",
                 "From its start to its end.",
                 "s",

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Self
 
 from manager.client import Undecodable
 from manager.controller.errors import TerminalError
-from manager.kube.errors import AlreadyExists, Conflict, Fenced, KubeError, NotFound
+from manager.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Fenced,
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+)
 
-__all__ = ["Failure", "explain"]
+__all__ = ["Cause", "Failure", "explain"]
 
 # A write meets what happened since the cache last heard: changed, created, deleted, or no longer our turn.
 _RACES = (AlreadyExists, Conflict, Fenced, NotFound)
@@ -28,6 +44,18 @@ _PANICS = (
     SystemError,
     TypeError,
 )
+
+
+# What no object is at fault for, and no change of an object mends.
+_AWAITED: dict[type[Exception], str] = {
+    TransportError: "the API server",
+    ServerError: "the API server",
+    TooManyRequests: "the API server",
+    Unauthorized: "the API server",
+    Forbidden: "a permission",
+}
+
+_particulars = re.compile(r""" "[^"]*" | '[^']*' | [0-9]+ """, re.VERBOSE)
 
 
 class Failure(IntEnum):
@@ -65,6 +93,58 @@ class Failure(IntEnum):
     def has_traceback(self) -> bool:
         """Whether the place it was raised at belongs in the log."""
         return self >= Failure.UNEXPECTED
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What is the same when several objects fail for one reason."""
+
+    error: str
+    """The type of the error."""
+
+    detail: str
+    """What tells it from others of the type: what the server said, without names and numbers, or where in the
+    program it was raised."""
+
+    awaited: str | None
+    """What has to answer again, or answer differently, if that is all that is wrong."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self:
+        """The cause of what a reconciler raised; of a group, that of its worst."""
+        leaves = list(_leaves(error))
+        worst = max(leaves, key=Failure.of)
+        awaited = {_awaited(leaf) for leaf in leaves}
+        return cls(type(worst).__name__, _detail(worst), awaited.pop() if len(awaited) == 1 else None)
+
+    def broader(self) -> Self:
+        """The same for all errors of the type."""
+        return replace(self, detail="")
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
+
+
+def _awaited(error: BaseException) -> str | None:
+    return next((name for kind, name in _AWAITED.items() if isinstance(error, kind)), None)
+
+
+def _detail(error: BaseException) -> str:
+    if isinstance(error, ApiError):
+        return f"{error.status} {error.reason} {_particulars.sub('…', error.message[:300])}"
+    if isinstance(error, OSError):
+        return str(error.errno)
+    place = error.__traceback__
+    if not Failure.of(error).has_traceback or place is None:
+        return ""
+    while place.tb_next is not None:
+        place = place.tb_next
+    return f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}"
 
 
 def explain(error: BaseException) -> str:

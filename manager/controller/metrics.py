@@ -19,6 +19,7 @@ class ControllerMetrics:
         "error",
         "event_latency",
         "failed",
+        "failing",
         "panicked",
         "requeue",
         "requeue_after",
@@ -37,6 +38,7 @@ class ControllerMetrics:
         self.requeue_after = total.labels(name, "requeue_after").inc
         self.error = total.labels(name, "error").inc
         self.failed = metrics.reconcile_errors.labels(name).inc
+        self.failing = metrics.failing_objects.labels(name).set_function
         self.terminal = metrics.terminal_reconcile_errors.labels(name).inc
         self.panicked = metrics.reconcile_panics.labels(name).inc
         self.timed_out = metrics.reconcile_timeouts.labels(name).inc

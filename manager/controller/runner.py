@@ -9,23 +9,25 @@ import random
 from typing import TYPE_CHECKING
 
 from manager.cache import own_writes_from_here
-from manager.controller.failure import Failure, explain
+from manager.controller.failure import Cause, Failure, explain
 from manager.controller.metrics import ControllerMetrics
 from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import Reconciler
 from manager.controller.request import Request
 from manager.controller.result import Result
+from manager.controller.troubles import Trouble, Troubles
 from manager.kube.deadlines import Deadlines
+from manager.kube.errors import NotFound
 from manager.logs import reset_reconcile_log, set_reconcile_log
-from manager.rate_limit import TokenBucket
+from manager.rate_limit import Repeats, TokenBucket
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 __all__ = ["ReconcileRunner"]
 
-_PERSISTENT = 5
-"""A race lost so often in a row is no longer one."""
+_PERSISTENT = 10
+"""A race lost so often in a row, over some five seconds, is no longer one."""
 
 
 class ReconcileRunner:
@@ -41,7 +43,8 @@ class ReconcileRunner:
     | an exception of a faulty program | error, and panic | grows    | after the back-off       |
     | too slow                     | error, and timeout  | grows     | after the back-off       |
 
-    A change always runs it again, and at once.
+    A change always runs it again, and at once. What waits for something that does not answer may run before
+    its back-off is over (`Troubles`).
     """
 
     def __init__(
@@ -66,10 +69,11 @@ class ReconcileRunner:
         self._log = log
         self._rng = rng
         self._skips_own_writes = skips_own_writes
-        # When everything fails at once, say because the API server is gone, a line each would say nothing
-        # more, and cost more than the retries do.
-        self._lines = TokenBucket(rate=10, burst=100)
-        self._lines_withheld = 0
+        self._troubles = Troubles(queue, rng=rng)
+        metrics.failing(self._troubles.__len__)
+        # What is different for each object has a line for each, as long as these are few.
+        self._lines = TokenBucket(rate=0.1, burst=30)
+        self._races = Repeats()
         self._deadlines = Deadlines()
         self.active = 0
         """How many reconciles are running."""
@@ -118,12 +122,13 @@ class ReconcileRunner:
         self._deadlines.close()
 
     def _finish(self, item: QueueItem[Request], result: Result | None) -> None:
+        if result is not None and not isinstance(result, Result):
+            raise TypeError(f"a reconciler returns a Result or None, not {result!r}")
+        self._tell_end(self._troubles.ended(item.key))
         if result is None:
             self._queue.forget(item.key)
             self._metrics.success()
             return
-        if not isinstance(result, Result):
-            raise TypeError(f"a reconciler returns a Result or None, not {result!r}")
         priority = item.priority if result.priority is None else result.priority
         if result.requeue_after is not None and result.requeue_after > 0:
             self._queue.forget(item.key)
@@ -147,27 +152,48 @@ class ReconcileRunner:
         if failure is Failure.PANIC:
             self._metrics.panicked()
         retries = self._queue.retries(item.key)
-        retry_in: float | None = None
+        fields: dict[str, object] = {"error": explain(error), "error_type": type(error).__name__}
         if failure is Failure.TERMINAL:
             self._metrics.terminal()
         else:
-            retry_in = round(self._queue.add_rate_limited(item.key, priority=item.priority), 3)
-
-        level = logging.INFO if failure is Failure.RACE and retries < _PERSISTENT else logging.ERROR
-        if not self._lines.try_acquire():
-            self._lines_withheld += 1
+            retry_in = self._queue.add_rate_limited(item.key, priority=item.priority)
+            fields.update(retries=retries, retry_in=round(retry_in, 3))
+        if failure is Failure.RACE and retries < _PERSISTENT:
+            self._tell_end(self._troubles.ended(item.key))  # there was an answer
+            # What was deleted while the cache did not know of it yet needs nothing any more.
+            times = None if isinstance(error, NotFound) else self._races.count()
+            log.log(logging.DEBUG if times is None else logging.INFO, "reconcile failed", **fields)
             return
-        fields: dict[str, object] = {"error": explain(error), "error_type": type(error).__name__}
-        if retry_in is not None:
-            fields.update(retries=retries, retry_in=retry_in)
-        if self._lines_withheld:
-            fields["lines_withheld"] = self._lines_withheld
-            self._lines_withheld = 0
         if timed_out:
             fields["timeout"] = self._timeout
-        if timed_out or failure.has_traceback:
-            fields["exc_info"] = error
+        level = logging.DEBUG
+        if self._is_news(item.key, Cause.of(error), fields):
+            if timed_out or failure.has_traceback:
+                fields["exc_info"] = error
+            level = logging.ERROR
         log.log(level, "reconcile timed out" if timed_out else "reconcile failed", **fields)
+
+    def _tell_end(self, trouble: Trouble | None) -> None:
+        # What comes and goes all the time goes on being counted instead.
+        if trouble is not None and self._lines.try_acquire():
+            self._troubles.forget_ended()
+            self._log.info(
+                "reconciles succeed again",
+                error_type=trouble.cause.error,
+                failures=trouble.failures,
+                seconds=round(asyncio.get_running_loop().time() - trouble.since, 3),
+            )
+
+    def _is_news(self, key: Request, cause: Cause, fields: dict[str, object]) -> bool:
+        """Whether the failure is to be told, or was told of others, and is counted."""
+        trouble, joined = self._troubles.failed(key, cause)
+        times = trouble.repeats.count()
+        if times is None:
+            # What is awaited is the same for all; else each object may have something of its own.
+            return joined and cause.awaited is None and self._lines.try_acquire()
+        if times > 1:
+            fields.update(times=times, objects=len(trouble.keys))
+        return True
 
 
 def _is_meant_for_worker(error: BaseException) -> bool:

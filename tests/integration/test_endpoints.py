@@ -54,6 +54,7 @@ EXPECTED = {
     "operator_manager_cache_objects": {"kind", "projection"},
     "operator_manager_cache_bytes": {"kind", "projection"},
     "operator_manager_watch_restarts_total": {"kind", "reason"},
+    "operator_manager_failing_objects": CONTROLLER,
     "operator_manager_event_to_reconcile_seconds_bucket": CONTROLLER | {"le"},
     "operator_manager_event_loop_lag_seconds_bucket": {"le"},
     "operator_manager_event_loop_tasks": set(),

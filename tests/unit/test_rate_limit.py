@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from manager.rate_limit import TokenBucket
+from manager.rate_limit import Repeats, TokenBucket
 
 pytestmark = pytest.mark.looptime
 
@@ -76,3 +76,21 @@ async def test_a_cancelled_wait_gives_its_token_back():
 async def test_numbers_that_make_no_sense_are_refused(rate: float, burst: int):
     with pytest.raises(ValueError, match="positive rate"):
         TokenBucket(rate=rate, burst=burst)
+
+
+async def test_what_repeats_is_told_at_once_and_then_less_and_less_often_with_a_count():
+    repeats, told = Repeats(), []
+    for _ in range(3600):
+        if (times := repeats.count()) is not None:
+            told.append((now(), times))
+        await asyncio.sleep(1)
+    assert told == [(0, 1), (60, 60), (180, 120), (420, 240), (900, 480), (1800, 900), (2700, 900)]
+
+
+async def test_what_was_quiet_for_long_is_told_as_at_first():
+    repeats = Repeats()
+    assert [repeats.count() for _ in range(3)] == [1, None, None]
+    await asyncio.sleep(1000)
+    assert [repeats.count(), repeats.count()] == [3, None]
+    await asyncio.sleep(61)
+    assert repeats.count() == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from itertools import pairwise
 
@@ -15,7 +16,7 @@ from manager.controller.errors import TerminalError
 from manager.controller.priority import Priority
 from manager.controller.request import Request
 from manager.controller.result import Result
-from manager.kube.errors import Conflict, ServiceUnavailable
+from manager.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServiceUnavailable, Unreachable
 from manager.logs import reconcile_log
 from tests.unit.controller.conftest import LogLines
 from tests.unit.controller.doubles import Reconciler, Running, turns
@@ -398,11 +399,20 @@ async def test_only_an_unexpected_exception_comes_with_its_traceback(log_lines: 
 
 
 async def test_a_lost_race_is_no_error_in_the_log_unless_it_is_lost_again_and_again(log_lines: LogLines):
-    async with Running(answering(*[Conflict(409, "Conflict", "changed")] * 7)) as running:
+    async with Running(answering(*[Conflict(409, "Conflict", "changed")] * 13)) as running:
         running.add("a")
-        await asyncio.sleep(10)
+        await asyncio.sleep(30)
     levels = [line["log_level"] for line in log_lines if line["event"] == "reconcile failed"]
-    assert levels == ["info"] * 5 + ["error"] * 2
+    assert levels == ["info"] + ["debug"] * 9 + ["error"] + ["debug"] * 2
+
+
+async def test_that_an_object_is_gone_is_no_news(log_lines: LogLines):
+    gone = NotFound(404, "NotFound", 'foos "a" not found', {"name": "a", "kind": "foos"})
+    async with Running(answering(gone, gone)) as running:
+        running.add("a")
+        await asyncio.sleep(30)
+        assert running.sample(ERRORS) == 2
+    assert {line["log_level"] for line in log_lines if "failed" in line["event"]} == {"debug"}
 
 
 async def test_a_time_out_shows_where_it_hung(log_lines: LogLines):
@@ -423,18 +433,79 @@ async def test_the_errors_of_a_group_are_all_told(log_lines: LogLines):
     assert line["error"] == "one; two; KeyError"
 
 
-async def test_when_everything_fails_the_log_is_not_flooded(log_lines: LogLines):
+def told(log_lines: LogLines) -> LogLines:
+    """What is written at the level that is usual."""
+    return [line for line in log_lines if "reconcile" in line["event"] and line["log_level"] != "debug"]
+
+
+async def test_when_everything_fails_for_one_reason_it_is_told_once_and_counted(log_lines: LogLines):
+    async def forbid_for_five_minutes(request: Request) -> Result | None:
+        if asyncio.get_running_loop().time() < 300:
+            message = f'foos "{request.name}" is forbidden: User "operator" cannot patch resource "foos"'
+            raise Forbidden(403, "Forbidden", message, {"name": request.name, "kind": "foos"})
+        return None
+
+    async with Running(Reconciler(forbid_for_five_minutes)) as running:
+        running.add(*(f"{number}" for number in range(100)))
+        await asyncio.sleep(200)
+        assert running.sample("operator_manager_failing_objects") == 100
+        await asyncio.sleep(1000)
+        assert running.sample("operator_manager_failing_objects") == 0
+        failures = running.sample(ERRORS)
+    *failed, ended = told(log_lines)
+    assert [line["log_level"] for line in failed] == ["error"] * 3
+    assert "times" not in failed[0]
+    assert [line["objects"] for line in failed[1:]] == [100, 100]
+    assert (ended["log_level"], ended["event"]) == ("info", "reconciles succeed again")
+    assert (ended["failures"], ended["error_type"]) == (failures, "Forbidden")
+    assert failures > 1_000
+
+
+async def test_another_error_is_told_though_one_goes_on(log_lines: LogLines):
+    errors = {
+        "a": Unreachable("no route"),
+        "b": Forbidden(403, "Forbidden", 'pods "b" is forbidden: exceeded quota'),
+        "c": Forbidden(403, "Forbidden", 'pods "c" is forbidden: User "x" cannot create'),
+        "d": OSError("disk"),
+        "e": KeyError("e"),
+    }
+
     async def fail(request: Request) -> Result | None:
-        raise OSError("the server is gone")
+        raise errors[request.name]
 
     async with Running(Reconciler(fail)) as running:
-        running.add(*(f"{number}" for number in range(300)))
-        await asyncio.sleep(10)
-        assert running.sample(ERRORS) > 2_500
-    lines = [line for line in log_lines if line["event"] == "reconcile failed"]
-    assert 150 <= len(lines) <= 205
-    withheld = sum(line.get("lines_withheld", 0) for line in lines)
-    assert withheld + len(lines) > 0.9 * running.sample(ERRORS)
+        for name in errors:
+            running.add(name)
+            await asyncio.sleep(1)
+    assert [line["name"] for line in told(log_lines)] == list(errors)
+
+
+async def test_each_object_with_an_error_of_its_own_is_told_of_as_long_as_they_are_few(log_lines: LogLines):
+    async def fail(request: Request) -> Result | None:
+        raise Invalid(422, "Invalid", f'Foo "{request.name}" is invalid: spec.size: Required value')
+
+    async with Running(Reconciler(fail)) as running:
+        running.add(*(f"{number}" for number in range(20)))
+        await asyncio.sleep(30)
+        assert sorted(int(line["name"]) for line in told(log_lines)) == list(range(20))
+        running.add(*(f"{number}" for number in range(20, 200)))
+        await asyncio.sleep(20)
+        assert len(told(log_lines)) < 20 + 30
+
+
+async def test_what_fails_and_succeeds_in_turns_does_not_flood_the_log(log_lines: LogLines):
+    outcomes = itertools.cycle([OSError("now"), None])
+
+    async def alternate(request: Request) -> Result | None:
+        if (outcome := next(outcomes)) is not None:
+            raise outcome
+        return Result(requeue_after=0.1)
+
+    async with Running(Reconciler(alternate)) as running:
+        running.add("a")
+        await asyncio.sleep(100)
+        assert running.sample(ERRORS) > 900
+    assert len(told(log_lines)) < 2 * 40 + 10
 
 
 async def test_what_a_reconciler_logs_carries_its_request_and_id(log_lines: LogLines):

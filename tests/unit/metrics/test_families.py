@@ -34,6 +34,7 @@ FAMILIES = {
     "operator_manager_cache_bytes": ("gauge", ("kind", "projection")),
     "operator_manager_watch_restarts": ("counter", ("kind", "reason")),
     "operator_manager_events": ("counter", ("result",)),
+    "operator_manager_failing_objects": ("gauge", ("controller",)),
     "operator_manager_reconciles_skipped": ("counter", ("controller",)),
     "operator_manager_event_to_reconcile_seconds": ("histogram", ("controller",)),
     "operator_manager_event_loop_lag_seconds": ("histogram", ()),

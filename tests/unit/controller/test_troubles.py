@@ -1,0 +1,160 @@
+"""Objects that wait for something that does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from manager.controller.request import Request
+from manager.controller.result import Result
+from manager.kube.errors import (
+    Conflict,
+    ConnectionLost,
+    Forbidden,
+    KubeError,
+    ServiceUnavailable,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from tests.unit.controller.doubles import Reconciler, Running
+
+pytestmark = pytest.mark.looptime
+
+OUTAGE = 3600.0
+ERRORS = "controller_runtime_reconcile_errors_total"
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Server:
+    """Takes writes but during an outage, each in a twentieth of a second."""
+
+    def __init__(self, error: KubeError, *, until: float = OUTAGE) -> None:
+        self.error = error
+        self.until = until
+        self.broken: set[str] = set()
+        self.at_once = 0
+        self.most_at_once = 0
+        self.done: dict[str, float] = {}
+
+    async def write(self, request: Request) -> Result | None:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0.05)
+        self.at_once -= 1
+        if now() < self.until or request.name in self.broken:
+            raise self.error
+        self.done.setdefault(request.name, now())
+        return None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unreachable("no route"),
+        ConnectionLost("reset"),
+        ServiceUnavailable(503),
+        TooManyRequests(429),
+        Unauthorized(401),
+        Forbidden(403, "Forbidden", "no right"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_when_it_answers_again_all_that_waited_are_tried_soon(error: KubeError):
+    server = Server(error)
+    async with Running(Reconciler(server.write)) as running:
+        running.add(*(f"{number}" for number in range(40)))
+        await asyncio.sleep(OUTAGE + 60)
+        assert len(server.done) == 40
+        assert max(server.done.values()) < OUTAGE + 30
+        assert running.controller.statistics().queue.backing_off == 0
+
+
+async def test_those_that_waited_come_at_the_pace_of_the_answers():
+    server = Server(Unreachable("no route"))
+    async with Running(Reconciler(server.write), max_concurrent_reconciles=100) as running:
+        running.add(*(f"{number}" for number in range(200)))
+        await asyncio.sleep(OUTAGE - 1)
+        server.most_at_once = 0
+        await asyncio.sleep(60)
+        assert len(server.done) == 200
+        times = sorted(server.done.values())
+        second = Counter(int((time - times[0]) / 0.25) for time in times)
+        assert second[0] <= 16
+        assert all(after <= 32 * max(before, 1) for before, after in pairwise(second.values()))
+
+
+async def test_an_outage_costs_one_attempt_in_some_seconds_whatever_waits():
+    server = Server(Unreachable("no route"))
+    async with Running(Reconciler(server.write)) as running:
+        running.add(*(f"{number}" for number in range(100)))
+        await asyncio.sleep(OUTAGE / 2)
+        before = running.sample(ERRORS)
+        await asyncio.sleep(OUTAGE / 2 - 1)
+        # One in ten to fifteen seconds, and each of the hundred at the end of its own back-off.
+        assert running.sample(ERRORS) - before < OUTAGE / 2 / 10 + 100 * 4
+
+
+async def test_an_object_that_goes_on_failing_neither_keeps_nor_calls_the_others():
+    server = Server(ServiceUnavailable(503), until=600)
+    server.broken = {f"{number}" for number in range(50)}
+    async with Running(Reconciler(server.write)) as running:
+        running.add(*(f"{number}" for number in range(100)))
+        await asyncio.sleep(700)
+        assert len(server.done) == 50
+        assert max(server.done.values()) < 700
+        before = len(running.reconciler.calls)
+        for number in range(100):
+            running.add(f"new-{number}")  # whose success says nothing of those
+            await asyncio.sleep(1)
+        assert len(running.reconciler.calls) - before < 100 + 100 / 10 + 50
+
+
+async def test_a_lost_race_is_an_answer():
+    outcomes = {"a": [Unreachable("no route")] * 30 + [Conflict(409)], "b": [Unreachable("no route")] * 15}
+
+    async def act(request: Request) -> Result | None:
+        if outcomes[request.name]:
+            raise outcomes[request.name].pop()
+        return None
+
+    async with Running(Reconciler(act)) as running:
+        running.add("a", "b")
+        await asyncio.sleep(2000)
+        assert outcomes == {"a": [], "b": []}
+        assert running.sample("operator_manager_failing_objects") == 0
+
+
+async def test_an_object_that_goes_while_it_waits_leaves_the_trying_to_another():
+    gone: set[str] = set()
+    server = Server(Unreachable("no route"))
+
+    async def act(request: Request) -> Result | None:
+        return None if request.name in gone else await server.write(request)
+
+    async with Running(Reconciler(act)) as running:
+        running.add("a", "b", "c")
+        await asyncio.sleep(OUTAGE / 2)
+        gone |= {"a", "b"}
+        running.add("a", "b")
+        await asyncio.sleep(OUTAGE / 2 + 30)
+        assert server.done.keys() == {"c"}
+
+
+async def test_more_causes_than_anybody_reads_are_kept_by_type_alone():
+    async def fail(request: Request) -> Result | None:
+        raise ServiceUnavailable(503, "", f"request {'x' * int(request.name)} failed")
+
+    async with Running(Reconciler(fail)) as running:
+        running.add(*(f"{number}" for number in range(200)))
+        await asyncio.sleep(1000)
+        runner = running.controller._runner
+        assert runner is not None
+        assert len(runner._troubles) == 200
+        assert len(runner._troubles._troubles) <= 65
