@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["parse_address", "split_address"]
+__all__ = ["client_at", "parse_address", "split_address"]
 
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
 _MAX_PORT = 65535
@@ -33,6 +33,21 @@ def split_address(text: str) -> tuple[str, int] | None:
     if host and not _is_ip(host, version=4) and not _is_name(host):
         return None
     return host, int(port)
+
+
+def client_at(host: str | None) -> str:
+    """Whom to take for one client, of those who come from IP address `host`.
+
+    A machine has one address of IPv4, and of IPv6 as many as it likes, with the same first 64 bits.
+    """
+    if host is None or ":" not in host:
+        return host or ""
+    import ipaddress  # noqa: PLC0415 - as below
+
+    address = ipaddress.IPv6Address(host)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
 
 
 def _is_ip(host: str, *, version: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from manager.access.access import Access, ReviewFailed, Verdict
+from manager.access.turns import TooManyStrangers
 from manager.access.user import User
 
-__all__ = ["Access", "ReviewFailed", "User", "Verdict"]
+__all__ = ["Access", "ReviewFailed", "TooManyStrangers", "User", "Verdict"]

@@ -8,7 +8,9 @@ import random
 from dataclasses import dataclass
 
 from manager.access.answers import Answers
+from manager.access.expired import has_expired
 from manager.access.reviews import Reviews
+from manager.access.turns import Turns
 from manager.access.user import User
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
@@ -28,10 +30,7 @@ DENIED_KEPT = 30.0
 """Seconds for which what was denied stays denied."""
 
 REMEMBERED = 1024
-"""Answers of either kind remembered at once."""
-
-AT_ONCE = 8
-"""Reviews under way at once; more of them wait."""
+"""Answers remembered at once: of tokens accepted, tokens refused, rights and denials each."""
 
 DEADLINE = 8.0
 """Seconds for both questions together. Prometheus gives up after 10 by default, and would not see why."""
@@ -71,41 +70,46 @@ class Access:
         """`transport` carries the reviews; `rng` is the source of jitter."""
         self._reviews = Reviews(transport, rng=rng)
         self._users: Answers[bytes, User | None] = Answers(
-            limit=REMEMBERED, keep=lambda user: ACCEPTED_TOKEN_KEPT if user else REFUSED_TOKEN_KEPT
+            limit=REMEMBERED, keep_yes=ACCEPTED_TOKEN_KEPT, keep_no=REFUSED_TOKEN_KEPT
         )
         self._rights: Answers[tuple[User, str, str], bool] = Answers(
-            limit=REMEMBERED, keep=lambda allowed: ALLOWED_KEPT if allowed else DENIED_KEPT
+            limit=REMEMBERED, keep_yes=ALLOWED_KEPT, keep_no=DENIED_KEPT
         )
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = Turns()
 
-    async def verdict(self, token: str, verb: str, path: str) -> Verdict:
+    async def verdict(self, token: str, verb: str, path: str, *, client: str = "") -> Verdict:
         """Whether the bearer of `token` may do `verb` (an HTTP method in small letters) on `path`.
 
-        Raises `ReviewFailed` when that cannot be found out in time.
+        `client` says where they are: strangers of one client wait for each other, and others do not for them.
+        Raises `ReviewFailed` when that cannot be found out in time, `TooManyStrangers` when it is not tried.
         """
+        if has_expired(token):
+            return Verdict(None, allowed=False)
         user: User | None = None
         try:
             async with asyncio.timeout(DEADLINE):
-                user = await self._user_of(token)
+                user = await self._user_of(token, client)
                 return Verdict(user, user is not None and await self._may(user, verb, path))
         except TimeoutError:
             raise ReviewFailed(f"the API server did not answer within {DEADLINE:g} s", user) from None
         except KubeError as error:
             raise ReviewFailed(str(error), user) from error
 
-    async def _user_of(self, token: str) -> User | None:
+    async def _user_of(self, token: str, client: str) -> User | None:
         # Whoever gets to see what this process remembers should not find tokens in it.
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
         async def ask() -> User | None:
-            async with self._turns, asyncio.timeout(DEADLINE):
+            known = self._users.was_yes(digest)
+            turn = self._turns.of_known() if known else self._turns.of_stranger(client)
+            async with turn, asyncio.timeout(DEADLINE):
                 return await self._reviews.user_of(token)
 
         return await self._users.get(digest, ask)
 
     async def _may(self, user: User, verb: str, path: str) -> bool:
         async def ask() -> bool:
-            async with self._turns, asyncio.timeout(DEADLINE):
+            async with self._turns.of_known(), asyncio.timeout(DEADLINE):
                 return await self._reviews.may(user, verb, path)
 
         return await self._rights.get((user, verb, path), ask)

@@ -16,29 +16,38 @@ V = TypeVar("V")
 class Answers(Generic[K, V]):
     """A bounded memory of answers by question.
 
+    What amounts to yes (a true value) and to no are remembered apart, so that no number of the one pushes out
+    any of the other: anybody can have questions asked whose answer is no.
+
     Who asks what is being found out already waits for that. The work ends when the last who waited for it
     has gone. A failure is everybody's who waited, and is not remembered.
     """
 
-    def __init__(self, *, limit: int, keep: Callable[[V], float]) -> None:
-        """`limit`: answers to remember; the one not asked for the longest goes. `keep`: seconds for each."""
+    def __init__(self, *, limit: int, keep_yes: float, keep_no: float) -> None:
+        """Args:
+        limit: answers of either sort to remember; the one not asked for the longest goes.
+        keep_yes: seconds for which an answer that is true is good.
+        keep_no: seconds for any other.
+        """
         self._limit = limit
-        self._keep = keep
-        self._known: OrderedDict[K, tuple[V, float]] = OrderedDict()
+        self._kept = {True: keep_yes, False: keep_no}
+        self._known: dict[bool, OrderedDict[K, tuple[V, float]]] = {True: OrderedDict(), False: OrderedDict()}
         self._searches: dict[K, _Search[V]] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return sum(map(len, self._known.values()))
+
+    def was_yes(self, question: K) -> bool:
+        """Whether the last answer was yes, be it too old by now to be given again."""
+        return question in self._known[True]
 
     async def get(self, question: K, find: Callable[[], Coroutine[Any, Any, V]]) -> V:
         """The answer remembered, or else what `find` answers; raises what that raises."""
-        known = self._known.get(question)
-        if known is not None:
-            answer, until = known
-            if asyncio.get_running_loop().time() < until:
-                self._known.move_to_end(question)
-                return answer
-            del self._known[question]
+        now = asyncio.get_running_loop().time()
+        for known in self._known.values():
+            if question in known and now < known[question][1]:
+                known.move_to_end(question)
+                return known[question][0]
         search = self._searches.get(question)
         if search is None:
             search = self._searches[question] = _Search(find())
@@ -59,10 +68,13 @@ class Answers(Generic[K, V]):
         return answer
 
     def _remember(self, question: K, answer: V) -> None:
-        self._known[question] = answer, asyncio.get_running_loop().time() + self._keep(answer)
-        self._known.move_to_end(question)
-        while len(self._known) > self._limit:
-            self._known.popitem(last=False)
+        yes = bool(answer)
+        self._known[not yes].pop(question, None)
+        known = self._known[yes]
+        known[question] = answer, asyncio.get_running_loop().time() + self._kept[yes]
+        known.move_to_end(question)
+        while len(known) > self._limit:
+            known.popitem(last=False)
 
 
 class _Search(Generic[V]):

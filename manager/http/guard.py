@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from manager.access import Access, ReviewFailed
+from manager.access import Access, ReviewFailed, TooManyStrangers
+from manager.address import client_at
 from manager.http.server import Page
 from manager.logs import get_logger
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["guarded"]
 
-_UNAUTHORIZED, _FORBIDDEN, _FAILED = 401, 403, 500
+_UNAUTHORIZED, _FORBIDDEN, _TOO_MANY, _FAILED = 401, 403, 429, 500
 
 _log = get_logger("access")
 
@@ -24,7 +25,8 @@ def guarded(page: Page, access: Access) -> Page:
     """The same page, for who comes with a bearer token and may do the request's method on its path.
 
     Answers as controller-runtime does: 401 without a token, 403 for a user without the right to, 500 when
-    the API server cannot be asked. (A token that the server refuses is 401 here, and 500 there.)
+    the API server cannot be asked. (A token that the server refuses is 401 here, and 500 there; and 429 is
+    only here, for who comes with more unknown tokens than the server is asked about.)
 
     Client certificates are not asked for, as controller-runtime's filter does not either: the authority
     that the API server trusts for clients is not known to a pod.
@@ -36,7 +38,12 @@ def guarded(page: Page, access: Access) -> Page:
         if token is None:
             return _refusal(_UNAUTHORIZED, "Unauthorized")
         try:
-            verdict = await access.verdict(token, request.method.lower(), request.path)
+            verdict = await access.verdict(
+                token, request.method.lower(), request.path, client=client_at(request.remote)
+            )
+        except TooManyStrangers as error:
+            _log.debug("refused to ask about a token", path=request.path, reason=str(error))
+            return _refusal(_TOO_MANY, "Too many unknown tokens")
         except ReviewFailed as error:
             trouble.begins(request.path, str(error))
             what = "Authentication" if error.user is None else f"Authorization for user {error.user.name}"
@@ -76,7 +83,13 @@ def _bearer_token(headers: Sequence[str]) -> str | None:
         return None
     scheme, _, token = headers[0].strip().partition(" ")
     token = token.strip()
-    if scheme.lower() != "bearer" or not token or not token.isascii() or " " in token:
+    if (
+        scheme.lower() != "bearer"
+        or not token
+        or not token.isascii()
+        or not token.isprintable()
+        or " " in token
+    ):
         return None
     return token
 
@@ -87,4 +100,6 @@ def _refusal(status: int, text: str) -> web.Response:
     headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
     if status == _UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
+    elif status == _TOO_MANY:
+        headers["Retry-After"] = "1"
     return web.Response(status=status, text=f"{text}\n", headers=headers)

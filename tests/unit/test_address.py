@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.address import parse_address
+from manager.address import client_at, parse_address
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,19 @@ def test_an_address_to_connect_to_stays_as_it_was_written(text: str):
 def test_what_cannot_be_connected_to_is_refused_with_what_is_expected(text: str):
     with pytest.raises(ValueError, match='a host and a port such as "localhost:6742" or'):
         parse_address(text)
+
+
+@pytest.mark.parametrize(
+    ("host", "client"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::9", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        (None, ""),
+    ],
+)
+def test_one_machine_is_one_client_whichever_address_it_uses(host: str | None, client: str):
+    assert client_at(host) == client

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from manager.access import Access, ReviewFailed, User, Verdict
-from manager.access.access import AT_ONCE
+from manager.access import Access, ReviewFailed, TooManyStrangers, User, Verdict
+from manager.access.access import ACCEPTED_TOKEN_KEPT
+from manager.access.expired import SLACK
+from manager.access.turns import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, WAITING
+from manager.clock import now
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import (
@@ -175,6 +181,12 @@ async def test_many_with_one_token_share_one_review(wire: ScriptedWire, access: 
     assert len(wire.requests) == 2
 
 
+async def flood(access: Access, *, client: str, number: int) -> list[Verdict | BaseException]:
+    """Ask for so many tokens at once that nobody knows."""
+    asking = (access.verdict(f"{client}-{each}", "get", "/metrics", client=client) for each in range(number))
+    return await asyncio.gather(*asking, return_exceptions=True)
+
+
 async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews(wire: ScriptedWire, access: Access):
     most = 0
 
@@ -185,10 +197,95 @@ async def test_a_flood_of_tokens_does_not_become_a_flood_of_reviews(wire: Script
 
     wire.on("POST", TOKENS, answer)
     async with asyncio.TaskGroup() as group:
-        for number in range(100):
-            group.create_task(ask(access, f"token-{number}"))
-    assert len(wire.requests) == 100
-    assert most == AT_ONCE
+        floods = [group.create_task(flood(access, client=f"10.0.0.{each}", number=100)) for each in range(9)]
+    answered = [each for one in floods for each in one.result()]
+    assert Counter(map(type, answered)) == {Verdict: 9 * WAITING, TooManyStrangers: 9 * (100 - WAITING)}
+    assert len(wire.requests) == 9 * WAITING
+    assert most == STRANGERS_AT_ONCE
+    assert asyncio.get_running_loop().time() >= (9 * WAITING - STRANGERS_PER_SECOND) / STRANGERS_PER_SECOND
+
+
+async def test_junk_from_one_client_keeps_back_no_other(wire: ScriptedWire, access: Access):
+    def answer(sent: Sent) -> Delayed:
+        return Delayed(1.0, accepted() if sent.json()["spec"]["token"] == "prometheus" else refused())
+
+    wire.on("POST", TOKENS, answer)
+    wire.on("POST", RIGHTS, ALLOWED)
+
+    async def go_on() -> None:
+        while True:
+            await flood(access, client="10.0.0.1", number=100)
+
+    junk = asyncio.create_task(go_on())
+    await asyncio.sleep(2.5)
+    began = asyncio.get_running_loop().time()
+    # At first a stranger as well, and known from then on.
+    assert (await access.verdict("prometheus", "get", "/metrics", client="10.0.0.2")).allowed
+    assert asyncio.get_running_loop().time() - began <= 2.0
+    await asyncio.sleep(ACCEPTED_TOKEN_KEPT)
+    began = asyncio.get_running_loop().time()
+    assert (await access.verdict("prometheus", "get", "/metrics", client="10.0.0.1")).allowed
+    assert asyncio.get_running_loop().time() - began <= 1.1
+    junk.cancel()
+    await asyncio.wait([junk])
+
+
+async def test_who_waits_too_long_behind_strangers_is_told_so_and_not_that_the_server_is_down(
+    wire: ScriptedWire, access: Access
+):
+    wire.on("POST", TOKENS, Delayed(3.0, refused()))
+    answered = await flood(access, client="10.0.0.1", number=3)
+    assert [type(each) for each in answered] == [Verdict, Verdict, TooManyStrangers]
+
+
+def web_token(claims: object, head: object = {"alg": "RS256", "kid": "k"}) -> str:
+    def part(value: object) -> str:
+        text = value if isinstance(value, bytes) else json.dumps(value).encode()
+        return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+    return f"{part(head)}.{part(claims)}.{part(b'signature')}"
+
+
+async def test_a_token_that_says_itself_that_it_is_over_is_refused_without_a_question(
+    wire: ScriptedWire, access: Access
+):
+    token = web_token({"exp": now().timestamp() - SLACK - 10, "iss": "https://kubernetes.default.svc"})
+    assert await ask(access, token) == Verdict(None, allowed=False)
+    assert wire.requests == []
+
+
+async def test_clocks_may_differ_over_whether_a_token_is_over(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, refused())
+    await ask(access, web_token({"exp": now().timestamp() - SLACK / 2}))
+    assert len(wire.sent("POST", TOKENS)) == 1
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "x",
+        "abcdef.0123456789abcdef",
+        "a.b.c",
+        "!.?.%",
+        web_token({"iss": "legacy, for ever"}),
+        web_token({"exp": now().timestamp() + 3600}),
+        web_token({"exp": "yesterday"}),
+        web_token({"exp": 1}, head={"no": "algorithm"}),
+        web_token({"exp": 1}).replace(".", "=.", 1),
+        web_token(b'{"exp":1e999}'),
+        web_token(b'{"exp":1' + b"0" * 500 + b"}"),
+        web_token(b'{"x":' + b"[" * 6000),
+        web_token(b'{"x":' + b"[" * 5000 + b"]" * 5000 + b',"exp":1}'),
+        web_token(b"\xff\xfe"),
+        web_token([1]),
+        web_token({"exp": 1}) + ".more",
+    ],
+    ids=lambda token: token[:12],
+)
+async def test_whatever_may_be_a_token_is_asked_for(wire: ScriptedWire, access: Access, token: str):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    assert (await ask(access, token)).allowed
 
 
 @pytest.mark.parametrize(
@@ -250,7 +347,7 @@ async def test_no_token_is_kept(wire: ScriptedWire, access: Access):
     wire.on("POST", TOKENS, accepted())
     wire.on("POST", RIGHTS, ALLOWED)
     await ask(access, "secret-token")
-    assert len(access._users._known) == 1
+    assert len(access._users) == 1
     assert "secret-token" not in repr(access._users._known)
 
 

@@ -30,10 +30,10 @@ class Oracle:
 
 
 def answers(limit: int = 10) -> Answers[str, str]:
-    return Answers(limit=limit, keep=lambda answer: 60 if answer == "yes" else 10)
+    return Answers(limit=limit, keep_yes=60, keep_no=10)
 
 
-@pytest.mark.parametrize(("answer", "seconds"), [("yes", 60), ("no", 10)])
+@pytest.mark.parametrize(("answer", "seconds"), [("yes", 60), ("", 10)])
 async def test_an_answer_is_remembered_for_its_time(answer: str, seconds: float):
     oracle, remembered = Oracle(answer), answers()
     assert await remembered.get("q", oracle) == answer
@@ -130,3 +130,23 @@ async def test_no_more_is_remembered_than_the_limit_and_the_least_used_goes():
     assert oracle.asked == 3
     await remembered.get("b", oracle)
     assert oracle.asked == 4
+
+
+async def test_no_number_of_refusals_pushes_out_what_was_accepted():
+    oracle, refusing, remembered = Oracle(), Oracle(""), answers(limit=2)
+    await remembered.get("good", oracle)
+    await asyncio.gather(*(remembered.get(f"junk {number}", refusing) for number in range(5)))
+    assert len(remembered) == 3
+    await remembered.get("good", oracle)
+    assert oracle.asked == 1
+
+
+async def test_what_was_once_accepted_is_known_until_it_is_refused():
+    oracle, remembered = Oracle(), answers()
+    assert not remembered.was_yes("q")
+    await remembered.get("q", oracle)
+    await asyncio.sleep(1000)
+    assert remembered.was_yes("q")
+    oracle.answer = ""
+    assert await remembered.get("q", oracle) == ""
+    assert not remembered.was_yes("q")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import random
+from collections import Counter
 from collections.abc import Mapping
 
 import aiohttp
@@ -9,10 +11,11 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from manager.access import Access
+from manager.access.turns import WAITING
 from manager.http.guard import guarded
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import ServePages, Site
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -113,6 +116,15 @@ async def test_without_a_token_nobody_is_asked(site: Site, cluster: Cluster, hea
 async def test_a_bad_token_is_told_from_a_missing_right(site: Site):
     status, text, _ = await get(site, bearer("whose"))
     assert (status, text) == (401, "Unauthorized\n")
+
+
+async def test_who_comes_with_too_many_unknown_tokens_is_told_to_come_later(site: Site, cluster: Cluster):
+    cluster.wire.on("POST", TOKENS, Delayed(0.2, Reply.json({"status": {}}, status=201)))
+    with capture_logs() as lines:
+        answers = await asyncio.gather(*(get(site, bearer(f"junk-{each}")) for each in range(WAITING + 5)))
+    assert Counter(status for status, _, _ in answers) == {401: WAITING, 429: 5}
+    assert {answered.get("Retry-After") for status, _, answered in answers if status == 429} == {"1"}
+    assert {line["log_level"] for line in lines} <= {"debug"}
 
 
 async def test_the_method_is_the_verb(site: Site, cluster: Cluster):
