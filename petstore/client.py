@@ -21,6 +21,7 @@ import asyncio
 import contextlib
 import datetime
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Final, Self
 
 import grpc
@@ -105,6 +106,9 @@ _ERRORS: Final = {
 Handled = Callable[[str, str, str], None]
 """Gets the kind of a call (`unary`, `server_stream`), its method and its status, as metrics have them."""
 
+Writing = Callable[[], AbstractAsyncContextManager[None]]
+"""Makes what is entered around each call that changes something."""
+
 
 class PetStoreClient:
     """Talks to one store; to be entered in the event loop that uses it. Connects with the first call.
@@ -113,11 +117,22 @@ class PetStoreClient:
     fails. Cancelled, it is cancelled on the store too, where it may have taken effect all the same.
     """
 
-    def __init__(self, address: str, *, timeout: float = 5.0, handled: Handled | None = None) -> None:
-        """`address` is `host:port`, or any other name that gRPC resolves; `handled` is told of each call."""
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout: float = 5.0,
+        handled: Handled | None = None,
+        writing: Writing = contextlib.nullcontext,
+    ) -> None:
+        """`address` is `host:port`, or any other name that gRPC resolves; `handled` is told of each call.
+
+        `writing` may refuse a call that changes something, or cancel it: what it raises leaves the call.
+        """
         self.address = address
         self.timeout = timeout
         self._handled = handled
+        self._writing = writing
         self.knows_keys: bool | None = None
         """Whether the store knows idempotency keys, as far as its answers to searches have shown."""
 
@@ -139,8 +154,9 @@ class PetStoreClient:
             InvalidPet: one of them has an id, or a value that is not allowed.
         """
         request = pb.AddPetsReq(pets=[pet_message(pet) for pet in pets])
-        with self._told("AddPets"):
-            answer = await self._stub.AddPets(request, timeout=self._seconds(timeout))
+        async with self._writing():
+            with self._told("AddPets"):
+                answer = await self._stub.AddPets(request, timeout=self._seconds(timeout))
         if len(answer.ids) != len(request.pets):
             raise UnexpectedAnswer(f"{len(answer.ids)} ids came for {len(request.pets)} pets")
         if not all(answer.ids):
@@ -158,13 +174,15 @@ class PetStoreClient:
             KeyRefused: a pet has another key, or the key belongs to another pet.
         """
         request = pb.UpdatePetsReq(pets=[pet_message(pet) for pet in pets])
-        with self._told("UpdatePets"):
-            await self._stub.UpdatePets(request, timeout=self._seconds(timeout))
+        async with self._writing():
+            with self._told("UpdatePets"):
+                await self._stub.UpdatePets(request, timeout=self._seconds(timeout))
 
     async def delete(self, ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Remove all of them, or none, but for those that are not there."""
-        with self._told("DeletePets"):
-            await self._stub.DeletePets(pb.DeletePetsReq(ids=ids), timeout=self._seconds(timeout))
+        async with self._writing():
+            with self._told("DeletePets"):
+                await self._stub.DeletePets(pb.DeletePetsReq(ids=ids), timeout=self._seconds(timeout))
 
     async def search(
         self,

@@ -187,6 +187,7 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
         manager.settings[PETSTORE_ADDRESS],
         timeout=manager.settings[PETSTORE_TIMEOUT],
         handled=StoreMetrics(manager.metrics.registry).handled,
+        writing=manager.leadership.held,
     )
     manager.keep(lambda: store)
     pets = CachedPets(manager.cache)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime
 from contextlib import AsyncExitStack
@@ -24,11 +25,32 @@ LOOPBACK = BindAddress("127.0.0.1", 0)
 BIRTHDAY = datetime.date(2021, 4, 1)
 
 
+class Held:
+    """A call that gets no further in the store."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.given_up = asyncio.Event()
+
+    async def hold(self) -> None:
+        self.reached.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.given_up.set()
+
+
 class Faults(grpc.aio.ServerInterceptor):
     """Fails the next calls of a method: before they take effect, or after it and before the answer."""
 
     def __init__(self) -> None:
         self._set: dict[str, list[str]] = {}
+        self._held: dict[str, Held] = {}
+
+    def hold(self, method: str) -> Held:
+        """Keep the next call of `method` from taking effect, until its caller gives it up."""
+        self._held[method] = Held()
+        return self._held[method]
 
     def fail(self, method: str, when: str, times: int = 1) -> None:
         """Fail `times` calls of `method`, such as "AddPets"; `when` is "before" or "after" the effect."""
@@ -44,9 +66,12 @@ class Faults(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or handler.request_streaming or handler.response_streaming:
             return handler
-        waiting = self._set.setdefault(handler_call_details.method.rpartition("/")[2], [])
+        method = handler_call_details.method.rpartition("/")[2]
+        waiting = self._set.setdefault(method, [])
 
         async def faulty(request: Any, context: Any) -> Any:
+            if method in self._held:
+                await self._held.pop(method).hold()
             when = waiting.pop(0) if waiting else None
             if when == "before":
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "injected before the effect")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
@@ -10,6 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from apis.meta import ObjectKey
+from manager.kube.errors import Fenced
+from manager.leader import Leadership
+from petstore.client import PetStoreClient
+from tests.support.petstores import Faults, local_store
 from tests.unit.controllers.petstore.world import ApiServer, Died, Fate, Process
 
 if TYPE_CHECKING:
@@ -120,3 +125,65 @@ async def test_several_blows_in_one_life(store: LocalStore, story: str):
     for _ in range(12):
         blows = {step: chance.choice(BLOWS) for step in range(25) if chance.random() < 0.25}
         await one_life(store, story, blows, patient=chance.random() < 0.5)
+
+
+async def lease_lost_before(store: LocalStore, step: int, story: list[Step]) -> bool:
+    """Another process leads from just before that step on; returns whether there was one."""
+    server, fate, leadership = ApiServer(), Fate(), Leadership()
+    calls: list[tuple[str, str, str]] = []
+
+    def lose() -> None:
+        leadership.ended("the lease is lost")
+        calls.clear()
+
+    fate.meanwhile = {step: lose}
+    async with PetStoreClient(
+        str(store.server.address),
+        timeout=20,
+        handled=lambda *call: calls.append(call),
+        writing=leadership.held,
+    ) as client:
+        process = Process(server, client, fate)
+        for act in story:
+            act(server)
+            with contextlib.suppress(Fenced):
+                await process.settle_all(list(server.pets))
+    if fate.meanwhile:
+        return False
+    assert {kind for kind, *_ in calls} <= {"server_stream"}, (step, fate.passed, calls)
+    return True
+
+
+@pytest.mark.parametrize("story", ["renamed and deleted", "twins"])
+async def test_who_has_lost_the_lease_changes_nothing_in_the_store(store: LocalStore, story: str):
+    step = 0
+    while await lease_lost_before(store, step, STORIES[story]):
+        await store.client.delete([pet.id for pet in await store.pets()])
+        step += 1
+    assert step > 5
+
+
+async def test_a_call_under_way_is_given_up_when_the_lease_is_lost():
+    faults = Faults()
+    async with local_store(faults=faults) as store:
+        leadership, ended = Leadership(), []
+        held = faults.hold("AddPets")
+        client = PetStoreClient(
+            str(store.server.address),
+            timeout=20,
+            writing=leadership.held,
+            handled=lambda *call: ended.append(call),
+        )
+        async with client:
+            server = ApiServer()
+            process = Process(server, client, Fate())
+            key = server.create("a", THOR)
+            working = asyncio.ensure_future(process.reconcile(key))
+            await held.reached.wait()
+            leadership.ended("the lease is lost")
+            with pytest.raises(Fenced, match="the lease is lost"):
+                await working
+        assert ended[-1] == ("unary", "AddPets", "Canceled")
+        # The store has heard of it, and has given it up as well.
+        await held.given_up.wait()
+        assert await store.pets() == []
