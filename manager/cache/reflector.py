@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.kube.watch import WatchEvent, decode_event, lines, status_error
 from manager.logs import get_logger
+from manager.rate_limit import Repeats
 
 __all__ = ["Reflector"]
 
@@ -100,6 +102,7 @@ class Reflector:
         self._attempt = _Attempt(0.0)
         self._delay = 0.0
         self._after_wait = State.RESOLVE
+        self._told: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the reason for not following
         self._log = get_logger("cache.reflector", resource=spec.resource, namespace=intake.namespace or None)
         self.state = State.RESOLVE
         self.problem: str | None = None
@@ -200,6 +203,9 @@ class Reflector:
             else:
                 self._intake.event(event.type, event.object)
             self._attempt.fruitful = True
+            if self._told:
+                self._told.clear()
+                self._log.info("following again")
 
     # What the states have in common.
 
@@ -234,6 +240,7 @@ class Reflector:
         self._intake.finish_list(version)
         self.problem = None
         self._attempt.fruitful = True
+        self._told.clear()
         self._log.info("synced" if first else "listed again", version=version)
 
     # Failure.
@@ -247,9 +254,11 @@ class Reflector:
         if rule.reason == NO_STREAMING:
             self._streaming = False
         self._delay = self._pause(rule, failure)
-        log = self._log.warning if self.problem else self._log.debug
+        times = self._told[rule.reason].count() if self.problem else None
+        log = self._log.debug if times is None else self._log.warning
         log(
             "not following" if self.problem else "watch ended",
+            times=times,
             state=self.state.value,
             reason=rule.reason,
             error=str(failure),

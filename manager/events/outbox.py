@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import defaultdict
 from random import Random
 
 from manager import clock
@@ -15,7 +16,7 @@ from manager.events.sink import EventSink
 from manager.kube.errors import BadRequest, Invalid, KubeError, ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
 from manager.logs import get_logger
-from manager.rate_limit import TokenBucket
+from manager.rate_limit import Repeats, TokenBucket
 
 __all__ = ["Outbox"]
 
@@ -55,7 +56,7 @@ class Outbox:
         self._empty = asyncio.Event()
         self._empty.set()
         self._hurried = False
-        self._trouble: type[KubeError] | None = None
+        self._troubles: defaultdict[type[KubeError], Repeats] = defaultdict(Repeats)
 
     def put(self, series: Series) -> None:
         """Send the series, with all that has happened by then, in its turn."""
@@ -115,7 +116,6 @@ class Outbox:
                         return
                     await asyncio.sleep(backoff.next())
                 else:
-                    self._trouble = None
                     self._outcomes.count("created" if created else "updated")
                     return
         except KubeError as error:
@@ -128,7 +128,8 @@ class Outbox:
 
     def _failed(self, series: Series, error: KubeError) -> None:
         # Once, not per Event. Never the message of the Event, nor an error that quotes it.
-        if self._trouble is not type(error):
-            self._trouble = type(error)
+        times = self._troubles[type(error)].count()
+        if times is not None:
             told = type(error).__name__ if isinstance(error, BadRequest | Invalid) else str(error)
-            _log.warning("cannot send events", error=told, about=str(series.reference), reason=series.reason)
+            about = str(series.reference)
+            _log.warning("cannot send events", error=told, about=about, reason=series.reason, times=times)

@@ -538,7 +538,34 @@ class TestAProblem:
             await asyncio.sleep(30)
             assert following.reflector.problem is None
             assert following.names == ["a"]
-        assert {line["log_level"] for line in log_lines} == {"warning", "info"}
+        warnings = [line for line in log_lines if line["log_level"] == "warning"]
+        assert len(warnings) == 4, "at once, and after one, three and seven minutes"
+        assert sum(line["times"] for line in warnings) > 15
+        assert [line["event"] for line in log_lines if line["log_level"] == "info"] == ["synced"]
+
+    async def test_that_passes_is_told_once_there_is_news(
+        self, following: Following, server: PodServer, log_lines: LogLines
+    ):
+        stream, good = Listed(10, ("a", 1)), Stream()
+        empty = [Stream() for _ in range(40)]
+        for each in empty:
+            each.end()
+        server.on("stream", stream)
+        server.on("watch", *empty, good)
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.end()
+            await asyncio.sleep(500)
+            told = [line["event"] for line in log_lines if line["log_level"] != "debug"]
+            assert told[0] == "synced"
+            assert told[1:] == ["not following"] * (len(told) - 1)
+            assert 1 < len(told) < 6
+            await asyncio.sleep(1500)
+            good.event("BOOKMARK", bookmark(20))
+            await moments()
+        told = [line["event"] for line in log_lines if line["log_level"] != "debug"]
+        assert told[-1] == "following again"
+        assert told.count("following again") == 1
 
     async def test_of_permission_keeps_what_is_known(self, following: Following, server: PodServer):
         stream = Listed(10, ("a", 1))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from manager.kube.errors import KubeError
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Unreached
@@ -122,6 +123,21 @@ async def test_an_event_that_the_server_refuses_is_dropped(bench: Bench, answer:
     (event,) = await bench.settled()
     assert event["involvedObject"]["name"] == "w2"
     assert bench.outcome("refused") == 1
+
+
+async def test_that_events_are_refused_is_told_once_and_then_counted(bench: Bench):
+    refused, lost = Reply.status(403, "Forbidden", "the namespace goes"), [Unreached()] * 5
+    answers = [refused, bench.server.create, *lost, bench.server.create] * 30
+    bench.wire.on("POST", EVENTS, *answers)
+    with capture_logs() as lines:
+        for number in range(4 * 30):
+            bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+        await asyncio.sleep(1200)
+    assert bench.outcome("refused") == 30
+    assert bench.outcome("failed") == 30
+    assert 2 <= len(lines) <= 12
+    assert {line["error"] for line in lines[:2]} == {"the namespace goes", "cannot connect (scripted)"}
+    assert lines[0]["times"] == 1
 
 
 async def test_an_event_that_the_server_has_forgotten_is_created_anew(bench: Bench):
