@@ -43,6 +43,9 @@ __all__ = ["assembled"]
 
 _log = get_logger("start")
 
+_LEASE_CONNECTIONS = 4
+"""Connections for the lease alone: one is in use, others come after one that has died."""
+
 
 @asynccontextmanager
 async def assembled(
@@ -61,15 +64,16 @@ async def assembled(
     rng = random.Random()
     metrics = Metrics()
     config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
-    wire = HttpWire(config)
+    wire, lane = HttpWire(config), HttpWire(config, connections=_LEASE_CONNECTIONS)
     try:
-        transport = Transport(wire, metrics=metrics, rng=rng, user_agent=f"operator-manager/{VERSION}")
+        agent = f"operator-manager/{VERSION}"
+        transport = Transport(wire, metrics=metrics, rng=rng, user_agent=agent)
         server = await server_version(transport, config)
         identity = new_identity(rng)
         elector = None
         if settings.leader_elect:
             elector = LeaderElector(
-                transport,
+                Transport(lane, metrics=metrics, rng=rng, user_agent=agent, beside=transport),
                 namespace=settings.leader_election_namespace or config.namespace or "default",
                 name=settings.leader_election_id,
                 identity=identity,
@@ -109,6 +113,7 @@ async def assembled(
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))
         yield manager
     finally:
+        await lane.aclose()
         await wire.aclose()
 
 

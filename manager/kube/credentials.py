@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from manager.kube.errors import ConfigError
+from manager.kube.pem import in_thread
 from manager.logs import get_logger
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ _log = get_logger("kube")
 
 FOREVER = float("inf")
 
-RETRY_INTERVAL = 10.0
-"""Seconds after a failed renewal, and between two that the server asks for by its 401."""
+RETRY_INTERVAL = 3.0
+"""Seconds after a failed renewal, and between two that the server asks for by its 401: several fit into the
+time that a leader has to renew its lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,9 @@ def one_line(header: str, label: str) -> str:
 
 class Credentials(ABC):
     """Keeps what `obtain` gives for its lifetime; all who need new ones share one call."""
+
+    REJECTED_INTERVAL = RETRY_INTERVAL
+    """Seconds between two calls of `obtain` that the server asks for by its 401."""
 
     def __init__(self) -> None:
         self._current: Obtained | None = None
@@ -116,7 +121,7 @@ class Credentials(ABC):
         if rejected is None or self._current is None:
             return now >= self._renew_at
         # Many requests may meet a 401 at once, and a server may reject whatever it is given.
-        return rejected == self._current.header and now >= self._rejected_at + RETRY_INTERVAL
+        return rejected == self._current.header and now >= self._rejected_at + self.REJECTED_INTERVAL
 
 
 class FixedCredentials(Credentials):
@@ -137,6 +142,9 @@ class TokenFile(Credentials):
     LIFETIME = 60.0
     """Seconds before the file is read again; a token is replaced long before it expires."""
 
+    REJECTED_INTERVAL = 0.0
+    """To read a file costs less than the request that was rejected, and it may be a new one by now."""
+
     def __init__(self, path: Path, *, label: str) -> None:
         """The token in `path`, called `label` in messages."""
         super().__init__()
@@ -147,7 +155,7 @@ class TokenFile(Credentials):
         """The token as the file has it now."""
         try:
             # The line end that many a token file has must not get into a header.
-            token = (await asyncio.to_thread(self._path.read_text, "ascii")).strip()
+            token = (await in_thread(lambda: self._path.read_text("ascii"))).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{self._label}: {self._path} cannot be read: {error}") from error
         if not token:

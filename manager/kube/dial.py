@@ -14,6 +14,7 @@ from aiohappyeyeballs import start_connection
 
 from manager.kube.connection import Connection
 from manager.kube.errors import Unreachable
+from manager.kube.pem import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,7 @@ async def _through(
 ) -> Connection:
     proxy_context = None
     if proxy.scheme == "https":
-        proxy_context = context or await asyncio.to_thread(ssl.create_default_context)
+        proxy_context = context or await in_thread(ssl.create_default_context)
     connected = await _connect(proxy, open_socket)
     if context is None:  # the proxy takes requests for plain HTTP as they are
         return await _use(connected, lambda: Connection(context), proxy_context, proxy.raw_host)

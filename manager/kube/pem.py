@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from manager.kube.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+T = TypeVar("T")
+
+_readers = ThreadPoolExecutor(4, thread_name_prefix="credentials")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """The result of reading files, in a thread that is there for nothing else.
+
+    The threads of `asyncio.to_thread` are few, and reconcilers may keep them all busy for long: without a
+    token, neither they nor the lease get an answer from the API server.
+    """
+    return await asyncio.get_running_loop().run_in_executor(_readers, work)
+
 
 Version = tuple[int, int, int] | None
 """Tells one content of a file from another without reading it; None for fixed bytes."""

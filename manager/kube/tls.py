@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from manager.kube.errors import ConfigError
+from manager.kube.pem import in_thread
 from manager.logs import get_logger
 from manager.tls.as_file import as_file
 
@@ -86,7 +87,7 @@ class Tls:
         async with self._renewing:
             now = asyncio.get_running_loop().time()
             if self._context is None or now >= self._check_at:
-                self._context = await asyncio.to_thread(self._renewed)
+                self._context = await in_thread(self._renewed)
                 self._check_at = now + RECHECK_INTERVAL
             return self._context
 

@@ -69,6 +69,7 @@ class Transport:
         rng: random.Random,
         user_agent: str,
         deadline: float = DEADLINE,
+        beside: Transport | None = None,
     ) -> None:
         """A transport over `wire`.
 
@@ -78,8 +79,12 @@ class Transport:
             rng: the source of jitter.
             user_agent: how this program names itself to the server.
             deadline: seconds for a request that sets no deadline of its own, retries included.
+            beside: another one, with which this shares the fence and nothing else: a lane on which nobody
+                waits for the requests of the other. Fencing either fences both.
         """
         self._wire = wire
+        self._fence: _Fence = _Fence() if beside is None else beside._fence  # noqa: SLF001 - one of this class
+        self._fence.wires.append(wire)
         self._metrics = RequestMetrics(metrics, wire.host)
         self._user_agent = user_agent
         self._deadline = deadline
@@ -91,8 +96,6 @@ class Transport:
         self._queries: dict[tuple[tuple[str, str], ...], str] = {}
         self._deadlines = Deadlines()
         self._warnings = ServerWarnings()
-        self._fenced: str | None = None
-        self._fence_at = math.inf
         self._writes_in_flight = 0
 
     @property
@@ -103,9 +106,9 @@ class Transport:
     @property
     def fenced(self) -> str | None:
         """Why no write may leave any more, or None while writes are allowed."""
-        if self._fenced is None and asyncio.get_running_loop().time() >= self._fence_at:
+        if self._fence.reason is None and asyncio.get_running_loop().time() >= self._fence.at:
             return "the right to write was not renewed in time"
-        return self._fenced
+        return self._fence.reason
 
     def fence_at(self, when: float | None) -> None:
         """Let no write leave from the loop time `when` on, unless this is called again; None is never.
@@ -114,7 +117,7 @@ class Transport:
         held up beyond that time sends none when it goes on, whatever it happens to run first. Writes in
         flight at that time are not dropped: `fence` does that.
         """
-        self._fence_at = math.inf if when is None else when
+        self._fence.at = math.inf if when is None else when
 
     def fence(self, reason: str) -> None:
         """Let no write leave from now on, and drop those in flight; there is no way back.
@@ -122,9 +125,10 @@ class Transport:
         Every connection is reset, so that bytes still in a buffer of this machine do not arrive.
         Writes, those in progress included, raise `Fenced` with this reason; reads go on.
         """
-        if self._fenced is None:
-            self._fenced = reason
-        self._wire.abort()
+        if self._fence.reason is None:
+            self._fence.reason = reason
+        for wire in self._fence.wires:
+            wire.abort()
 
     async def request(
         self,
@@ -280,9 +284,9 @@ class Transport:
                 code = response.status
                 headers = response.headers
         except TransportError as error:
-            if writes and self._fenced is not None:
+            if writes and self._fence.reason is not None:
                 # The fence broke this connection.
-                raise Fenced(self._fenced) from error
+                raise Fenced(self._fence.reason) from error
             raise
         finally:
             self._metrics.record(request.method, code, clock() - started)
@@ -322,6 +326,15 @@ class Transport:
             finally:
                 self._deadlines.stop(limit)
             yield chunk
+
+
+class _Fence:
+    """What transports have in common that are fenced together."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.at = math.inf
+        self.wires: list[Wire] = []
 
 
 def _quoted(text: str) -> str:

@@ -18,7 +18,7 @@ from manager.kube._slim import loaders
 from manager.kube.credentials import FOREVER, Credentials, FixedCredentials, Obtained, TokenFile, one_line
 from manager.kube.errors import ConfigError
 from manager.kube.exec_plugin import ExecCredentials, ExecPlugin, ExecSpec
-from manager.kube.pem import Pem
+from manager.kube.pem import Pem, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,7 +131,7 @@ class LoadedCredentials(Credentials):
         if rejected:
             self._drop_rejected_token()
         # In a thread, with an event loop of its own: the loader reads files and imports as it goes.
-        header = await asyncio.to_thread(lambda: asyncio.run(self._load()))
+        header = await in_thread(lambda: asyncio.run(self._load()))
         return Obtained(header, _CHECK_INTERVAL if self._renewable else FOREVER)
 
     async def _load(self) -> str | None:

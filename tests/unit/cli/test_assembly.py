@@ -20,6 +20,7 @@ from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError
 from manager.setting import SettingValues
 from manager.settings import load_settings
+from tests.support.lease_server import PREFIX, LeaseServer
 from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
 from tests.unit.cli import operator_module
 from tests.unit.cli.conftest import OPERATORS
@@ -36,7 +37,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
         return config
 
     monkeypatch.setattr(assembly, "load_config", load_config)
-    monkeypatch.setattr(assembly, "HttpWire", lambda _: wire)
+    monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wire)
     return wire
 
 
@@ -70,6 +71,27 @@ async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire, set_u
 
     assert not await assemble({}, takes_part)
     assert await assemble({"leader_elect": "true"}, takes_part)
+
+
+@pytest.mark.looptime
+async def test_the_lease_has_connections_of_its_own(
+    wire: ScriptedWire, set_up: list[ControllerOptions], monkeypatch: pytest.MonkeyPatch
+):
+    wire.on("GET", "/version", VERSION)
+    lane, leases, stop = ScriptedWire(), LeaseServer(), asyncio.Event()
+    leases.serve(lane)
+    wires = [wire, lane]
+    monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wires.pop(0))
+    flags = {"leader_elect": "true", "metrics_bind_address": "0", "health_probe_bind_address": "0"}
+    async with assembled(load_settings(flags), [], SettingValues()) as manager:
+        running = asyncio.create_task(manager.run(stop))
+        await asyncio.sleep(30)
+        assert lane.sent("PUT", f"{PREFIX}*")
+        assert not [sent for sent in wire.requests if sent.path.startswith(PREFIX)]
+        stop.set()
+        await running
+    assert wire.closed
+    assert lane.closed
 
 
 @pytest.mark.looptime

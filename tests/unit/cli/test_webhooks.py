@@ -41,7 +41,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
         return Config("kubeconfig k")
 
     monkeypatch.setattr(assembly, "load_config", load_config)
-    monkeypatch.setattr(assembly, "HttpWire", lambda _: wire)
+    monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wire)
     return wire
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ class TestRenewal:
         assert [await numbered.header() for _ in range(3)] == ["1", "1", "1"]
         assert len(numbered.calls) == 2
         numbered.failing = False
-        await asyncio.sleep(10)
+        await asyncio.sleep(3)
         assert await numbered.header() == "3"
 
     async def test_without_earlier_ones_the_failure_is_raised(self, numbered: Numbered):
@@ -100,7 +101,7 @@ class TestRenewal:
         for _ in range(100):
             header = await numbered.header(rejected=header)
             await asyncio.sleep(0.3)
-        assert len(numbered.calls) == 4
+        assert len(numbered.calls) == 11
 
     async def test_who_waits_goes_on_when_the_one_who_asked_is_cancelled(self, numbered: Numbered):
         numbered.delay = 1
@@ -133,6 +134,34 @@ async def test_the_token_of_a_file_is_read_again_once_it_is_rejected(tmp_path: P
     file.write_text("new")
     assert (await credentials.current()).header == "Bearer old"
     assert (await credentials.current(rejected="Bearer old")).header == "Bearer new"
+
+
+@pytest.mark.looptime
+async def test_the_token_of_a_file_is_read_at_each_rejection(tmp_path: Path):
+    file = tmp_path / "token"
+    file.write_text("old")
+    credentials = TokenFile(file, label="token")
+    await credentials.current()
+    seen = []
+    for second in range(0, 10, 2):
+        if second == 8:
+            file.write_text("new")
+        seen.append((await credentials.current(rejected="Bearer old")).header)
+        await asyncio.sleep(2)
+    assert seen == ["Bearer old"] * 4 + ["Bearer new"]
+
+
+async def test_a_token_is_read_however_busy_the_threads_of_reconcilers_are(tmp_path: Path):
+    file = tmp_path / "token"
+    file.write_text("secret")
+    over = threading.Event()
+    busy = [asyncio.create_task(asyncio.to_thread(over.wait)) for _ in range(50)]
+    try:
+        async with asyncio.timeout(10):
+            assert (await TokenFile(file, label="token").current()).header == "Bearer secret"
+    finally:
+        over.set()
+        await asyncio.gather(*busy)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,23 @@ async def test_renewing_the_right_to_write_does_not_undo_a_fence(transport: Tran
         await transport.request("PUT", PATH)
 
 
+async def test_transports_beside_each_other_are_fenced_together(transport: Transport, wire: ScriptedWire):
+    other = ScriptedWire()
+    other.on("PUT", PATH, Reply())
+    lane = Transport(other, metrics=Metrics(), rng=random.Random(1), user_agent="test", beside=transport)
+    await lane.request("PUT", PATH)
+    lane.fence_at(0.0)
+    with pytest.raises(Fenced, match="not renewed in time"):
+        await transport.request("PUT", PATH)
+    lane.fence_at(None)
+    lane.fence("another one leads")
+    for each in (transport, lane):
+        with pytest.raises(Fenced, match="another one leads"):
+            await each.request("PUT", PATH)
+    assert (wire.aborts, other.aborts) == (1, 1)
+    assert (len(wire.sent("PUT")), len(other.sent("PUT"))) == (0, 1)
+
+
 async def test_writes_in_flight_are_counted_until_they_end_and_reads_are_not(
     transport: Transport, wire: ScriptedWire
 ):
