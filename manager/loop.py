@@ -1,16 +1,26 @@
-"""The event loop, and how busy it is."""
+"""The event loop, how busy it is, and the threads beside it."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import Context, ContextVar, copy_context
+from functools import partial
+from typing import Any, TypeVar
 
 from prometheus_client import Histogram
 
-__all__ = ["count_tasks", "loop_factory", "observe_lag"]
+__all__ = ["WorkThreads", "count_tasks", "loop_factory", "observe_lag"]
+
+T = TypeVar("T")
 
 _LAG_INTERVAL = 1.0
+
+_is_work: ContextVar[bool] = ContextVar("is_work", default=False)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -44,3 +54,66 @@ async def observe_lag(lag: Histogram) -> None:
         due = loop.time() + _LAG_INTERVAL
         await asyncio.sleep(_LAG_INTERVAL)
         lag.observe(max(0.0, loop.time() - due))
+
+
+class WorkThreads(ThreadPoolExecutor):
+    """The threads of `asyncio.to_thread`, which know whether any of them still does the controllers' work.
+
+    A thread cannot be cancelled: whoever waits for it is, and it goes on by itself. So what it was asked for
+    in `context` counts, whatever became of who asked.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(thread_name_prefix="asyncio")
+        self._busy: set[Future[Any]] = set()
+
+    @staticmethod
+    def context() -> Context:
+        """A copy of the current context; what runs in it, or in a copy of it, does the controllers' work."""
+        context = copy_context()
+        context.run(_is_work.set, True)
+        return context
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """As any executor does; the thread's name says for whom it works."""
+        future = super().submit(_named, _asking(), partial(fn, *args, **kwargs))
+        if _is_work.get():
+            self._busy.add(future)
+            future.add_done_callback(self._busy.discard)
+        return future
+
+    @property
+    def at_work(self) -> int:
+        """How many of them do the controllers' work."""
+        return len(self._busy)
+
+    async def wait_idle(self) -> None:
+        """Return once none of them does."""
+        loop = asyncio.get_running_loop()
+        while busy := tuple(self._busy):
+            ended = asyncio.Event()
+            busy[0].add_done_callback(partial(_tell, loop, ended))
+            await ended.wait()
+
+
+def _asking() -> str:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return ""  # in a thread
+    return "" if task is None else f" for {task.get_name()}"
+
+
+def _named(name: str, work: Callable[[], T]) -> T:
+    thread = threading.current_thread()
+    before = thread.name
+    thread.name = before + name
+    try:
+        return work()
+    finally:
+        thread.name = before
+
+
+def _tell(loop: asyncio.AbstractEventLoop, ended: asyncio.Event, _: object) -> None:
+    with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+        loop.call_soon_threadsafe(ended.set)

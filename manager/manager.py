@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 from manager.cache import Cache, CacheOptions
@@ -18,9 +19,11 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.leader import LeaderElector, Leadership
 from manager.logs import get_logger
+from manager.loop import WorkThreads
 from manager.metrics import Metrics
 from manager.runnables import Runnable, Runnables
 from manager.setting import SettingValues
+from manager.watchdog import Watchdog
 
 __all__ = ["CannotStart", "Manager", "Runnable"]
 
@@ -29,6 +32,12 @@ FIELD_MANAGER = "operator-manager"
 
 # How long events that are still unsent may hold up the end of the process, in seconds.
 EVENTS_FLUSH_TIMEOUT = 2.0
+
+# How long leaving each of the things that are kept may take, in seconds.
+KEPT_TIMEOUT = 5.0
+
+# Seconds after the grace in which all else has to be over: the lease released, Events sent, servers closed.
+STOP_MARGIN = 15.0
 
 _log = get_logger("manager")
 
@@ -47,12 +56,39 @@ class _Kept:
     async def onto(self, stack: AsyncExitStack) -> None:
         """Enter it, to be left with `stack`. Raises `CannotStart`."""
         try:
-            await stack.enter_async_context(self.enter())
+            await stack.enter_async_context(_LeftInTime(self.enter(), self.name or self.enter.__qualname__))
         except Exception as error:
             kind, text = type(error).__name__, str(error)
             # An error of the system speaks for itself; of others, the class says half of what is wrong.
             reason = (text if isinstance(error, OSError) else f"{kind}: {text}") if text else kind
             raise CannotStart(f"cannot start {self.name}: {reason}" if self.name else reason) from error
+
+
+class _LeftInTime(AbstractAsyncContextManager[Any]):
+    """What is kept, but leaving it does not hold up the others for longer than it may take."""
+
+    def __init__(self, kept: AbstractAsyncContextManager[Any], name: str) -> None:
+        self._kept = kept
+        self._name = name
+
+    async def __aenter__(self) -> Any:
+        return await self._kept.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        limit = asyncio.timeout(KEPT_TIMEOUT)
+        try:
+            async with limit:
+                return await self._kept.__aexit__(kind, error, trace)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        _log.warning("could not be closed in time", what=self._name, seconds=KEPT_TIMEOUT)
+        return None
 
 
 class Manager:
@@ -72,6 +108,7 @@ class Manager:
         settings: SettingValues | None = None,
         cache_options: CacheOptions | None = None,
         elector: LeaderElector | None = None,
+        watchdog: Watchdog | None = None,
         graceful_shutdown_timeout: float = 30.0,
         shutdown_delay: float = 0.0,
     ) -> None:
@@ -83,6 +120,7 @@ class Manager:
         settings: what operators have declared for themselves; default nothing.
         cache_options: which namespaces and objects are watched; default all.
         elector: takes part in an election with other replicas; None is to work without asking.
+        watchdog: ends the process when the stop takes longer than it may; default nobody does.
         graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
         shutdown_delay: seconds from the stop until what others call here (webhooks) may end: who is not
             ready any more is still sent requests for a moment. It runs beside the time above.
@@ -107,6 +145,8 @@ class Manager:
         self.controllers: list[Controller] = []
         self._elector = elector
         self.leadership = Leadership() if elector is None else elector.leadership
+        self._watchdog = watchdog or Watchdog()
+        self._threads = WorkThreads()
         self._grace = graceful_shutdown_timeout
         self._delay = shutdown_delay
         self._kept: list[_Kept] = []
@@ -129,6 +169,7 @@ class Manager:
             raise ValueError(f"there is a controller named {controller.name} already")
         self.controllers.append(controller)
         self.health.add_readiness(f"controller-{controller.name}", controller.ready_problem)
+        self.health.add_liveness(f"controller-{controller.name}", controller.stuck_problem)
 
     def add(self, runnable: Runnable) -> None:
         """Run something else beside the controllers. When it raises, the manager stops and raises it."""
@@ -150,7 +191,9 @@ class Manager:
         Raises LeadershipLost, the error of a runnable that failed, or CannotStart for what could not be
         entered. Cancelling it ends everything at once, and leaves the lease to expire.
         """
-        failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(self._threads)
+        failure: asyncio.Future[None] = loop.create_future()
         try:
             async with AsyncExitStack() as stack:
                 if await self._enter_kept(stack, stop):
@@ -198,7 +241,7 @@ class Manager:
             await self._stop(shared, led, failure)
         finally:
             # After a stop in order nothing is left; else this is the stop.
-            self._stopping = True
+            self._begin_stop()
             await led.stop()
             await shared.stop()
 
@@ -228,20 +271,28 @@ class Manager:
     def _start_work(self, shared: Runnables, led: Runnables, *, leader_only: bool) -> None:
         for runnable in self._runnables:
             if runnable.leader_only is leader_only:
-                (led if leader_only else shared).start(runnable.run(), name=runnable.name)
+                if leader_only:
+                    led.start(runnable.run(), name=runnable.name, context=self._threads.context())
+                else:
+                    shared.start(runnable.run(), name=runnable.name)
         for controller in self.controllers:
             if controller.needs_leader_election is leader_only:
-                led.start(controller.run(), name=f"controller-{controller.name}")
+                name = f"controller-{controller.name}"
+                led.start(controller.run(), name=name, context=self._threads.context())
 
     async def _stop(self, shared: Runnables, led: Runnables, failure: asyncio.Future[None]) -> None:
         """Work first, then the lease, then the events: while work goes on, no other replica may begin."""
-        self._stopping = True
+        self._begin_stop()
         served_until = asyncio.get_running_loop().time() + self._delay
         _log.info("stopping", reason=_reason(failure), grace=self._grace)
         if not await _unless(self._lost, self._end_work(grace=self._grace)):
             # Another replica may be working already: what is begun must not be finished.
             await self._end_work(grace=0.0)
         await led.stop()
+        if count := self._threads.at_work:
+            # Until they end, this process leads. If they do not, the watchdog ends it, and the lease expires.
+            _log.warning("waiting for threads, which cannot be cancelled", count=count)
+            await self._threads.wait_idle()
         if not self._lost.is_set():
             if self._elector is not None:
                 await self._elector.release()
@@ -249,6 +300,10 @@ class Manager:
             await asyncio.sleep(served_until - asyncio.get_running_loop().time())
         await shared.stop()
         _log.info("stopped")
+
+    def _begin_stop(self) -> None:
+        self._stopping = True
+        self._watchdog.stopping()
 
     async def _end_work(self, *, grace: float) -> None:
         async with asyncio.TaskGroup() as stopping:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,14 +37,16 @@ class Runnables:
         self._tasks: list[asyncio.Task[None]] = []
         self._asked: set[asyncio.Task[None]] = set()
 
-    def start(self, runnable: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run it in the background, under that name in task dumps."""
-        task = asyncio.get_running_loop().create_task(runnable, name=name)
+    def start(
+        self, runnable: Coroutine[Any, Any, None], *, name: str, context: Context | None = None
+    ) -> None:
+        """Run it in the background, under that name in task dumps, and in `context` if one is given."""
+        task = asyncio.get_running_loop().create_task(runnable, name=name, context=context)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 
     async def stop(self) -> None:
-        """Cancel what still runs and wait until all of it has ended, newest first.
+        """Cancel what still runs and wait until all of it has ended, newest first, however long it takes.
 
         When this is cancelled itself, what is left still runs; call it again. No task is cancelled twice,
         which would cut short its own way of ending.

@@ -107,8 +107,6 @@ class MemcachedReconciler:
                 "template": {
                     "metadata": {"labels": labels},
                     "spec": {
-                        "automountServiceAccountToken": False,
-                        "enableServiceLinks": False,
                         "securityContext": {
                             "runAsNonRoot": True,
                             "seccompProfile": {"type": "RuntimeDefault"},

@@ -30,6 +30,7 @@ from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
 from manager.tls import CertificateFiles, SelfSigned, ServedCertificate
 from manager.version import VERSION
+from manager.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from manager.cli.operator import Operator
@@ -53,11 +54,12 @@ async def assembled(
     operators: Sequence[Operator],
     declared: SettingValues,
     known: Sequence[Operator] = (),
+    watchdog: Watchdog | None = None,
 ) -> AsyncIterator[Manager]:
     """A manager with the controllers of `operators`, connected to the cluster; closed at the end.
 
     `declared` has the values of the settings that `operators` declare. `known` are all that there are, also
-    those that do not run: their webhooks are served.
+    those that do not run: their webhooks are served. `watchdog` ends the process when it does not end itself.
 
     Raises `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not.
     """
@@ -82,6 +84,7 @@ async def assembled(
                 lease_duration=settings.leader_elect_lease_duration,
                 renew_deadline=settings.leader_elect_renew_deadline,
                 retry_period=settings.leader_elect_retry_period,
+                watchdog=watchdog,
             )
         manager = Manager(
             transport,
@@ -91,6 +94,7 @@ async def assembled(
             settings=declared,
             cache_options=CacheOptions(namespaces=settings.namespaces),
             elector=elector,
+            watchdog=watchdog,
             graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
             shutdown_delay=settings.shutdown_delay,
         )
@@ -119,7 +123,7 @@ async def assembled(
 
 def _add_operators(manager: Manager, settings: Settings, operators: Sequence[Operator]) -> None:
     for operator in operators:
-        options = ControllerOptions(resync_period=settings.resync_period or None)
+        options = ControllerOptions()
         if (limit := settings.concurrency.get(operator.name)) is not None:
             options = replace(options, max_concurrent_reconciles=limit)
         operator.load().setup(manager, options)

@@ -18,21 +18,20 @@ from manager.kube.config import load_config
 from manager.kube.errors import KubeError, NotFound, Unauthorized
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.logs import LineWriter, get_logger
+from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.migration import Definitions, Migration, MigrationFailed, Outcome, Patience
 from manager.version import VERSION
+from manager.watchdog import Watchdog
 
 __all__ = ["migrate"]
 
-_LAST_LINES_TIMEOUT = 0.5
-"""Seconds an exit at once waits for its last log lines."""
 
-
-async def migrate(arguments: MigrateArguments, names: Sequence[str], lines: LineWriter) -> int:
+async def migrate(arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog) -> int:
     """Migrate the definitions of these names; returns the exit code, which is 0 if none is left to do."""
+    watchdog.watch(asyncio.get_running_loop())
     screen = Screen(asyncio.get_running_loop().time)
-    with StopSignals(before_exit=lambda: lines.flush(_LAST_LINES_TIMEOUT)) as signals:
+    with StopSignals(watchdog) as signals:
         try:
             done = await signals.unless_stopped(_migrate_all(arguments, names, screen))
         except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line

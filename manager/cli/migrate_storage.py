@@ -10,6 +10,9 @@ from manager.cli.operator import Operator
 
 __all__ = ["command"]
 
+_STOP_WITHIN = 10.0
+"""Seconds from a signal in which it ends."""
+
 
 def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
     """Migrate the kinds that `argv` names, or all of `operators`; returns the exit code.
@@ -27,6 +30,7 @@ def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
     from manager.cli.migrate_run import migrate
     from manager.logs import configured
     from manager.loop import loop_factory
+    from manager.watchdog import Watchdog
 
     names = named_definitions(
         arguments.kinds, [kind for operator in operators for kind in operator.load().KINDS]
@@ -34,6 +38,7 @@ def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
     # What the library logs is for a manager's log; what matters to a person is printed.
     with (
         configured(level="error") as lines,
+        Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
-        return runner.run(migrate(arguments, names, lines))
+        return runner.run(migrate(arguments, names, watchdog))

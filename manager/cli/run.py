@@ -15,14 +15,11 @@ from manager.cli.operator import Operator
 from manager.settings.error import SettingsError
 
 if TYPE_CHECKING:
-    from manager.logs import LineWriter
     from manager.setting import SettingValues
     from manager.settings import Settings
+    from manager.watchdog import Watchdog
 
 __all__ = ["command"]
-
-_LAST_LINES_TIMEOUT = 0.5
-"""Seconds an exit at once waits for its last log lines."""
 
 
 def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
@@ -62,13 +59,19 @@ def _run(
 ) -> int:
     from manager.logs import configured, get_logger
     from manager.loop import loop_factory
+    from manager.manager import STOP_MARGIN
     from manager.settings.environment import unknown_variables
+    from manager.watchdog import Watchdog
 
     with configured(level=settings.log_level, log_format=settings.log_format) as lines:
         for name in unknown_variables():
             get_logger("start").warning("this environment variable sets nothing", variable=name)
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_manage(settings, operators, declared, known, lines))
+        stop_within = max(settings.graceful_shutdown_timeout, settings.shutdown_delay) + STOP_MARGIN
+        with (
+            Watchdog(stop_within=stop_within, before_exit=lines.flush) as watchdog,
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
+            return runner.run(_manage(settings, operators, declared, known, watchdog))
 
 
 async def _manage(
@@ -76,17 +79,18 @@ async def _manage(
     operators: Sequence[Operator],
     declared: SettingValues,
     known: Sequence[Operator],
-    lines: LineWriter,
+    watchdog: Watchdog,
 ) -> int:
     from manager.cli.assembly import assembled
     from manager.cli.signals import StopSignals
 
-    with StopSignals(before_exit=lambda: lines.flush(_LAST_LINES_TIMEOUT)) as signals:
+    watchdog.watch(asyncio.get_running_loop())
+    with StopSignals(watchdog) as signals:
         try:
             async with AsyncExitStack() as stack:
                 # The stop may be asked for while the cluster has not answered yet.
                 manager = await signals.unless_stopped(
-                    stack.enter_async_context(assembled(settings, operators, declared, known))
+                    stack.enter_async_context(assembled(settings, operators, declared, known, watchdog))
                 )
                 if manager is not None:
                     await manager.run(signals.stop)
@@ -95,6 +99,9 @@ async def _manage(
         except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
             _tell(error)
             return 1
+        finally:
+            # However it ended: what is left to be closed is not waited for without end.
+            watchdog.stopping()
     return 0
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-from collections.abc import Callable, Coroutine
-from types import TracebackType
+from collections.abc import Coroutine
+from contextlib import ExitStack, suppress
+from functools import partial
+from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
 from manager.logs import get_logger
+from manager.watchdog import LastWords, Watchdog
 
 __all__ = ["StopSignals"]
 
 T = TypeVar("T")
 
 _SIGNALS = signal.SIGTERM, signal.SIGINT
-_FORCED = 1
 
 _log = get_logger("signals")
 
@@ -24,20 +25,25 @@ _log = get_logger("signals")
 class StopSignals:
     """While entered, the first signal sets `stop`, and the second one exits at once with code 1.
 
-    A context manager, to be entered in the running loop. Left, it puts back the handlers that were there.
+    Both also when the event loop is blocked: the first has the watchdog see to it that the process ends in
+    time, the second has it do so at once. A context manager, to be entered in the running loop. Left, it puts
+    back the handlers that were there.
     """
 
-    def __init__(self, *, before_exit: Callable[[], object]) -> None:
-        """`before_exit` is called before the exit at once, which writes nothing that is buffered."""
+    def __init__(self, watchdog: Watchdog) -> None:
+        """`watchdog` has been entered: signals come by it."""
         self.stop = asyncio.Event()
-        self._before_exit = before_exit
-        self._previous: dict[signal.Signals, Any] = {}
+        self._watchdog = watchdog
+        self._asked = False
+        self._loop = asyncio.get_running_loop()
+        self._left = ExitStack()
 
     def __enter__(self) -> Self:
-        loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            self._previous[number] = signal.getsignal(number)
-            loop.add_signal_handler(number, self._received, number)
+            # Not by the loop's own way, which waits until the loop has time. This only has them caught.
+            before = signal.signal(number, _caught)
+            self._left.callback(signal.signal, number, before)
+        self._left.enter_context(self._watchdog.hearing_signals(self._received))
         return self
 
     def __exit__(
@@ -46,11 +52,7 @@ class StopSignals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
-            # The loop leaves a default of its own, which for SIGINT is a traceback.
-            signal.signal(number, self._previous[number])
+        self._left.close()
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         """The result of `work`, or None when the stop comes first, which cancels it."""
@@ -65,10 +67,20 @@ class StopSignals:
             await asyncio.wait((asked, working))
         return None if working.cancelled() else working.result()
 
-    def _received(self, number: signal.Signals) -> None:
-        if self.stop.is_set():
-            _log.error("exiting at once on a second signal", signal=number.name)
-            self._before_exit()
-            os._exit(_FORCED)
-        _log.info("asked to stop; a second signal exits at once", signal=number.name)
-        self.stop.set()
+    def _received(self, number: int) -> LastWords | None:
+        """Called in the watchdog's thread."""
+        if number not in _SIGNALS:
+            return None
+        name = signal.Signals(number).name
+        if self._asked:
+            return partial(_log.error, "exiting at once on a second signal", signal=name)
+        self._asked = True
+        self._watchdog.stopping()
+        _log.info("asked to stop; a second signal exits at once", signal=name)
+        with suppress(RuntimeError):  # the loop has just been closed
+            self._loop.call_soon_threadsafe(self.stop.set)
+        return None
+
+
+def _caught(number: int, frame: FrameType | None) -> None:
+    """A signal has come; who hears of it is the watchdog."""

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Iterable
 
-from apis.meta import GroupVersionKind
 from manager.controller.backoff import KeyBackoff
 from manager.controller.metrics import ControllerMetrics
 from manager.controller.options import ControllerOptions
@@ -21,6 +20,9 @@ from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
 
 __all__ = ["Controller"]
+
+# Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
+_STUCK = 60.0
 
 
 class Controller:
@@ -41,13 +43,11 @@ class Controller:
         options: ControllerOptions,
         metrics: Metrics,
         rng: random.Random,
-        primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
     ) -> None:
         """`name` is the `controller` label of metrics and log lines, and what flags call it.
 
-        `primary` is the kind that requests name, if they name objects of one. `skips_own_writes` is what
-        `ControllerBuilder.skips_own_writes` says.
+        `skips_own_writes` is what `ControllerBuilder.skips_own_writes` says.
         """
         self.name = name
         self.options = options
@@ -58,7 +58,6 @@ class Controller:
             metrics, name, workers=options.max_concurrent_reconciles, active=self._active
         )
         self._rng = rng
-        self._primary = primary
         self._skips_own_writes = skips_own_writes
         self._state = ControllerState.STANDBY
         self._queue: WorkQueue[Request] | None = None
@@ -92,6 +91,17 @@ class Controller:
                 return f"waiting for caches: {listed}" if listed else None
             case _:
                 return str(self._state.value)
+
+    def stuck_problem(self) -> str | None:
+        """Why only another process would get its work done; None while there is a worker that gets any done.
+
+        A reconcile that goes on for a minute after it ran out of time ignores its cancellation, or waits for
+        something that does not end. It keeps its worker for good.
+        """
+        stuck = [] if self._runner is None else self._runner.overdue(_STUCK)
+        if len(stuck) < self.options.max_concurrent_reconciles:
+            return None
+        return f"no worker is left: {len(stuck)} reconciles do not end, that of {stuck[0]} among them"
 
     def statistics(self) -> ControllerStatistics:
         """What it is doing at this moment."""
@@ -151,7 +161,8 @@ class Controller:
     async def stop(self, *, grace: float) -> None:
         """Stop taking work, give running reconciles `grace` seconds to finish, and cancel the rest.
 
-        Returns when nothing of the controller runs any more.
+        Returns when nothing of the controller runs any more: never, if a reconcile does not let itself be
+        cancelled. Whoever calls this has somebody who sees to that.
         """
         self.stop_taking_work()
         try:
@@ -177,7 +188,6 @@ class Controller:
             metrics=self._series,
             log=self._log,
             rng=self._rng,
-            primary=self._primary,
             skips_own_writes=self._skips_own_writes,
         )
         pace = self._new_pace()
@@ -200,14 +210,18 @@ class Controller:
     ) -> None:
         task = asyncio.current_task()
         assert task is not None
+        name = task.get_name()
         # A reconciler may swallow a cancellation, but it does not get to go on.
         while not task.cancelling() and (item := await queue.get()) is not None:
             try:
                 if pace is not None:
                     await pace.acquire()
                 if not queue.is_shut_down:
+                    # For who looks at what a process does, above all when it does not end.
+                    task.set_name(f"{name} {item.key}")
                     await runner.run(item)
             finally:
+                task.set_name(name)
                 queue.done(item.key)
                 self._tell_if_idle()
             # A reconcile that had nothing to wait for has not let anyone else run; a backlog of them would

@@ -8,7 +8,6 @@ import math
 import random
 from typing import TYPE_CHECKING
 
-from apis.meta import GroupVersionKind
 from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, Failure, explain
 from manager.controller.metrics import ControllerMetrics
@@ -40,7 +39,6 @@ class ReconcileRunner:
     | requeue_after                | requeue_after       | forgotten | then                     |
     | requeue, or a moment passed  | requeue             | grows     | after the back-off       |
     | TerminalError                | error, and terminal | stays     | when something changes   |
-    | its own object is Undecodable | error, and terminal | stays    | when something changes   |
     | any other exception          | error               | grows     | after the back-off       |
     | an exception of a faulty program | error, and panic | grows    | after the back-off       |
     | too slow                     | error, and timeout  | grows     | after the back-off       |
@@ -58,10 +56,9 @@ class ReconcileRunner:
         metrics: ControllerMetrics,
         log: FilteringBoundLogger,
         rng: random.Random,
-        primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
     ) -> None:
-        """`log` carries the controller's name; `timeout` is in seconds; `primary` is the kind of the keys.
+        """`log` carries the controller's name; `timeout` is in seconds.
 
         With `skips_own_writes`, what a reconcile has itself written does not run it again.
         """
@@ -71,7 +68,6 @@ class ReconcileRunner:
         self._metrics = metrics
         self._log = log
         self._rng = rng
-        self._primary = primary
         self._skips_own_writes = skips_own_writes
         self._troubles = Troubles(queue, rng=rng)
         metrics.failing(self._troubles.__len__)
@@ -79,8 +75,19 @@ class ReconcileRunner:
         self._lines = TokenBucket(rate=0.1, burst=30)
         self._races = Repeats()
         self._deadlines = Deadlines()
-        self.active = 0
+        self._running: dict[Request, float] = {}
+
+    @property
+    def active(self) -> int:
         """How many reconciles are running."""
+        return len(self._running)
+
+    def overdue(self, seconds: float) -> list[Request]:
+        """Those that still run so many seconds after their time was up."""
+        if self._timeout is None:
+            return []
+        since = asyncio.get_running_loop().time() - self._timeout - seconds
+        return [request for request, started in self._running.items() if started < since]
 
     async def run(self, item: QueueItem[Request]) -> None:
         """Reconcile once. Raises only what is meant to end the worker: its cancellation, or the process's."""
@@ -94,7 +101,7 @@ class ReconcileRunner:
         if item.received is not None:
             self._metrics.event_latency(started - item.received)
         limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
-        self.active += 1
+        self._running[item.key] = started
         try:
             try:
                 result = await self._reconciler.reconcile(item.key)
@@ -117,7 +124,7 @@ class ReconcileRunner:
                 raise
             self._fail(item, error, timed_out=limit.expired, log=log)
         finally:
-            self.active -= 1
+            del self._running[item.key]
             self._metrics.time(loop.time() - started)
             reset_reconcile_log(token)
 
@@ -148,7 +155,7 @@ class ReconcileRunner:
     def _fail(
         self, item: QueueItem[Request], error: BaseException, *, timed_out: bool, log: FilteringBoundLogger
     ) -> None:
-        failure = Failure.of(error, primary=self._primary, key=item.key)
+        failure = Failure.of(error)
         self._metrics.error()
         self._metrics.failed()
         if timed_out:

@@ -19,10 +19,16 @@ from manager.leader.timing import LeaseTiming
 from manager.leader.troubles import Troubles
 from manager.logs import get_logger
 from manager.metrics import Metrics
+from manager.watchdog import Watchdog
 
 __all__ = ["LeaderElector"]
 
 _log = get_logger("leader")
+
+_LOST = "the lease was lost"
+# Parts of the time from the renew deadline until others may take over: to end in order, and to end at all.
+_STOP_WITHIN = 0.8
+_GONE_WITHIN = 0.95
 
 
 class LeaderElector:
@@ -53,14 +59,17 @@ class LeaderElector:
         lease_duration: float = 15.0,
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
+        watchdog: Watchdog | None = None,
     ) -> None:
         """`identity` must be this process's alone (`new_identity`). Durations, in seconds, are those of
-        `LeaseTiming`, and raise ValueError when they do not fit together.
+        `LeaseTiming`, and raise ValueError when they do not fit together. `watchdog` ends the process when it
+        is still there shortly before another one may take over.
         """
         self.identity = identity
         self.elected = asyncio.Event()
         self.leadership = Leadership(elected=False)
         self._transport = transport
+        self._watchdog = watchdog or Watchdog()
         self._timing = LeaseTiming(lease_duration, renew_deadline, retry_period)
         self._leases = LeaseClient(transport, namespace=namespace, name=name)
         self._rng = rng
@@ -160,9 +169,11 @@ class LeaderElector:
             # Here and now, before anything else gets to run: the next write could already be one too many.
             self._transport.fence(str(lost))
             self.leadership.ended(str(lost))
+            self._end_in_time(min(tenure.deadline, clock.monotonic()))
             raise
         self._status.set(0)
         self.leadership.ended("the lease is given back")
+        self._watchdog.lift(_LOST)
         # The leader's work is done, and what is still to be written (Events, say) is not the leader's.
         self._transport.fence_at(None)
         await self._give_back(tenure.lease)
@@ -170,6 +181,14 @@ class LeaderElector:
     def _renewed(self, deadline: float) -> None:
         self._transport.fence_at(deadline)
         self.leadership.renewed(deadline)
+        self._end_in_time(deadline)
+
+    def _end_in_time(self, lost: float) -> None:
+        """Have the process ended soon after the lease is lost, unless that is put off by a renewal."""
+        margin = self._timing.lease_duration - self._timing.renew_deadline
+        self._watchdog.limit(
+            _LOST, lost + _STOP_WITHIN * margin, latest=lost + _GONE_WITHIN * margin, since=lost
+        )
 
     async def _withdraw(self) -> None:
         if self._candidacy.uncertain:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 from manager.controller import Controller, ControllerOptions, Request, Result
 from manager.kube.transport import Transport
 from manager.leader import Leadership
-from manager.manager import Manager, Runnable
+from manager.manager import STOP_MARGIN, Manager, Runnable
 from manager.metrics import Metrics
 from manager.setting import SettingValues
+from manager.watchdog import Watchdog
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.controller.doubles import ManualSource, Reconciler, turns
 
@@ -60,6 +61,7 @@ class House:
         self.stop = asyncio.Event()
         self.elector = FakeElector(self.notes) if elect else None
         self.rng = random.Random(1)
+        self.watchdog = Watchdog(stop_within=max(grace, delay) + STOP_MARGIN)
         self.metrics = Metrics()
         transport = Transport(self.wire, metrics=self.metrics, rng=self.rng, user_agent="test")
         self.manager = Manager(
@@ -69,6 +71,7 @@ class House:
             identity="test",
             settings=settings,
             elector=self.elector,  # type: ignore[arg-type]
+            watchdog=self.watchdog,
             graceful_shutdown_timeout=grace,
             shutdown_delay=delay,
         )
@@ -107,7 +110,6 @@ class House:
         self, name: str, seconds: float = 0.0, *, needs_leader_election: bool = True
     ) -> tuple[Controller, ManualSource]:
         """One whose reconciles take that long."""
-        source = ManualSource()
 
         async def act(request: Request) -> Result | None:
             try:
@@ -118,16 +120,25 @@ class House:
             self.notes.append(f"{name} reconciled {request.name}")
             return None
 
-        controller = Controller(
-            name,
-            Reconciler(act),
-            [source],
-            options=ControllerOptions(needs_leader_election=needs_leader_election),
-            metrics=self.metrics,
-            rng=self.rng,
+        source = self.reconciling(name, act, needs_leader_election=needs_leader_election)
+        return self.manager.controllers[-1], source
+
+    def reconciling(
+        self, name: str, act: Callable[[Request], Awaitable[Result | None]], **options: Any
+    ) -> ManualSource:
+        """A controller that does what the test says."""
+        source = ManualSource()
+        self.manager.add_controller(
+            Controller(
+                name,
+                Reconciler(act),
+                [source],
+                options=ControllerOptions(**options),
+                metrics=self.metrics,
+                rng=self.rng,
+            )
         )
-        self.manager.add_controller(controller)
-        return controller, source
+        return source
 
     async def start(self) -> None:
         self.task = asyncio.create_task(self.manager.run(self.stop), name="manager under test")

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
-from manager.loop import count_tasks, loop_factory, observe_lag
+from manager.loop import WorkThreads, count_tasks, loop_factory, observe_lag
 from manager.metrics import Metrics
 
 
@@ -74,3 +76,38 @@ async def test_tasks_are_counted_until_they_are_done():
     assert count_tasks() == before + 1
     await asyncio.gather(*tasks)
     assert count_tasks() == before
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, loop_factory()])
+def test_work_in_a_thread_counts_until_the_thread_is_done_whoever_was_cancelled(
+    factory: Callable[[], asyncio.AbstractEventLoop],
+):
+    names: list[str] = []
+    started, may_end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        names.append(threading.current_thread().name)
+        started.set()
+        may_end.wait(30)
+
+    async def main() -> None:
+        loop, threads = asyncio.get_running_loop(), WorkThreads()
+        loop.set_default_executor(threads)
+        task = loop.create_task(asyncio.to_thread(work), name="worker", context=threads.context())
+        await asyncio.sleep(0)
+        await asyncio.to_thread(started.wait, 30)  # which does not count
+        assert threads.at_work == 1
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert threads.at_work == 1
+        idle = loop.create_task(threads.wait_idle())
+        await asyncio.sleep(0.01)
+        assert not idle.done()
+        may_end.set()
+        await idle
+        assert threads.at_work == 0
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())
+    assert names == ["asyncio_0 for worker"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Coroutine, Iterator, MutableMapping
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from manager.controller import Request, Result
 from manager.leader import LeadershipLost
 from manager.manager import Runnable
 from tests.unit.controller.doubles import turns
@@ -375,3 +378,121 @@ async def test_two_controllers_of_one_name_are_refused():
     house.controller("twin")
     with pytest.raises(ValueError, match="there is a controller named twin already"):
         house.controller("twin")
+
+
+async def test_while_a_thread_is_at_work_the_lease_is_kept_and_nothing_says_that_it_stopped(
+    log_lines: list[MutableMapping[str, Any]],
+):
+    house = House(elect=True, grace=5.0)
+    may_end = threading.Event()
+
+    async def act(request: Request) -> Result | None:
+        await asyncio.to_thread(may_end.wait)
+        return None
+
+    source = house.reconciling("worker", act)
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    source.add("a")
+    await turns()
+    house.stop.set()
+    await asyncio.sleep(3600)
+    assert "released" not in house.notes
+    assert "stopped" not in [line["event"] for line in log_lines]
+    assert house.watchdog.due() is not None
+    may_end.set()
+    await house.ended()
+    assert "released" in house.notes
+    assert "stopped" in [line["event"] for line in log_lines]
+
+
+async def test_while_a_reconcile_does_not_let_itself_be_cancelled_the_lease_is_kept():
+    house = House(elect=True, grace=5.0)
+    may_end = asyncio.Event()
+
+    async def act(request: Request) -> Result | None:
+        while not may_end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await may_end.wait()
+        return None
+
+    source = house.reconciling("worker", act)
+    await house.start()
+    house.elector.elected.set()
+    await turns()
+    source.add("a")
+    await turns()
+    house.stop.set()
+    await asyncio.sleep(3600)
+    assert "released" not in house.notes
+    may_end.set()
+    await house.ended()
+    assert "released" in house.notes
+
+
+@pytest.mark.parametrize("how", ["a signal", "a failure", "a cancellation"])
+async def test_however_it_is_stopped_the_watchdog_is_told(how: str):
+    house = House()
+    failing = asyncio.Event()
+
+    async def fail() -> None:
+        await failing.wait()
+        raise ValueError("broken")
+
+    house.manager.add(Runnable("fragile", fail))
+    await house.start()
+    assert house.watchdog.due() is None
+    match how:
+        case "a signal":
+            house.stop.set()
+        case "a failure":
+            failing.set()
+        case _:
+            house.task.cancel()
+    with contextlib.suppress(ValueError, asyncio.CancelledError):
+        await house.ended()
+    assert house.watchdog.due() is not None
+
+
+async def test_it_is_not_alive_once_no_worker_of_a_controller_gets_anything_done():
+    house = House()
+    may_end = asyncio.Event()
+
+    async def act(request: Request) -> Result | None:
+        while not may_end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await may_end.wait()
+        return None
+
+    source = house.reconciling("worker", act, max_concurrent_reconciles=2, reconcile_timeout=300.0)
+    await house.start()
+    alive = house.manager.health.liveness
+    source.add("a")
+    await asyncio.sleep(1000)
+    assert alive.report().healthy, "the other worker still works"
+    source.add("b")
+    await asyncio.sleep(359)
+    assert alive.report().healthy
+    await asyncio.sleep(2)
+    assert alive.problem("controller-worker") == (
+        "no worker is left: 2 reconciles do not end, that of ns/a among them"
+    )
+    may_end.set()
+    await turns()
+    assert alive.report().healthy
+    house.stop.set()
+    await house.ended()
+
+
+async def test_reconciles_without_a_time_limit_are_never_taken_for_stuck():
+    house = House()
+    source = house.reconciling(
+        "worker", lambda _: asyncio.sleep(86400), max_concurrent_reconciles=1, reconcile_timeout=None
+    )
+    await house.start()
+    source.add("a")
+    await asyncio.sleep(80000)
+    assert house.manager.health.liveness.report().healthy
+    house.stop.set()
+    await house.ended()

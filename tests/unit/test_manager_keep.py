@@ -223,6 +223,43 @@ async def test_what_cannot_be_left_is_raised_when_nothing_else_is_wrong():
         await house.ended()
 
 
+async def test_what_does_not_let_itself_be_closed_holds_up_the_others_for_a_moment_only(
+    log_lines: list[MutableMapping[str, Any]],
+):
+    house = House()
+    house.keep("first")
+
+    @asynccontextmanager
+    async def stuck() -> AsyncIterator[None]:
+        yield
+        await asyncio.sleep(3600)
+
+    house.manager.keep(stuck, name="the connection to the store")
+    await house.start()
+    house.stop.set()
+    await house.ended()
+    assert asyncio.get_running_loop().time() == pytest.approx(5)
+    assert house.notes[-1] == "first closed"
+    [line] = [line for line in log_lines if line["event"] == "could not be closed in time"]
+    assert line["what"] == "the connection to the store"
+
+
+async def test_what_runs_into_a_time_limit_of_its_own_while_it_is_closed_says_so():
+    house = House()
+
+    @asynccontextmanager
+    async def impatient() -> AsyncIterator[None]:
+        yield
+        async with asyncio.timeout(1):
+            await asyncio.sleep(3600)
+
+    house.manager.keep(impatient)
+    await house.start()
+    house.stop.set()
+    with pytest.raises(TimeoutError):
+        await house.ended()
+
+
 async def test_operators_find_their_settings_in_the_manager():
     key = Setting("store-interval", parse_duration, default="10m", description="how often")
     assert House(settings=SettingValues({key: 5.0})).manager.settings[key] == 5.0

@@ -17,6 +17,7 @@ from manager.leader import LeadershipLost
 from manager.manager import CannotStart
 from manager.setting import SettingValues
 from manager.settings import Settings, SettingsError
+from manager.watchdog import Watchdog
 from tests.unit.cli.conftest import Command
 
 Run = Callable[[asyncio.Event], Any]
@@ -42,8 +43,10 @@ def assemble(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], list[tuple[Sett
             operators: Sequence[Operator],
             declared: SettingValues,
             known: Sequence[Operator],
+            watchdog: Watchdog,
         ) -> AsyncIterator[FakeManager]:
             assert {operator.name for operator in operators} <= {operator.name for operator in known}
+            assert watchdog.due() is None
             asked.append((settings, [operator.name for operator in operators]))
             yield FakeManager(run)
 

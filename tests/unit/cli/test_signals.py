@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from manager.cli.signals import StopSignals
+from manager.watchdog import Watchdog
 
 
 @pytest.fixture
@@ -24,19 +26,17 @@ def lines() -> Iterator[list[structlog.typing.EventDict]]:
         yield captured
 
 
-async def send(number: signal.Signals) -> None:
+def send(number: signal.Signals) -> None:
     os.kill(os.getpid(), number)
-    for _ in range(3):  # the loop reads its wake-up, then runs the handler
-        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_the_first_signal_asks_to_stop(
     exits: list[int], lines: list[structlog.typing.EventDict], number: signal.Signals
 ):
-    with StopSignals(before_exit=lambda: None) as signals:
+    with Watchdog(stop_within=3600) as watchdog, StopSignals(watchdog) as signals:
         assert not signals.stop.is_set()
-        await send(number)
+        send(number)
         await asyncio.wait_for(signals.stop.wait(), 10)
     assert [line["signal"] for line in lines] == [number.name]
     assert exits == []
@@ -45,15 +45,35 @@ async def test_the_first_signal_asks_to_stop(
 async def test_the_second_signal_exits_at_once_after_the_last_lines(
     exits: list[int], lines: list[structlog.typing.EventDict]
 ):
-    flushed = asyncio.Event()
-    with StopSignals(before_exit=flushed.set) as signals:
-        await send(signal.SIGTERM)
+    flushed = threading.Event()
+    with (
+        Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
+        StopSignals(watchdog) as signals,
+    ):
+        send(signal.SIGTERM)
         await asyncio.wait_for(signals.stop.wait(), 10)
+        assert watchdog.due() is not None
         assert not flushed.is_set()
-        await send(signal.SIGINT)
-        await asyncio.wait_for(flushed.wait(), 10)
+        send(signal.SIGINT)
+        assert await asyncio.to_thread(flushed.wait, 10)
     assert exits == [1]
     assert [line["log_level"] for line in lines[:2]] == ["info", "error"]
+
+
+async def test_two_signals_end_it_though_the_loop_is_blocked(
+    exits: list[int], lines: list[structlog.typing.EventDict]
+):
+    flushed = threading.Event()
+    with (
+        Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
+        StopSignals(watchdog) as signals,
+    ):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert flushed.wait(10)
+        assert not signals.stop.is_set()  # the loop has not had a turn
+    assert exits == [1]
+    assert lines[-1]["event"] == "exiting at once on a second signal"
 
 
 async def test_work_that_ends_before_the_stop_gives_its_result():
@@ -61,7 +81,7 @@ async def test_work_that_ends_before_the_stop_gives_its_result():
         await asyncio.sleep(0)
         return "done"
 
-    with StopSignals(before_exit=lambda: None) as signals:
+    with Watchdog() as watchdog, StopSignals(watchdog) as signals:
         assert await signals.unless_stopped(work()) == "done"
 
 
@@ -69,7 +89,7 @@ async def test_work_that_fails_raises_its_error():
     async def work() -> None:
         raise ValueError("wrong")
 
-    with StopSignals(before_exit=lambda: None) as signals, pytest.raises(ValueError, match="wrong"):
+    with Watchdog() as watchdog, StopSignals(watchdog) as signals, pytest.raises(ValueError, match="wrong"):
         await signals.unless_stopped(work())
 
 
@@ -82,7 +102,7 @@ async def test_the_stop_cancels_work_that_has_not_ended():
         finally:
             cancelled.set()
 
-    with StopSignals(before_exit=lambda: None) as signals:
+    with Watchdog() as watchdog, StopSignals(watchdog) as signals:
         signals.stop.set()
         assert await signals.unless_stopped(work()) is None
     assert cancelled.is_set()
@@ -98,7 +118,7 @@ async def test_being_cancelled_cancels_the_work():
         finally:
             cancelled.set()
 
-    with StopSignals(before_exit=lambda: None) as signals:
+    with Watchdog() as watchdog, StopSignals(watchdog) as signals:
         task = asyncio.create_task(signals.unless_stopped(work()))
         await started.wait()
         task.cancel()
@@ -114,7 +134,7 @@ async def test_leaving_puts_back_what_was_there(number: signal.Signals):
 
     original = signal.signal(number, earlier)
     try:
-        with StopSignals(before_exit=lambda: None):
+        with Watchdog() as watchdog, StopSignals(watchdog):
             assert signal.getsignal(number) is not earlier
         assert signal.getsignal(number) is earlier
     finally:

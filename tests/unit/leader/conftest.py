@@ -11,6 +11,7 @@ import pytest
 from manager.kube.transport import Transport
 from manager.leader import LeaderElector
 from manager.metrics import Metrics
+from manager.watchdog import Watchdog
 from tests.support.lease_server import LeaseServer
 from tests.support.scripted_wire import ScriptedWire
 
@@ -29,8 +30,15 @@ class Candidate:
         self.metrics = Metrics()
         rng = random.Random(identity)
         self.transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
+        self.watchdog = Watchdog()
         self.elector = LeaderElector(
-            self.transport, namespace=NAMESPACE, name=NAME, identity=identity, rng=rng, metrics=self.metrics
+            self.transport,
+            namespace=NAMESPACE,
+            name=NAME,
+            identity=identity,
+            rng=rng,
+            metrics=self.metrics,
+            watchdog=self.watchdog,
         )
         self.run: asyncio.Task[None] | None = None
 

@@ -237,3 +237,36 @@ async def test_an_election_that_is_cancelled_leaves_the_lease_to_expire(election
 def slow_answer(election: Election, seconds: float) -> Step:
     """The server acts at once, and its answer takes time."""
     return lambda sent: Delayed(seconds, election.server.answer(sent))
+
+
+@virtual_time
+async def test_a_leader_that_does_not_end_after_losing_the_lease_is_ended_before_another_may_lead(
+    election: Election,
+):
+    first = await election.leader()
+    for _ in range(30):
+        await asyncio.sleep(2.0)
+        renewed = first.wire.sent("PUT", LEASE)[-1].at
+        assert first.watchdog.due() == pytest.approx(renewed + 14.0, abs=0.001)
+    first.wire.on("PUT", LEASE, Stall())
+    await lost(first)
+    assert first.watchdog.due() == pytest.approx(renewed + 14.0, abs=0.001)
+
+
+@virtual_time
+async def test_a_leader_that_sees_another_hold_the_lease_has_but_a_moment_to_end(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
+    await lost(first)
+    assert first.watchdog.due() == pytest.approx(now() + 4.0, abs=0.001)
+
+
+@virtual_time
+async def test_who_does_not_lead_is_not_ended(election: Election):
+    first = await election.leader()
+    second = await election.standby()
+    await asyncio.sleep(60)
+    assert second.watchdog.due() is None
+    await first.elector.release()
+    assert first.watchdog.due() is None

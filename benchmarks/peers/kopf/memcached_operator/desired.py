@@ -37,8 +37,6 @@ def deployment(memcached: kopf.Body) -> Object:
         },
     }
     pod = {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
     }

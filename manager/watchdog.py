@@ -1,0 +1,252 @@
+"""A thread that ends the process when it does not end by itself, and says what it was that went on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from manager.logs import get_logger
+
+__all__ = ["LastWords", "Watchdog"]
+
+LastWords = Callable[[], object]
+"""Says in the log why the process ends."""
+
+_FORCED = 1
+_HELD_UP = 2.0
+"""Seconds that the event loop gets when it cannot have had any: all of the process stood still."""
+_LAST_LINES = 0.5
+"""Seconds that an end by force waits for the last lines of the log, at most."""
+_LONGEST = 16_000
+"""Characters of stacks in one line of the log."""
+_LOOK = b"\0"
+_MOST = 10
+"""Tasks that are shown."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Limit:
+    when: float
+    latest: float
+    since: float
+    what: str
+    excused: bool = False
+
+
+class Watchdog:
+    """Ends the process at a time that it was told, whatever the event loop does then.
+
+    A task may swallow its cancellation, a thread cannot be cancelled, and a loop that is blocked runs no
+    timer: none of them may keep a process alive that has lost its lease, or that was asked to stop. Times are
+    those of `time.monotonic`, which is the clock of the program's event loop.
+
+    While entered it has a thread. Before that it only notes what it is told, so that it need not be there.
+    What holds the interpreter's lock for ever holds this thread as well, and all else of the process with it.
+    """
+
+    def __init__(
+        self, *, stop_within: float = 0.0, before_exit: Callable[[float], object] | None = None
+    ) -> None:
+        """Args:
+        stop_within: seconds from the first `stopping` in which the process has to end.
+        before_exit: called with the seconds it may take, before the exit, which writes nothing buffered.
+        """
+        self._stop_within = stop_within
+        self._before_exit = before_exit
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._limits: dict[str, _Limit] = {}
+        self._thread: threading.Thread | None = None
+        self._ears = self._mouth = -1
+        self._signalled: Callable[[int], LastWords | None] | None = None
+        self._over = False
+        self._strangers: set[threading.Thread] = set()
+        self._log = get_logger("watchdog")
+
+    def __enter__(self) -> Self:
+        self._strangers = set(threading.enumerate())
+        # Bound now: it may have something to say when logging is turned off already.
+        self._log = self._log.bind()
+        self._ears, self._mouth = os.pipe()
+        os.set_blocking(self._mouth, False)
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._thread is not None
+        ours = {self._thread, *self._strangers}
+        if any(not each.daemon for each in threading.enumerate() if each not in ours):
+            # The interpreter waits for these, so that there is still something to watch.
+            self.stopping()
+            return
+        self._over = True
+        self._poke()
+        self._thread.join()
+        mouth, self._mouth = self._mouth, -1
+        os.close(mouth)
+        os.close(self._ears)
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Say whose tasks are to be shown."""
+        self._loop = loop
+
+    def limit(self, what: str, when: float, *, latest: float, since: float) -> None:
+        """End the process at `when`, unless this is called again with the same `what`, or `lift`.
+
+        `latest` is when it has to be gone, so that there is that much time for the last lines of the log.
+        The log says that `what` was `since`. Never waits.
+        """
+        self._limits[what] = _Limit(when, latest, since, what)
+        self._poke()
+
+    def lift(self, what: str) -> None:
+        """Take back that limit, if there is one."""
+        self._limits.pop(what, None)
+
+    def stopping(self) -> None:
+        """Say that the process is to end now; later calls change nothing."""
+        what = "asked to stop"
+        if what not in self._limits:
+            now = time.monotonic()
+            when = now + self._stop_within
+            self.limit(what, when, latest=when + 2 * _LAST_LINES, since=now)
+
+    @contextmanager
+    def hearing_signals(self, heard: Callable[[int], LastWords | None]) -> Iterator[None]:
+        """While entered, in the main thread, each signal that Python handles is told to `heard`, at once.
+
+        That is called in the watchdog's thread, whatever the main thread does. What it answers, if anything,
+        is called, and the process ends.
+        """
+        self._signalled = heard
+        before = signal.set_wakeup_fd(self._mouth, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            self._signalled = None
+
+    def due(self) -> float | None:
+        """When the process will be ended; None while it will not."""
+        earliest = min(tuple(self._limits.values()), default=None)
+        return None if earliest is None else earliest.when
+
+    def _poke(self) -> None:
+        if self._mouth >= 0:
+            with suppress(BlockingIOError):  # full: it will look anyway
+                os.write(self._mouth, _LOOK)
+
+    def _run(self) -> None:
+        ears = select.poll()
+        ears.register(self._ears, select.POLLIN)
+        while not self._over:
+            limit = min(tuple(self._limits.values()), default=None)
+            if ears.poll(None if limit is None else max(0.0, limit.when - time.monotonic()) * 1000):
+                for number in os.read(self._ears, 64):
+                    if number and self._signalled and (last_words := self._signalled(number)):
+                        self._exit(last_words, 2 * _LAST_LINES)
+                        return
+                continue
+            now = time.monotonic()
+            if limit is None or now < limit.when or self._limits.get(limit.what) is not limit:
+                continue  # rounded, moved or lifted
+            if not limit.excused and now > limit.latest:
+                self._limits[limit.what] = replace(
+                    limit, when=now + _HELD_UP, latest=now + _HELD_UP + 2 * _LAST_LINES, excused=True
+                )
+                continue
+            self._exit(partial(self._tell, limit), limit.latest - now)
+            return
+
+    def _exit(self, last_words: LastWords, left: float) -> None:
+        try:
+            last_words()
+            if self._before_exit is not None:
+                self._before_exit(min(_LAST_LINES, max(0.0, left) / 2))
+        finally:
+            os._exit(_FORCED)
+
+    def _tell(self, limit: _Limit) -> None:
+        try:
+            names, stacks = _still_running(self._loop)
+        except Exception as error:  # noqa: BLE001 - the loop goes on while it is looked at
+            names, stacks = [], f"cannot be shown: {error!r}"
+        ago = time.monotonic() - limit.since
+        self._log.error(
+            f"ended by force: {limit.what} {ago:.1f} s ago, and still not over",
+            still_running=names,
+            stack=stacks[:_LONGEST],
+        )
+
+
+def _still_running(loop: asyncio.AbstractEventLoop | None) -> tuple[list[str], str]:
+    """What keeps the process from ending: names, and stacks under these names."""
+    found: dict[str, str] = {}
+    if loop is not None:
+        found.update(_tasks(loop))
+    found.update(_threads())
+    return list(found), "\n".join(f"{name}:\n{stack}" for name, stack in found.items())
+
+
+def _tasks(loop: asyncio.AbstractEventLoop) -> Iterator[tuple[str, str]]:
+    """The task that runs just now, if one does, and those that were cancelled and are still there."""
+    running = asyncio.current_task(loop)
+    if running is not None:
+        # It need not have done anything wrong; but when the loop is blocked, it is blocked there.
+        frame = _frames().get(threading.main_thread().ident or 0)
+        yield f"task {running.get_name()}, running", "".join(traceback.format_stack(frame))
+    waiting = [task for task in asyncio.all_tasks(loop) if task is not running]
+    stubborn = [task for task in waiting if task.cancelling()]
+    for task in (stubborn or ([] if running is not None else waiting))[:_MOST]:
+        yield f"task {task.get_name()}", "".join(traceback.format_list(_stack_of(task)))
+
+
+def _stack_of(task: asyncio.Task[Any]) -> traceback.StackSummary:
+    """Where a task waits, down to what it waits for: `Task.get_stack` has the first frame alone."""
+    frames: list[tuple[FrameType, int]] = []
+    awaited: Any = task.get_coro()
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        frame = frame or getattr(awaited, "ag_frame", None)
+        if frame is not None:
+            frames.append((frame, frame.f_lineno))
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return traceback.StackSummary.extract(iter(frames))
+
+
+def _threads() -> Iterator[tuple[str, str]]:
+    """The threads at work that the end of the interpreter waits for."""
+    frames = _frames()
+    for thread in threading.enumerate():
+        frame = frames.get(thread.ident or 0)
+        if thread.daemon or thread is threading.main_thread() or frame is None or _is_idle(frame):
+            continue
+        yield f"thread {thread.name}", "".join(traceback.format_stack(frame))
+
+
+def _frames() -> Mapping[int, FrameType]:
+    return sys._current_frames()  # noqa: SLF001 - the documented way
+
+
+def _is_idle(frame: FrameType) -> bool:
+    """Whether a pool's thread waits for work."""
+    return (
+        frame.f_code.co_name == "_worker" and frame.f_globals.get("__name__") == "concurrent.futures.thread"
+    )

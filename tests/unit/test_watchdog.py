@@ -1,0 +1,203 @@
+"""Who does not end by himself is ended: in threads and in real time, because that is what it is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from manager.watchdog import Watchdog
+
+SOON = 0.05
+LONG = 3600.0
+WAIT = 30.0
+
+
+class Exits:
+    """Says when the process would have ended, and with which code."""
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.ended = threading.Event()
+
+    def exit(self, code: int) -> None:
+        self.codes.append(code)
+        self.ended.set()
+
+
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> Exits:
+    exits = Exits()
+    monkeypatch.setattr(os, "_exit", exits.exit)
+    return exits
+
+
+@pytest.fixture(autouse=True)
+def lines() -> Iterator[list[MutableMapping[str, Any]]]:
+    with capture_logs() as captured:
+        yield captured
+
+
+def limit(watchdog: Watchdog, seconds: float, *, late: float = LONG) -> None:
+    now = time.monotonic()
+    watchdog.limit("the lease was lost", now + seconds, latest=now + seconds + late, since=now)
+
+
+def test_it_ends_the_process_at_the_limit_with_the_last_lines_written(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
+    flushed: list[float] = []
+    with Watchdog(before_exit=flushed.append) as watchdog:
+        limit(watchdog, SOON)
+        assert exits.ended.wait(WAIT)
+    assert exits.codes == [1]
+    [line] = lines
+    assert line["event"].startswith("ended by force: the lease was lost 0.")
+    assert 0 < flushed[0] <= 0.5
+
+
+def test_a_limit_that_is_put_off_or_lifted_ends_nothing(exits: Exits):
+    with Watchdog() as watchdog:
+        limit(watchdog, SOON)
+        limit(watchdog, LONG)
+        watchdog.lift("the lease was lost")
+        watchdog.lift("the lease was lost")
+        assert not exits.ended.wait(4 * SOON)
+        assert watchdog.due() is None
+
+
+def test_the_first_stop_counts(exits: Exits):
+    with Watchdog(stop_within=LONG) as watchdog:
+        watchdog.stopping()
+        due = watchdog.due()
+        time.sleep(0.01)
+        watchdog.stopping()
+        assert watchdog.due() == due
+        limit(watchdog, SOON)  # whichever comes first
+        assert exits.ended.wait(WAIT)
+
+
+def test_one_that_is_not_entered_only_takes_notes(exits: Exits):
+    watchdog = Watchdog(stop_within=0)
+    watchdog.stopping()
+    assert watchdog.due() is not None
+    assert not exits.ended.wait(4 * SOON)
+
+
+def test_a_process_that_stood_still_past_its_limit_gets_a_moment_to_end_in_order(
+    exits: Exits, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("manager.watchdog._HELD_UP", 8 * SOON)
+    with Watchdog() as watchdog:
+        limit(watchdog, -10, late=5)
+        assert not exits.ended.wait(4 * SOON)
+        assert exits.ended.wait(WAIT)
+
+
+def run_stuck(exits: Exits, stuck: Callable[[], Any]) -> None:
+    """Run a coroutine that does not end before the watchdog would have ended the process."""
+
+    async def main() -> None:
+        watchdog.watch(asyncio.get_running_loop())
+        await stuck()
+
+    with Watchdog() as watchdog, asyncio.Runner() as runner:
+        limit(watchdog, SOON)
+        runner.run(main())
+
+
+def test_a_task_that_swallowed_its_cancellation_is_named_with_where_it_waits(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
+    over = asyncio.Event()
+
+    async def innermost() -> None:
+        while not over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await over.wait()
+
+    async def stubborn() -> None:
+        await innermost()
+
+    async def main() -> None:
+        task = asyncio.create_task(stubborn(), name="the stubborn one")
+        innocent = asyncio.create_task(asyncio.sleep(LONG), name="an innocent one")
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.to_thread(exits.ended.wait, WAIT)
+        over.set()
+        await task
+        innocent.cancel()
+
+    run_stuck(exits, main)
+    [line] = lines
+    assert "task the stubborn one" in line["still_running"]
+    assert "task an innocent one" not in line["still_running"]
+    assert "in stubborn" in line["stack"]
+    assert "in innermost" in line["stack"]
+    assert "await over.wait()" in line["stack"]
+
+
+def test_what_blocks_the_loop_is_named_with_where_it_is(exits: Exits, lines: list[MutableMapping[str, Any]]):
+    async def main() -> None:
+        asyncio.current_task().set_name("the blocking one")
+        exits.ended.wait(WAIT)
+
+    run_stuck(exits, main)
+    [line] = lines
+    assert line["still_running"] == ["task the blocking one, running"]
+    assert "exits.ended.wait(WAIT)" in line["stack"]
+
+
+def test_a_thread_at_work_is_named_and_an_idle_one_is_not(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
+    with ThreadPoolExecutor(thread_name_prefix="pool") as pool:
+        pool.submit(int).result()
+        working = threading.Thread(target=exits.ended.wait, args=(WAIT,), name="working")
+        working.start()
+        run_stuck(exits, lambda: asyncio.sleep(8 * SOON))
+        working.join()
+    [line] = lines
+    assert "thread working" in line["still_running"]
+    assert not [each for each in line["still_running"] if "pool" in each]
+
+
+def test_it_watches_on_while_there_are_threads_that_the_interpreter_waits_for(exits: Exits):
+    with Watchdog(stop_within=SOON):
+        lingering = threading.Thread(target=exits.ended.wait, args=(WAIT,))
+        lingering.start()
+    assert exits.ended.wait(WAIT)
+    lingering.join()
+    assert exits.codes == [1]
+
+
+def test_signals_are_heard_while_the_main_thread_is_blocked(exits: Exits):
+    heard: list[int] = []
+    both = threading.Event()
+
+    def hear(number: int) -> None:
+        heard.append(number)
+        if len(heard) == 2:
+            both.set()
+
+    previous = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        with Watchdog() as watchdog, watchdog.hearing_signals(hear):
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert both.wait(WAIT)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    assert set(heard) == {signal.SIGTERM, signal.SIGUSR1}
+    assert exits.codes == []
