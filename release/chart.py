@@ -28,6 +28,7 @@ _MANAGER = "controller-manager"
 _PETSTORE = "petstore"
 _WEBHOOK_POLICY = "allow-webhook-traffic"
 _CONFIGURATIONS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
+_POLICIES = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
 _HELPER_ROLES = ("-admin-role", "-editor-role", "-viewer-role", "-storage-migration-role")
 
 _CHART = {
@@ -98,6 +99,8 @@ def _place(manifest: Manifest) -> tuple[str, str | None]:
         return "crd", ".Values.crd.enable"
     if manifest["metadata"].get("labels", {}).get("app.kubernetes.io/name") == _PETSTORE:
         return _PETSTORE, ".Values.petstore.enable"
+    if kind in _POLICIES:
+        return "admission-policy", ".Values.admissionPolicy.enable"
     if kind in _CONFIGURATIONS or name == f"{PREFIX}webhook-service":
         return "webhook", ".Values.webhook.enable"
     if name.startswith(f"{PREFIX}webhook-"):  # what it takes to look after certificates
@@ -155,6 +158,12 @@ def _marked(manifest: Manifest) -> Manifest:
         marked["spec"]["resources"]["requests"]["storage"] = "@storage@"
     elif kind in _CONFIGURATIONS:
         marked["metadata"]["annotations"] = {"@trust@": ""}
+    elif kind == "ValidatingAdmissionPolicy":
+        for condition in marked["spec"]["matchConditions"]:
+            whose = condition["expression"]
+            for place, marker in ((NAMESPACE, PLACE.text), (PREFIX, f"{RELEASE.text}-")):
+                whose = whose.replace(f"'{place}", f"'{marker}")
+            condition["expression"] = whose
     elif _is(marked, "NetworkPolicy", _WEBHOOK_POLICY):
         (rule,) = marked["spec"]["ingress"]
         # The sources first, as one line that a marker can be.

@@ -45,6 +45,11 @@ rbac:
   helpers:
     enable: true
 
+admissionPolicy:
+  # A ValidatingAdmissionPolicy with what the manager may make, where RBAC cannot say it. Without it, the
+  # manager's rights are worth those of an administrator. API servers know it from Kubernetes 1.30 on.
+  enable: true
+
 webhook:
   # Whether API servers ask the manager about objects of our kinds. Without, no rule beyond the schema is
   # checked, and objects can be used in the version that they are stored in only.

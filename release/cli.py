@@ -29,6 +29,8 @@ _PARTS = {
     "definitions": frozenset({"CustomResourceDefinition"}),
     "webhooks": frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
 }
+# What OLM does not take along.
+_POLICIES = {"policies": frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})}
 _DASHBOARD = ROOT / "config" / "grafana" / "operator-manager.json"
 _CONFIGURATION = ROOT / "docs" / "configuration.md"
 
@@ -59,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         "overlay", nargs="?", default="default", help="a folder of config/ (default %(default)s)"
     )
     part = manifests.add_mutually_exclusive_group()
-    part.add_argument("--only", choices=_PARTS, help="nothing but these")
+    part.add_argument("--only", choices=[*_PARTS, *_POLICIES], help="nothing but these")
     part.add_argument(
         "--for-deletion", action="store_true", help=f"without {' and '.join(_PARTS)}, what holds others last"
     )
@@ -134,7 +136,8 @@ def _generate(options: argparse.Namespace) -> int:
 def _manifests(options: argparse.Namespace) -> int:
     text = _build(options, options.overlay)
     if options.only is not None:
-        text = yaml_stream(each for each in yaml.safe_load_all(text) if each["kind"] in _PARTS[options.only])
+        wanted = (_PARTS | _POLICIES)[options.only]
+        text = yaml_stream(each for each in yaml.safe_load_all(text) if each["kind"] in wanted)
     elif options.for_deletion:
         gone = frozenset().union(*_PARTS.values())
         # A namespace that goes first takes along what would then not be found.

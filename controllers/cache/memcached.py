@@ -107,6 +107,8 @@ class MemcachedReconciler:
                 "template": {
                     "metadata": {"labels": labels},
                     "spec": {
+                        "automountServiceAccountToken": False,
+                        "enableServiceLinks": False,
                         "securityContext": {
                             "runAsNonRoot": True,
                             "seccompProfile": {"type": "RuntimeDefault"},

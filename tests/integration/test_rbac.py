@@ -14,6 +14,9 @@ from tests.support.crds import install_crds
 from tests.support.eventually import eventually
 from tests.support.exchanges import Match
 from tests.support.kubeconfig import Credentials
+from tests.support.manifests import MANAGER as MANAGER_NAME
+from tests.support.manifests import SYSTEM as DEPLOYED
+from tests.support.manifests import manifests
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, permission_for
@@ -41,7 +44,11 @@ IMPLIED = {
     *(("", plural, "delete") for plural in ("services", "persistentvolumeclaims", "secrets")),
 }
 NAMESPACE = "example"
-SYSTEM = "operator-system"
+# Short, as the name of an account is to fit into a certificate.
+SYSTEM = "om"
+# The policy knows the manager's account by its name.
+WORKER = f"system:serviceaccount:{SYSTEM}:{MANAGER_NAME}"
+POLICIES = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
 TOO_OLD_TO_STREAM = {
     "kind": "Status",
@@ -60,8 +67,16 @@ def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
     install_crds(plane)
     for namespace in (NAMESPACE, SYSTEM):
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    plane.api.apply(policies())
     with storage_classes(plane):
         yield plane
+
+
+def policies() -> list[dict[str, Any]]:
+    """What holds the manager's account, for the one in SYSTEM."""
+    wanted = json.dumps([each for each in manifests() if each["kind"] in POLICIES])
+    found: list[dict[str, Any]] = json.loads(wanted.replace(f"'{DEPLOYED}'", f"'{SYSTEM}'"))
+    return found
 
 
 @pytest.fixture
@@ -94,7 +109,10 @@ def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
         "selector": {"matchLabels": labels},
         "template": {
             "metadata": {"labels": labels},
-            "spec": {"containers": [{"name": "owned", "image": "owned"}]},
+            "spec": {
+                "automountServiceAccountToken": False,
+                "containers": [{"name": "owned", "image": "owned"}],
+            },
         },
     }
     try:
@@ -162,12 +180,12 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     pet_store: PetStoreProcess,
 ) -> None:
     plane.require(Feature.READY_PODS)
-    granted = Roles(plane, "worker", SYSTEM).grant(*MANAGER, *LEADER_ELECTION)
-    worker, known = user("worker"), owner_in(plane, "known")
+    granted = Roles(plane, WORKER, SYSTEM).grant(*MANAGER, *LEADER_ELECTION)
+    worker, known = user(WORKER), owner_in(plane, "known")
     # New roles and new kinds take the server a while to learn of.
     eventually(lambda: may_own(worker, known))
 
-    proxy = fault_proxy(plane.user_kubeconfig("worker"))
+    proxy = fault_proxy(plane.user_kubeconfig(WORKER))
     for kind in WATCHED:
         # A server of that age is listed page by page, which takes another right.
         body = json.dumps(TOO_OLD_TO_STREAM).encode()

@@ -31,6 +31,7 @@ class Feature(enum.Enum):
     SERVER_METRICS = "metrics of its API server"
     PROCESSES = "parts that can be killed, frozen and started again"
     POD_SECURITY = "pod security levels that namespaces ask for"
+    ADMISSION_POLICIES = "admission policies that are held"
     SERVER_FLAGS = "flags of its API server that a test may choose"
 
 

@@ -102,6 +102,7 @@ class DevclusterControlPlane(ControlPlane):
             Feature.SERVER_METRICS: True,
             Feature.PROCESSES: True,
             Feature.POD_SECURITY: False,
+            Feature.ADMISSION_POLICIES: False,
             Feature.SERVER_FLAGS: True,
         }[feature]
 

@@ -139,6 +139,7 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
     ),
     "no engine, no opm, no registry; tests/unit/release/test_bundle.py reads what `make bundle` writes": (
         "make bundle bundle-build bundle-push catalog-build IMG=... BUNDLE_IMG=... CATALOG_IMG=...",
+        ".venv/bin/python -m release manifests --only=policies >policies.yaml",
     ),
     "an installation takes a real cluster; tests/unit/release/test_chart.py compares what helm renders": (
         "helm install operator-manager dist/chart --namespace operator-manager-system --create-namespace",

@@ -129,6 +129,7 @@ class EnvtestControlPlane(ControlPlane):
             Feature.SERVER_METRICS: set(),
             Feature.PROCESSES: set(),
             Feature.POD_SECURITY: set(),
+            Feature.ADMISSION_POLICIES: set(),
             Feature.SERVER_FLAGS: set(),
         }
         return needed[feature] <= set(self._parts)

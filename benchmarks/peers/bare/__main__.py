@@ -57,6 +57,8 @@ def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
         },
     }
     pod = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
     }

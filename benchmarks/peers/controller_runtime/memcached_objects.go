@@ -39,6 +39,8 @@ func (r *MemcachedReconciler) deploymentFor(memcached *cachev1.Memcached) (*apps
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
+					AutomountServiceAccountToken: new(false),
+					EnableServiceLinks:           new(false),
 					SecurityContext: &corev1.PodSecurityContext{
 						RunAsNonRoot:   new(true),
 						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

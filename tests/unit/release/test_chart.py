@@ -85,6 +85,17 @@ def test_names_and_namespace_are_those_of_the_release(chart: Path):
     }
 
 
+def test_the_policy_is_for_the_account_of_the_release(chart: Path):
+    made = rendered(chart, release="second", namespace="elsewhere")
+    (condition,) = made["ValidatingAdmissionPolicy", "second-manager-limits"]["spec"]["matchConditions"]
+    assert "'elsewhere' + ':' + 'second-controller-manager'" in condition["expression"]
+    binding = made["ValidatingAdmissionPolicyBinding", "second-manager-limits"]
+    assert binding["spec"]["policyName"] == "second-manager-limits"
+    assert not [
+        kind for kind, _ in rendered(chart, "admissionPolicy.enable=false") if "AdmissionPolicy" in kind
+    ]
+
+
 def test_the_api_server_is_led_to_the_webhooks_of_the_release(chart: Path):
     made = rendered(chart, "certManager.enable=true", release="second", namespace="elsewhere")
     service = "second-webhook-service"

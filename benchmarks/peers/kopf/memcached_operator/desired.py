@@ -37,6 +37,8 @@ def deployment(memcached: kopf.Body) -> Object:
         },
     }
     pod = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
     }

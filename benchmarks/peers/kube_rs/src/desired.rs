@@ -49,6 +49,8 @@ pub fn deployment(memcached: &Memcached) -> Deployment {
         ..Default::default()
     };
     let pod = PodSpec {
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
         security_context: Some(PodSecurityContext {
             run_as_non_root: Some(true),
             seccomp_profile: Some(SeccompProfile {

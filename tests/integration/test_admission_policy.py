@@ -1,0 +1,292 @@
+"""What the manager's token is refused although RBAC grants it: every way to more rights that is known."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from apis.example.v1.wordpress import Wordpress
+from controllers.example.wordpress.workloads import Workloads
+from tests.support.api_access import JSON, MERGE_PATCH, ApiAccess, ApiFailure
+from tests.support.api_objects import object_path
+from tests.support.control_plane import Feature
+from tests.support.crds import wait_served
+from tests.support.eventually import eventually
+from tests.support.kubeconfig import Credentials
+from tests.support.manifests import SYSTEM, manifests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+PLACE = "tenant"
+REFUSED = "ValidatingAdmissionPolicy 'operator-manager-manager-limits'"
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pets.petstore.example.com"
+CONFIGURATION = (
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/"
+    "operator-manager-mutating-webhook-configuration"
+)
+# All that has to do with rights, and what they are on.
+KINDS = {
+    *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    *("CustomResourceDefinition", "MutatingWebhookConfiguration"),
+    *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+}
+LABELS = {"app.kubernetes.io/managed-by": "operator-manager"}
+
+
+class Write(NamedTuple):
+    """A request, which the administrator may make."""
+
+    method: str
+    path: str
+    body: Any
+    content_type: str = JSON
+
+    def by(self, access: ApiAccess) -> None:
+        """Make it, without a lasting effect."""
+        access.request(
+            self.method, self.path, query={"dryRun": "All"}, body=self.body, content_type=self.content_type
+        )
+
+
+@pytest.fixture(scope="module")
+def plane(module_control_plane: StartControlPlane) -> ControlPlane:
+    """Where everything is installed that gives the manager rights, or takes them."""
+    plane = module_control_plane().require(Feature.ADMISSION_POLICIES)
+    plane.api.apply(each for each in manifests() if each["kind"] in KINDS)
+    wait_served(plane)
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": PLACE}})
+    for write in THERE:
+        plane.api.create(write.path, write.body)
+    return plane
+
+
+@pytest.fixture(scope="module")
+def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiAccess]:
+    """Somebody who has the token of the manager."""
+    path = object_path("v1", SYSTEM, "serviceaccounts", "operator-manager-controller-manager/token")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = plane.api.create(path, request)["status"]["token"]
+    admin = plane.credentials
+    access = ApiAccess(
+        Credentials(server=admin.server, authority=admin.authority, token=token),
+        scratch=tmp_path_factory.mktemp("thief"),
+    )
+
+    def is_held() -> None:
+        """A policy takes the server a moment to learn of."""
+        with pytest.raises(ApiFailure, match=REFUSED):
+            ESCALATIONS["a privileged container"].by(access)
+
+    eventually(is_held)
+    yield access
+    access.close()
+
+
+def site() -> dict[str, Any]:
+    """The Deployment of a site, as the operator makes it."""
+    wanted = Wordpress.model_validate(
+        {"metadata": {"name": "blog", "namespace": PLACE}, "spec": {"sqlrootpassword": "secret"}}
+    )
+    made = Workloads(mysql_image="mysql", wordpress_image="wordpress", environ={}).frontend(wanted)
+    return json.loads(json.dumps(made.to_wire()))
+
+
+def deployed(**pod: Any) -> Write:
+    """A Deployment whose pods have these fields as well, or these of a container under `container`."""
+    deployment = copy.deepcopy(site())
+    template = deployment["spec"]["template"]["spec"]
+    container = pod.pop("container", {})
+    template["containers"][0].update(container)
+    template.update(pod)
+    if pod.get("automountServiceAccountToken", False) is None:
+        del template["automountServiceAccountToken"]
+    return Write("POST", object_path("apps/v1", PLACE, "deployments"), deployment)
+
+
+def made(plural: str, namespace: str = PLACE, /, *, metadata: Any = None, **fields: Any) -> Write:
+    """An object of the core group, with the operators' label."""
+    body = {"metadata": {"name": "made", "labels": LABELS, **(metadata or {})}, **fields}
+    return Write("POST", object_path("v1", namespace, plural), body)
+
+
+def changed(api: str, plural: str, namespace: str, name: str, change: Any) -> Write:
+    return Write("PATCH", object_path(api, namespace, plural, name), change, MERGE_PATCH)
+
+
+def service(**spec: Any) -> Write:
+    return made("services", spec={"selector": {"app": "blog"}, "ports": [{"port": 80}], **spec})
+
+
+def claim(**spec: Any) -> Write:
+    return made(
+        "persistentvolumeclaims",
+        spec={"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec},
+    )
+
+
+def redefined(path: str, value: Any) -> Write:
+    return Write(
+        "PATCH",
+        DEFINITION,
+        [{"op": "add", "path": path, "value": value}],
+        "application/json-patch+json",
+    )
+
+
+PASSWORDS = {"data": {"password": "cGFzcw==", "root-password": "cGFzcw=="}}
+ELSEWHERE = {"name": "elsewhere", "namespace": PLACE, "path": "/", "port": 443}
+
+# Of others, and of the operators.
+THERE = (
+    Write(
+        "POST",
+        object_path("v1", "kube-system", "services"),
+        {"metadata": {"name": "kube-dns"}, "spec": {"ports": [{"port": 53}], "selector": {"app": "dns"}}},
+    ),
+    Write("POST", object_path("v1", PLACE, "secrets"), {"metadata": {"name": "theirs"}}),
+    made("secrets", metadata={"name": "blog-mysql"}, **PASSWORDS),
+    Write(
+        "POST",
+        object_path("v1", SYSTEM, "secrets"),
+        {"metadata": {"name": "theirs"}, "stringData": {"key": "value"}},
+    ),
+)
+
+HONEST = {
+    "a Deployment": deployed(),
+    "the passwords of a site": made("secrets", type="Opaque", **PASSWORDS),
+    "a Service": service(type="NodePort"),
+    "a claim": claim(),
+    "an owner for the passwords": changed(
+        "v1", "secrets", PLACE, "blog-mysql", {"metadata": {"labels": {"a": "b"}}}
+    ),
+    "the certificate of the webhooks": made(
+        "secrets",
+        SYSTEM,
+        metadata={"name": "operator-manager-webhook-server-cert"},
+        type="kubernetes.io/tls",
+        data={"tls.crt": "", "tls.key": ""},
+    ),
+    "a sidecar that somebody has added": deployed(
+        initContainers=[{"name": "side", "image": "side", "restartPolicy": "Always"}],
+        volumes=[{"name": "data", "emptyDir": {}}, {"name": "settings", "configMap": {"name": "settings"}}],
+    ),
+}
+
+TOKEN_OF_KUBE_SYSTEM = {"annotations": {"kubernetes.io/service-account.name": "namespace-controller"}}
+ESCALATIONS = {
+    "the token of another account": made(
+        "secrets", "kube-system", metadata=TOKEN_OF_KUBE_SYSTEM, type="kubernetes.io/service-account-token"
+    ),
+    "a token to join the cluster with": made(
+        "secrets",
+        "kube-system",
+        metadata={"name": "bootstrap-token-abcdef"},
+        type="bootstrap.kubernetes.io/token",
+        stringData={"token-id": "abcdef", "token-secret": "0123456789abcdef"},
+    ),
+    "settings of another program": made("secrets", stringData={"server": "elsewhere"}),
+    "a certificate elsewhere": made(
+        "secrets",
+        metadata={"name": "webhook-server-cert"},
+        type="kubernetes.io/tls",
+        data={"tls.crt": "", "tls.key": ""},
+    ),
+    "other passwords": changed("v1", "secrets", PLACE, "blog-mysql", {"data": {"password": "b3RoZXI="}}),
+    "a Secret of others": changed("v1", "secrets", PLACE, "theirs", {"stringData": {"password": "mine"}}),
+    "the name service": changed(
+        "v1", "services", "kube-system", "kube-dns", {"spec": {"selector": {"app": "mine"}}}
+    ),
+    "the label on what is not ours": changed(
+        "v1", "services", "kube-system", "kube-dns", {"metadata": {"labels": LABELS}}
+    ),
+    "an external address": service(externalIPs=["10.1.2.3"]),
+    "an external name": service(type="ExternalName", externalName="elsewhere.example"),
+    "a volume of others": claim(volumeName="theirs"),
+    "a copy of a volume": claim(dataSource={"kind": "PersistentVolumeClaim", "name": "theirs"}),
+    "the network of the node": deployed(hostNetwork=True, securityContext={}),
+    "the processes of the node": deployed(hostPID=True),
+    "the memory of the node": deployed(hostIPC=True),
+    "another account": deployed(serviceAccountName="admin"),
+    "another account, by its old name": deployed(serviceAccount="admin"),
+    "the token of the namespace": deployed(automountServiceAccountToken=True),
+    "the token of the namespace, unsaid": deployed(automountServiceAccountToken=None),
+    "a token as a volume": deployed(
+        volumes=[
+            {"name": "data", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
+        ]
+    ),
+    "a path of the node": deployed(volumes=[{"name": "data", "hostPath": {"path": "/"}}]),
+    "a disk of a network": deployed(volumes=[{"name": "data", "nfs": {"server": "a", "path": "/"}}]),
+    "a port of the node": deployed(container={"ports": [{"containerPort": 80, "hostPort": 80}]}),
+    "a privileged container": deployed(container={"securityContext": {"privileged": True}}),
+    "a privileged first container": deployed(
+        initContainers=[{"name": "first", "image": "first", "securityContext": {"privileged": True}}]
+    ),
+    "an added capability": deployed(container={"securityContext": {"capabilities": {"add": ["NET_RAW"]}}}),
+    "more rights than its parent": deployed(
+        container={"securityContext": {"allowPrivilegeEscalation": True}}
+    ),
+    "an open /proc": deployed(hostUsers=False, container={"securityContext": {"procMount": "Unmasked"}}),
+    "no seccomp": deployed(container={"securityContext": {"seccompProfile": {"type": "Unconfined"}}}),
+    "no seccomp for all": deployed(securityContext={"seccompProfile": {"type": "Unconfined"}}),
+    "no AppArmor": deployed(container={"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}),
+    "another SELinux type": deployed(securityContext={"seLinuxOptions": {"type": "spc_t"}}),
+    "a setting of the kernel": deployed(
+        securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}
+    ),
+    "conversion elsewhere": redefined("/spec/conversion/webhook/clientConfig/service", ELSEWHERE),
+    "an owner for a definition, with which it goes": redefined(
+        "/metadata/ownerReferences",
+        [{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "gone"}],
+    ),
+    "a schema that forgets": redefined("/spec/versions/0/served", value=False),
+}
+
+
+@pytest.mark.parametrize("write", HONEST.values(), ids=HONEST)
+def test_what_operators_write_is_let_pass(thief: ApiAccess, write: Write) -> None:
+    write.by(thief)
+
+
+def test_the_authority_of_the_webhooks_is_let_pass(plane: ControlPlane, thief: ApiAccess) -> None:
+    authority = plane.credentials.authority
+    assert authority is not None
+    bundle = base64.b64encode(authority).decode()
+    redefined("/spec/conversion/webhook/clientConfig/caBundle", bundle).by(thief)
+
+
+@pytest.mark.parametrize("write", ESCALATIONS.values(), ids=ESCALATIONS)
+def test_a_stolen_token_does_not_get_more_rights_by(
+    plane: ControlPlane, thief: ApiAccess, write: Write
+) -> None:
+    with pytest.raises(ApiFailure, match=REFUSED) as refused:
+        write.by(thief)
+    assert refused.value.status == 403
+    # The request itself is a good one.
+    write.by(plane.api)
+
+
+def test_no_policy_is_asked_about_the_rules_of_webhooks(thief: ApiAccess) -> None:
+    # What docs/security.md says of it is to be taken back on the day on which this fails.
+    rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
+    change = [{"op": "replace", "path": "/webhooks/0/rules", "value": rules}]
+    Write("PATCH", CONFIGURATION, change, "application/json-patch+json").by(thief)
+
+
+def test_the_policy_fits_the_kinds_that_it_is_about(plane: ControlPlane) -> None:
+    def status() -> Any:
+        path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"
+        found = plane.api.get(f"{path}operator-manager-manager-limits")
+        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+        return found["status"]
+
+    assert "expressionWarnings" not in eventually(status).get("typeChecking", {})
