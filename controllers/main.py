@@ -7,6 +7,7 @@ import sys
 from controllers.cache.settings import MEMCACHED_IMAGE
 from controllers.example.settings import MYSQL_IMAGE, WORDPRESS_IMAGE
 from controllers.petstore.settings import PETSTORE_ADDRESS, PETSTORE_CHECK_INTERVAL, PETSTORE_TIMEOUT
+from controllers.settings import PROXY_CREDENTIALS
 from manager.cli import Operator
 from manager.cli import main as run_command
 
@@ -16,7 +17,7 @@ OPERATORS = (
     Operator(
         "memcached",
         "controllers.cache.memcached",
-        settings=(MEMCACHED_IMAGE,),
+        settings=(MEMCACHED_IMAGE, PROXY_CREDENTIALS),
         webhooks="controllers.cache.webhooks",
     ),
     Operator("foo", "controllers.tutorial.foo"),
@@ -29,7 +30,7 @@ OPERATORS = (
     Operator(
         "wordpress",
         "controllers.example.wordpress",
-        settings=(MYSQL_IMAGE, WORDPRESS_IMAGE),
+        settings=(MYSQL_IMAGE, WORDPRESS_IMAGE, PROXY_CREDENTIALS),
         webhooks="controllers.example.webhooks",
     ),
     Operator("mysrv", "controllers.myapp.mysrv"),

@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+
+from manager.logs import get_logger
 
 __all__ = ["proxy_environment"]
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
+_URL = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*://)?(?:.*@)?(?P<place>([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?)",
+    re.IGNORECASE | re.DOTALL,
+)
 
-def proxy_environment(environ: Mapping[str, str]) -> list[dict[str, str]]:
+
+def proxy_environment(environ: Mapping[str, str], *, credentials: bool) -> list[dict[str, str]]:
     """Return container `env` entries for the proxy variables that are set, in upper and in lower case.
 
     Programs disagree about the spelling, so each variable is given in both; where the manager has only one
-    of the two, that one counts, and the upper case wins where they differ.
+    of the two, that one counts, and the upper case wins where they differ. Without `credentials`, a URL loses
+    its user and password, and one in which they cannot be told from the rest is left out; the log says so.
     """
     found = {name: environ.get(name) or environ.get(name.lower()) for name in VARIABLES}
+    if not credentials:
+        found = dict(_bare(found))
     return [
         {"name": spelling, "value": value}
         for name, value in found.items()
         if value
         for spelling in (name, name.lower())
     ]
+
+
+def _bare(found: Mapping[str, str | None]) -> Iterator[tuple[str, str | None]]:
+    for name, value in found.items():
+        if not value or name == "NO_PROXY":
+            yield name, value
+        # The last "@" ends them: one that belongs into a password ought to be written %40, and may not be.
+        elif match := _URL.fullmatch(value.strip()):
+            bare = (match["scheme"] or "") + match["place"]
+            if bare != value.strip():
+                _tell(name, "containers get the proxy's URL without user and password")
+            yield name, bare
+        else:
+            _tell(
+                name,
+                "containers do not get this, which is no URL of a proxy: a password may be anywhere in it",
+            )
+
+
+def _tell(variable: str, what: str) -> None:
+    get_logger("proxy").warning(what, variable=variable, setting="--proxy-credentials=keep")

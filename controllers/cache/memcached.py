@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from apis.apps.v1.deployment import Deployment
@@ -17,6 +17,7 @@ from controllers.cache.settings import MEMCACHED_IMAGE
 from controllers.conditions import condition, is_news
 from controllers.proxy import proxy_environment
 from controllers.rollouts import failure_of, is_available, is_rolled_out
+from controllers.settings import PROXY_CREDENTIALS
 from controllers.taken_names import LEFT_OVER, NAME_TAKEN, is_left_over, left_over
 from manager import clock
 from manager.cache import Meta
@@ -54,12 +55,12 @@ class MemcachedReconciler:
     """Brings a Memcached's Deployment to the wanted state, and its status to what is seen."""
 
     def __init__(
-        self, client: Client, events: EventRecorder, *, image: str, environ: Mapping[str, str]
+        self, client: Client, events: EventRecorder, *, image: str, proxy: Sequence[Mapping[str, str]]
     ) -> None:
         self.client = client
         self.events = events
         self.image = image
-        self.proxy = proxy_environment(environ)
+        self.proxy = list(proxy)
 
     async def reconcile(self, request: Request) -> Result | None:
         """Bring one Memcached up to date."""
@@ -228,6 +229,7 @@ def of_name(deployment: Meta) -> Iterator[Request]:
 def setup(manager: Manager, options: ControllerOptions) -> None:
     """Wire the controller up."""
     client, image = manager.client.named("memcached"), manager.settings[MEMCACHED_IMAGE]
+    proxy = proxy_environment(os.environ, credentials=manager.settings[PROXY_CREDENTIALS])
     (
         ControllerBuilder(manager, Memcached)
         .owns(Deployment)
@@ -237,7 +239,7 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
         )
         .skips_own_writes()
         .options(options)
-        .complete(MemcachedReconciler(client, manager.events, image=image, environ=os.environ))
+        .complete(MemcachedReconciler(client, manager.events, image=image, proxy=proxy))
     )
 
 

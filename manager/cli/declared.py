@@ -15,13 +15,17 @@ __all__ = ["declared_settings"]
 
 
 def declared_settings(operators: Sequence[Operator]) -> tuple[Setting[Any], ...]:
-    """What `operators` declare, in their order.
+    """What `operators` declare, in their order; one that several share, once.
 
-    Raises `SettingsError` for a name that two declare, and for one that the manager itself goes by.
+    Raises `SettingsError` for a name of two settings, and for one that the manager itself goes by.
     """
     owners = dict.fromkeys(_own_names(), "the manager itself")
+    declared: dict[Setting[Any], None] = {}
     for operator in operators:
         for setting in operator.settings:
+            if setting in declared:
+                continue
+            declared[setting] = None
             flag, owner = flag_name(setting.name), f"the operator {operator.name}"
             for name in (flag, setting.variable):
                 if name in owners:
@@ -29,7 +33,7 @@ def declared_settings(operators: Sequence[Operator]) -> tuple[Setting[Any], ...]
                 owners[name] = owner
             if setting.variable.startswith(ENV_PREFIX):
                 raise SettingsError(f"{owner} declares {flag}, but {ENV_PREFIX}* is the manager's own")
-    return tuple(setting for operator in operators for setting in operator.settings)
+    return tuple(declared)
 
 
 def _own_names() -> Iterator[str]:

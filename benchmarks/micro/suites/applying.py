@@ -110,7 +110,7 @@ def apply() -> Work:
     world = World()
     world.hold(Deployment, sample("deployment"))
     owner = Memcached.decode(sample("memcached"))
-    reconciler = MemcachedReconciler(world.client, world.events, image=IMAGE, environ={})
+    reconciler = MemcachedReconciler(world.client, world.events, image=IMAGE, proxy=())
     child = reconciler.deployment(owner)
 
     async def work() -> None:

@@ -95,7 +95,7 @@ def memcached() -> Work:
     world.hold(Memcached, sample("memcached"))
     world.hold(Deployment, sample("deployment"))
     world.hold(Pod, *pods(), metadata_only=True)
-    reconciler = MemcachedReconciler(world.client, world.events, image=IMAGE, environ={})
+    reconciler = MemcachedReconciler(world.client, world.events, image=IMAGE, proxy=())
     return _of(reconciler.reconcile)
 
 

@@ -16,6 +16,8 @@ from controllers.example.settings import MYSQL_IMAGE, WORDPRESS_IMAGE
 from controllers.example.wordpress.names import CLAIM_SUFFIXES, SECRET_SUFFIX, WORKLOAD_SUFFIXES
 from controllers.example.wordpress.reconciler import WordpressReconciler
 from controllers.example.wordpress.workloads import Workloads
+from controllers.proxy import proxy_environment
+from controllers.settings import PROXY_CREDENTIALS
 from manager.cache import Informer, Meta, Record
 from manager.controller import ControllerBuilder, ControllerOptions, Request
 from manager.controller.handler import MapTo
@@ -87,7 +89,7 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
     workloads = Workloads(
         mysql_image=manager.settings[MYSQL_IMAGE],
         wordpress_image=manager.settings[WORDPRESS_IMAGE],
-        environ=os.environ,
+        proxy=proxy_environment(os.environ, credentials=manager.settings[PROXY_CREDENTIALS]),
     )
     (
         ControllerBuilder(manager, Wordpress)

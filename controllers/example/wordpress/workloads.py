@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apis.apps.v1.deployment import Deployment
@@ -17,7 +17,6 @@ from controllers.example.wordpress.names import (
     secret_key,
     selector_of,
 )
-from controllers.proxy import proxy_environment
 
 __all__ = ["HTTP_PORT", "ROOT_PASSWORD", "USER_PASSWORD", "Workloads"]
 
@@ -37,13 +36,15 @@ WWW_DATA_ID = 33
 
 
 class Workloads:
-    """Builds them, for the manager's environment and with its default images."""
+    """Builds them, with the manager's default images."""
 
-    def __init__(self, *, mysql_image: str, wordpress_image: str, environ: Mapping[str, str]) -> None:
-        """The images are for sites that name none; the environment's proxy settings are handed on."""
+    def __init__(
+        self, *, mysql_image: str, wordpress_image: str, proxy: Sequence[Mapping[str, str]] = ()
+    ) -> None:
+        """The images are for sites that name none; `proxy` are variables for all containers."""
         self.mysql_image = mysql_image
         self.wordpress_image = wordpress_image
-        self.proxy = proxy_environment(environ)
+        self.proxy = proxy
 
     def database(self, site: Wordpress) -> Deployment:
         """MySQL. The old pod has to go before a new one comes: two servers on one volume destroy it."""

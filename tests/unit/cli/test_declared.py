@@ -64,6 +64,12 @@ def test_all_are_known_in_the_order_of_their_operators():
     assert declared_settings(OPERATORS) == (LABEL, INTERVAL, GREETING)
 
 
+def test_one_that_operators_share_is_one():
+    assert declared_settings([STORE, Operator("other", "no.such.module", settings=(LABEL,))]) == (
+        *(LABEL, INTERVAL),
+    )
+
+
 def test_a_name_that_two_operators_declare_is_told_with_both(command: Command):
     twice = (STORE, Operator("other", "no.such.module", settings=(setting("store-label"),)))
     outcome = command("run", operators=twice)

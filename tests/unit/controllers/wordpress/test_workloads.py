@@ -9,7 +9,7 @@ from apis.example.v1.wordpress import Wordpress
 from controllers.example.wordpress.workloads import Workloads
 from tests.unit.controllers.wordpress.sites import site
 
-WORKLOADS = Workloads(mysql_image="mysql:default", wordpress_image="wordpress:default", environ={})
+WORKLOADS = Workloads(mysql_image="mysql:default", wordpress_image="wordpress:default")
 
 
 def pod_of(deployment: Deployment) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class World:
     def process(self, fate: Fate) -> WordpressReconciler:
         """A manager that has just started."""
         client = LiveClient(InProcessWire(self.cluster, fate), field_manager="test")
-        workloads = Workloads(mysql_image="mysql:x", wordpress_image="wordpress:x", environ={})
+        workloads = Workloads(mysql_image="mysql:x", wordpress_image="wordpress:x")
         events: Any = self.events
         return WordpressReconciler(client, events, workloads=workloads)
 

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from controllers.proxy import proxy_environment
+from controllers.settings import PROXY_CREDENTIALS
+
+SECRET = "s3cret"
+
+
+def values(environ: dict[str, str], *, credentials: bool = False) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in proxy_environment(environ, credentials=credentials)}
+
+
+def test_each_variable_is_handed_on_in_both_spellings():
+    assert values({"https_proxy": "http://proxy:3128", "NO_PROXY": "a,b", "no_proxy": "other"}) == {
+        "HTTPS_PROXY": "http://proxy:3128",
+        "https_proxy": "http://proxy:3128",
+        "NO_PROXY": "a,b",
+        "no_proxy": "a,b",
+    }
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"])
+@pytest.mark.parametrize(
+    ("url", "bare"),
+    [
+        (f"http://user:{SECRET}@proxy.local:3128", "http://proxy.local:3128"),
+        (f"HTTP://user:{SECRET}@proxy.local:3128/", "HTTP://proxy.local:3128/"),
+        (f" socks5://{SECRET}@[fd00::1]:1080 ", "socks5://[fd00::1]:1080"),
+        (f"user:{SECRET}@proxy:3128", "proxy:3128"),
+        (f"http://user:p@{SECRET}/#?x@proxy:3128", "http://proxy:3128"),
+        (f"http://user:{SECRET}\n@proxy", "http://proxy"),
+        (f"http://a@{SECRET}://b@proxy", "http://proxy"),
+    ],
+)
+def test_a_password_stays_with_the_manager_and_out_of_the_log(name: str, url: str, bare: str):
+    with capture_logs() as lines:
+        assert values({name: url}) == {name.upper(): bare, name.lower(): bare}
+    [line] = lines
+    assert line["variable"] == name.upper()
+    assert SECRET not in str(line)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://user:{SECRET}",
+        f"http://user:{SECRET}%40proxy:3128",
+        f"http://proxy/{SECRET}",
+        f"http://proxy?{SECRET}",
+        f"http://user:{SECRET}@",
+        f"http:/user {SECRET} proxy",
+        f"http://[{SECRET}@",
+    ],
+)
+def test_what_may_have_a_password_anywhere_is_not_handed_on(url: str):
+    with capture_logs() as lines:
+        assert values({"HTTPS_PROXY": url, "NO_PROXY": "a"}) == {"NO_PROXY": "a", "no_proxy": "a"}
+    [line] = lines
+    assert SECRET not in str(line)
+
+
+def test_without_a_password_nothing_is_said():
+    with capture_logs() as lines:
+        assert values({"HTTP_PROXY": "http://proxy:3128"})["http_proxy"] == "http://proxy:3128"
+    assert not lines
+
+
+def test_who_asks_for_it_has_it_handed_on():
+    url = f"http://user:{SECRET}@proxy:3128"
+    assert values({"HTTP_PROXY": url}, credentials=PROXY_CREDENTIALS.parse("keep"))["HTTP_PROXY"] == url
+    assert PROXY_CREDENTIALS.default_value() is False
+    with pytest.raises(ValueError, match="drop or keep"):
+        PROXY_CREDENTIALS.parse("maybe")
