@@ -228,6 +228,13 @@ class Metrics:
             "kind",
             "reason",
         )
+        self.cache_failures = self._counter(
+            "operator_manager_cache_failures_total",
+            "Objects of the cache that something failed on: a predicate, a handler, an index function, "
+            "or the decoder of a list, which leaves them out.",
+            "kind",
+            "part",
+        )
         self.events_total = self._counter(
             "operator_manager_events_total",
             "Kubernetes Events by what became of them.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manager.cache.event import CacheEvent, EventType
 from manager.cache.index import IndexFunction
-from manager.cache.informer import EventHandler, Informer, Subscription
+from manager.cache.informer import EventHandler, Informer, Part, Subscription
 from manager.cache.meta import Meta, Owner
 from manager.cache.own_writes import own_writes_from_here
 from manager.cache.record import Record
@@ -26,6 +26,7 @@ __all__ = [
     "KindOptions",
     "Meta",
     "Owner",
+    "Part",
     "Record",
     "Selector",
     "Subscription",

@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Iterable
 from apis.meta import ObjectKey
 from manager.cache.meta import Meta
 from manager.cache.record import Record
-from manager.logs import get_logger
 
-__all__ = ["Index", "IndexFunction", "KeyGroups"]
+__all__ = ["Index", "IndexFailed", "IndexFunction", "KeyGroups"]
 
 IndexFunction = Callable[[Record, Meta], Iterable[str]]
 """Answers the values under which an object is found. It must depend on nothing but its arguments."""
+
+IndexFailed = Callable[[str, ObjectKey, Exception], None]
+"""Is told what the function of an index raised, and on which object, which is then found under no value."""
 
 
 class KeyGroups:
@@ -55,10 +57,11 @@ class KeyGroups:
 class Index(KeyGroups):
     """Keys by what a function says of the objects."""
 
-    def __init__(self, name: str, function: IndexFunction) -> None:
+    def __init__(self, name: str, function: IndexFunction, failed: IndexFailed) -> None:
         super().__init__()
         self._name = name
         self._function = function
+        self._failed = failed
 
     @property
     def function(self) -> IndexFunction:
@@ -88,10 +91,7 @@ class Index(KeyGroups):
     def _values(self, record: Record, meta: Meta) -> frozenset[str]:
         try:
             return frozenset(self._function(record, meta))
-        except Exception:  # noqa: BLE001 - the operator's code may raise anything
+        except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
             # It must not stop the watch of a kind that others use too.
-            _log.exception("an index function failed", index=self._name, object=str(record.key))
+            self._failed(self._name, record.key, error)
             return frozenset()
-
-
-_log = get_logger("cache.index")

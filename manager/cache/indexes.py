@@ -7,7 +7,7 @@ from functools import partial
 
 from apis.meta import ObjectKey
 from manager.cache.event import CacheEvent
-from manager.cache.index import Index, IndexFunction, KeyGroups
+from manager.cache.index import Index, IndexFailed, IndexFunction, KeyGroups
 from manager.cache.meta import Meta
 from manager.cache.record import Record
 
@@ -21,8 +21,10 @@ class Indexes:
     from then on: what nobody asks for costs nothing.
     """
 
-    def __init__(self, records: Mapping[ObjectKey, Record]) -> None:
+    def __init__(self, records: Mapping[ObjectKey, Record], failed: IndexFailed) -> None:
+        """`failed` is told what an operator's function raised, and on which object."""
         self._records = records
+        self._failed = failed
         self._indexes: dict[str, Index] = {}
         # Apart from the others, because it needs no look at the object: the namespace is in the key.
         self._namespaces: KeyGroups | None = None
@@ -91,7 +93,7 @@ class Indexes:
         return self._namespaces.keys(namespace)
 
     def _build(self, name: str, function: IndexFunction) -> Index:
-        index = self._indexes[name] = Index(name, function)
+        index = self._indexes[name] = Index(name.removeprefix("own "), function, self._failed)
         for record in self._records.values():
             index.insert(record, record.meta())
         return index

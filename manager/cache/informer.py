@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import Counter
@@ -25,11 +27,24 @@ from manager.cache.written import deleted_uid, is_removed
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.logs import get_logger
+from manager.rate_limit import Repeats, TokenBucket
 
-__all__ = ["EventHandler", "Informer", "Subscription"]
+__all__ = ["EventHandler", "Informer", "Part", "Subscription"]
+
+# Objects of which is remembered that lists leave them out: enough to tell of each once, and never much.
+LEFT_OUT = 1000
 
 EventHandler = Callable[[CacheEvent], None]
 """Called in the event loop, right after the cache changed; it must be quick and must not block."""
+
+
+class Part(enum.Enum):
+    """What can fail on an object of the cache; named as in metrics."""
+
+    PREDICATE = "predicate"
+    HANDLER = "handler"
+    INDEX = "index"
+    DECODE = "decode"
 
 
 class Informer:
@@ -46,11 +61,20 @@ class Informer:
         transport: Transport,
         mapper: RestMapper,
         restarts: Counter,
+        failures: Counter,
         rng: random.Random,
     ) -> None:
         self.spec = spec
         self._ingest = ingest
-        self._store = Store(selector=Selector.parse(spec.label_selector), filtered=bool(spec.field_selector))
+        self._failures = {part: failures.labels(spec.resource, part.value).inc for part in Part}
+        self._failures_told: dict[tuple[Part, str], Repeats] = {}
+        self._left_out_lines = TokenBucket(rate=1, burst=20)
+        self._left_out: OrderedDict[ObjectKey, int] = OrderedDict()
+        self._store = Store(
+            selector=Selector.parse(spec.label_selector),
+            filtered=bool(spec.field_selector),
+            index_failed=self._index_failed,
+        )
         self._handlers: list[EventHandler] = []
         self._intakes = [
             Intake(self._store, ingest, namespace, publish=self._publish) for namespace in spec.namespaces
@@ -126,6 +150,26 @@ class Informer:
 
     # Listening.
 
+    def failed(self, part: Part, key: ObjectKey, error: Exception, **fields: object) -> None:
+        """Count that some code of an operator's failed on an object; logged at once, and then counted."""
+        self._failures[part]()
+        repeats = self._failures_told.setdefault((part, type(error).__name__), Repeats())
+        if (times := repeats.count()) is not None:
+            text = f"an {'' if part is Part.INDEX else 'event '}{part.value} failed"
+            self._log.error(text, object=str(key), times=times, exc_info=error, **fields)
+
+    def left_out(self, record: Record, error: Exception) -> None:
+        """Count and log that a list has left an object out, once for each state of the object."""
+        if self._left_out.get(record.key) == record.version:
+            return
+        self._left_out[record.key] = record.version
+        self._left_out.move_to_end(record.key)
+        if len(self._left_out) > LEFT_OUT:
+            self._left_out.popitem(last=False)
+        self._failures[Part.DECODE]()
+        if self._left_out_lines.try_acquire():
+            self._log.error("an object is left out of lists", object=str(record.key), error=str(error))
+
     def subscribe(self, handler: EventHandler, *, replay: bool = True) -> Subscription:
         """Have every change told to `handler`, from now on.
 
@@ -153,9 +197,12 @@ class Informer:
     def _tell(self, handler: EventHandler, event: CacheEvent) -> None:
         try:
             handler(event)
-        except Exception:  # noqa: BLE001 - the subscriber's code may raise anything
+        except Exception as error:  # noqa: BLE001 - the subscriber's code may raise anything
             # Its fault must not stop the watch, nor keep the event from the others.
-            self._log.exception("an event handler failed", change=event.type.value, object=str(event.key))
+            self.failed(Part.HANDLER, event.key, error, change=event.type.value)
+
+    def _index_failed(self, index: str, key: ObjectKey, error: Exception) -> None:
+        self.failed(Part.INDEX, key, error, index=index)
 
     # Our own writes.
 

@@ -155,6 +155,7 @@ class Cache:
             transport=self._transport,
             mapper=self._mapper,
             restarts=self._metrics.watch_restarts,
+            failures=self._metrics.cache_failures,
             rng=self._rng,
         )
 

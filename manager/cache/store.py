@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from apis.meta import ObjectKey
 from manager.cache.event import CacheEvent
-from manager.cache.index import IndexFunction
+from manager.cache.index import IndexFailed, IndexFunction
 from manager.cache.indexes import Indexes
 from manager.cache.meta import Meta
 from manager.cache.record import Record
@@ -47,9 +47,16 @@ class Store:
     selector too, which cannot be judged here: then a write changes what is held, and never adds to it.
     """
 
-    def __init__(self, *, selector: Selector | None = None, filtered: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        selector: Selector | None = None,
+        filtered: bool = False,
+        index_failed: IndexFailed = lambda *_: None,
+    ) -> None:
+        """`index_failed` is told what an index function raised, and on which object."""
         self._records: dict[ObjectKey, Record] = {}
-        self._indexes = Indexes(self._records)
+        self._indexes = Indexes(self._records, index_failed)
         self._selector = selector or Selector()
         self._filtered = filtered
         self._bytes = 0
@@ -101,7 +108,8 @@ class Store:
             keys = sorted(key for key in fewest if all(key in other for other in others))
         else:
             keys = sorted(self._records)
-        records = [self._records[key] for key in keys]
+        # An index function that fails on an object now and then may leave a key behind.
+        records = [record for key in keys if (record := self._records.get(key)) is not None]
         if not rest:
             return records
         others_of_labels = Selector(rest)

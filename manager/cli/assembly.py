@@ -123,7 +123,7 @@ async def assembled(
 
 def _add_operators(manager: Manager, settings: Settings, operators: Sequence[Operator]) -> None:
     for operator in operators:
-        options = ControllerOptions()
+        options = ControllerOptions(resync_period=settings.resync_period or None)
         if (limit := settings.concurrency.get(operator.name)) is not None:
             options = replace(options, max_concurrent_reconciles=limit)
         operator.load().setup(manager, options)

@@ -7,12 +7,14 @@ from manager.client.connect import connect
 from manager.client.errors import NotCached, OwnedByOther, Undecodable
 from manager.client.live_list import LiveList
 from manager.client.outcome import Applied, Outcome
+from manager.client.reader import ObjectList
 
 __all__ = [
     "Applied",
     "Client",
     "LiveList",
     "NotCached",
+    "ObjectList",
     "Outcome",
     "OwnedByOther",
     "Propagation",

@@ -15,7 +15,7 @@ from manager.client.live import LiveReader
 from manager.client.live_list import LiveList, followed
 from manager.client.merge_patch import merge_diff
 from manager.client.outcome import Applied
-from manager.client.reader import CachedReader, MetadataReader
+from manager.client.reader import CachedReader, MetadataReader, decode_object
 from manager.client.subresource import StatusClient, SubresourceClient
 from manager.client.write import Writer, whole_object
 from manager.kube.rest_mapping import RestMapper
@@ -62,7 +62,7 @@ class Client(CachedReader):
         """Create the object; raises AlreadyExists. Returns it as stored."""
         body = orjson.dumps(whole_object(obj))
         raw = await self._writer.send_create(type(obj), obj.key.namespace, body, self.field_manager)
-        return type(obj).decode(raw)
+        return decode_object(raw, type(obj), obj.key)
 
     async def update(self, obj: R) -> R:
         """Replace the object; raises Conflict when it changed since it was read. Returns it as stored."""
@@ -70,7 +70,7 @@ class Client(CachedReader):
         raw = await self._writer.send_update(
             type(obj), obj.key, body, self.field_manager, replaces=obj.metadata.resource_version
         )
-        return type(obj).decode(raw)
+        return decode_object(raw, type(obj), obj.key)
 
     async def patch(self, obj: R) -> R:
         """Send what was changed in the object since it was read; nothing when nothing was.
@@ -94,7 +94,7 @@ class Client(CachedReader):
         raw = await self._writer.send_merge_patch(
             type(obj), obj.key, orjson.dumps(changes), self.field_manager, replaces=replaces
         )
-        return type(obj).decode(raw)
+        return decode_object(raw, type(obj), obj.key)
 
     async def apply(self, obj: R, *, owner: Resource | None = None) -> Applied[R]:
         """Bring the object to the fields set in `obj`, creating it where it is missing.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from apis.meta import ObjectKey, OwnerReference
+from apis.meta import GroupVersionKind, ObjectKey, OwnerReference
 from manager.kube.errors import KubeError
 
 __all__ = ["NotCached", "OwnedByOther", "Undecodable"]
@@ -56,10 +56,14 @@ class OwnedByOther(KubeError):
 class Undecodable(KubeError):
     """An object is not of its model's shape: it was stored under another schema than the model's.
 
-    Trying again does not help; a change of the object, or another version of the program, does.
+    Trying again does not help; a change of the object, or another version of the program, does. A reconcile
+    that fails with its own object waits for that; one that fails with another object is tried again.
+    Attributes: `gvk` and `key` say which object it is.
     """
 
-    def __init__(self, kind: str, key: ObjectKey, cause: ValidationError) -> None:
+    def __init__(self, gvk: GroupVersionKind, key: ObjectKey, cause: ValidationError) -> None:
         first = cause.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the object"
-        super().__init__(f"{kind} {key}: {where}: {first['msg']}")
+        super().__init__(f"{gvk.kind} {key}: {where}: {first['msg']}")
+        self.gvk = gvk
+        self.key = key

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TypeVar
 
 import msgspec
+from pydantic import ValidationError
 
 from apis.meta import ObjectKey, Resource
-from manager.kube.errors import NotFound
+from manager.client.errors import Undecodable
+from manager.client.reader import ObjectList, decode_object
+from manager.kube.errors import NotFound, ProtocolError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
@@ -28,6 +31,15 @@ class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Meta
+
+
 class LiveReader:
     """Each call is a request. For rare needs: reconcilers read from the cache."""
 
@@ -36,9 +48,10 @@ class LiveReader:
         self._mapper = mapper
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
-        """Return the object as the server has it now; raises NotFound and the rest of ApiError."""
+        """Return the object as the server has it now; raises NotFound, other ApiErrors, and Undecodable."""
         mapping = await self._mapper.resolve(kind.gvk)
-        return kind.decode(await self._transport.request("GET", mapping.path(key.namespace, key.name)))
+        raw = await self._transport.request("GET", mapping.path(key.namespace, key.name))
+        return decode_object(raw, kind, key)
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """As `get`, with None where there is no such object."""
@@ -54,18 +67,26 @@ class LiveReader:
         namespace: str = "",
         label_selector: str | None = None,
         field_selector: str | None = None,
-    ) -> list[R]:
-        """Return all objects that match, read in pages of 500; `namespace=""` means all namespaces."""
+    ) -> ObjectList[R]:
+        """Return all objects that match, read in pages of 500; `namespace=""` means all namespaces.
+
+        An object that is not of the model's shape is named apart (see `ObjectList`).
+        """
         mapping = await self._mapper.resolve(kind.gvk)
         query = _query(PAGE, label_selector, field_selector)
         found: list[R] = []
+        undecodable: list[Undecodable] = []
         while True:
             page = msgspec.json.decode(
                 await self._transport.request("GET", mapping.path(namespace), query=query), type=_List
             )
-            found.extend(kind.decode(bytes(raw)) for raw in page.items or ())
+            for raw in page.items or ():
+                try:
+                    found.append(kind.decode(bytes(raw)))
+                except ValidationError as error:
+                    undecodable.append(Undecodable(kind.gvk, _key(raw), error))
             if not page.metadata.resume:
-                return found
+                return ObjectList(found, undecodable)
             query["continue"] = page.metadata.resume
 
     async def probe(
@@ -80,6 +101,14 @@ class LiveReader:
         mapping = await self._mapper.resolve(kind.gvk)
         query = _query(1, label_selector, field_selector)
         await self._transport.request("GET", mapping.path(namespace), query=query)
+
+
+def _key(raw: msgspec.Raw) -> ObjectKey:
+    try:
+        named = msgspec.json.decode(raw, type=_Named).metadata
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"a list of things that are no objects: {error}") from error
+    return ObjectKey(named.namespace, named.name)
 
 
 def _query(limit: int, label_selector: str | None, field_selector: str | None) -> dict[str, str]:

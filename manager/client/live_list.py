@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 
 from apis.meta import Resource
 from manager.cache import Informer
-from manager.client.reader import decode_record
+from manager.client.reader import ObjectList, decode_records
 
 __all__ = ["LiveList", "followed"]
 
@@ -38,13 +38,13 @@ class LiveList(Generic[R]):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> list[R]:
-        """The objects as they are now; raises Undecodable for one that is not of the kind's shape."""
+    async def __anext__(self) -> ObjectList[R]:
+        """The objects as they are now; those that are not of the kind's shape are named apart."""
         await self._news.wait()
         if self._failure is not None:
             raise self._failure
         self._news.clear()
-        return [decode_record(record, self._kind) for record in self._informer.list()]
+        return decode_records(self._informer, self._informer.list(), self._kind)
 
     async def _run(self) -> None:
         """Follow the server until cancelled."""

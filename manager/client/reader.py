@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -11,7 +12,7 @@ from manager.cache import Cache, Informer, Record
 from manager.client.errors import NotCached, Undecodable
 from manager.kube.errors import NotFound
 
-__all__ = ["CachedReader", "MetadataReader", "decode_record"]
+__all__ = ["CachedReader", "MetadataReader", "ObjectList", "decode_object", "decode_records"]
 
 R = TypeVar("R", bound=Resource)
 
@@ -35,12 +36,44 @@ def _select(
     return informer.list(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
 
 
-def decode_record(record: Record, kind: type[R]) -> R:
-    """A fresh object; raises Undecodable when it is not of the kind's shape."""
+class ObjectList(list[R]):
+    """Objects that were read, without those that are not of their model's shape.
+
+    One such object, which may be anybody's, must not hide all others. Who has to see every object, because
+    what is not there would be made or deleted, asks for that with `complete()`.
+
+    Attributes: `undecodable` has an error for each object left out.
+    """
+
+    def __init__(self, objects: Iterable[R] = (), undecodable: Iterable[Undecodable] = ()) -> None:
+        super().__init__(objects)
+        self.undecodable = tuple(undecodable)
+
+    def complete(self) -> Self:
+        """Return the list itself; raises Undecodable when an object had to be left out."""
+        if self.undecodable:
+            raise self.undecodable[0]
+        return self
+
+
+def decode_object(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None) -> R:
+    """A fresh object (see `Resource.decode`); raises Undecodable when it is not of the kind's shape."""
     try:
-        return record.decode(kind)
+        return kind.decode(raw, parsed=parsed)
     except ValidationError as error:
-        raise Undecodable(kind.gvk.kind, record.key, error) from error
+        raise Undecodable(kind.gvk, key, error) from error
+
+
+def decode_records(informer: Informer, records: Iterable[Record], kind: type[R]) -> ObjectList[R]:
+    """Fresh objects; the informer counts those that are not of the kind's shape."""
+    objects, undecodable = [], []
+    for record in records:
+        try:
+            objects.append(decode_object(record.raw, kind, record.key))
+        except Undecodable as error:
+            informer.left_out(record, error)
+            undecodable.append(error)
+    return ObjectList(objects, undecodable)
 
 
 class CachedReader:
@@ -50,9 +83,9 @@ class CachedReader:
         self._cache = cache
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
-        """Return the object, or None when the cache holds none of that key."""
+        """Return the object, or None when the cache holds none of that key; raises Undecodable."""
         record = _informer(self._cache, kind, metadata_only=False).get(key)
-        return None if record is None else decode_record(record, kind)
+        return None if record is None else decode_object(record.raw, kind, record.key)
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
         """Return the object; raises NotFound when the cache holds none of that key."""
@@ -69,16 +102,17 @@ class CachedReader:
         labels: dict[str, str] | str | None = None,
         owner: Resource | None = None,
         index: tuple[str, str] | None = None,
-    ) -> list[R]:
+    ) -> ObjectList[R]:
         """Return the objects that meet every condition given, in the order of their keys.
 
         `labels` is an equality map or a selector as kubectl takes it; `owner` selects by owner reference;
         `index` is (name, value) of an index registered on the informer. A list through an index costs what
-        it returns, not what the cache holds.
+        it returns, not what the cache holds. An object that is not of the model's shape is left out, counted
+        and logged (see `ObjectList`).
         """
         informer = _informer(self._cache, kind, metadata_only=False)
         records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
-        return [decode_record(record, kind) for record in records]
+        return decode_records(informer, records, kind)
 
 
 class MetadataReader:
@@ -90,7 +124,7 @@ class MetadataReader:
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
         """Return the object's metadata, or None when the cache holds none of that key."""
         record = _informer(self._cache, kind, metadata_only=True).get(key)
-        return None if record is None else decode_record(record, PartialObjectMetadata)
+        return None if record is None else decode_object(record.raw, PartialObjectMetadata, record.key)
 
     async def keys(
         self,
@@ -114,8 +148,8 @@ class MetadataReader:
         labels: dict[str, str] | str | None = None,
         owner: Resource | None = None,
         index: tuple[str, str] | None = None,
-    ) -> list[PartialObjectMetadata]:
+    ) -> ObjectList[PartialObjectMetadata]:
         """Return the metadata of the objects that meet every condition given (see `CachedReader.list`)."""
         informer = _informer(self._cache, kind, metadata_only=True)
         records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
-        return [decode_record(record, PartialObjectMetadata) for record in records]
+        return decode_records(informer, records, PartialObjectMetadata)

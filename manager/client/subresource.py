@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import orjson
 
 from apis.meta import Resource
+from manager.client.reader import decode_object
 from manager.client.write import JSON, MERGE_PATCH, Writer, whole_object
 
 __all__ = ["StatusClient", "SubresourceClient"]
@@ -31,7 +32,7 @@ class StatusClient:
         object was replaced by another of its name.
         """
         raw = await self._write(obj)
-        return obj if raw is None else type(obj).decode(raw)
+        return obj if raw is None else decode_object(raw, type(obj), obj.key)
 
     async def report(self, obj: Resource) -> bool:
         """What `patch` does, for the end of a reconcile: the answer goes to the cache, and is not decoded.
@@ -59,7 +60,7 @@ class StatusClient:
         """Replace the whole status; raises Conflict when the object changed since it was read."""
         body = orjson.dumps(whole_object(obj))
         raw = await self._writer.send_update(type(obj), obj.key, body, self._field_manager, "status")
-        return type(obj).decode(raw)
+        return decode_object(raw, type(obj), obj.key)
 
 
 class SubresourceClient:

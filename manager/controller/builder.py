@@ -151,6 +151,7 @@ class ControllerBuilder:
             options=self._options,
             metrics=self._manager.metrics,
             rng=self._manager.rng,
+            primary=self._primary.gvk,
             skips_own_writes=self._skips_own_writes,
         )
         self._manager.add_controller(controller)

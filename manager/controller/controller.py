@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterable
 
+from apis.meta import GroupVersionKind
 from manager.controller.backoff import KeyBackoff
 from manager.controller.metrics import ControllerMetrics
 from manager.controller.options import ControllerOptions
@@ -43,11 +44,13 @@ class Controller:
         options: ControllerOptions,
         metrics: Metrics,
         rng: random.Random,
+        primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
     ) -> None:
         """`name` is the `controller` label of metrics and log lines, and what flags call it.
 
-        `skips_own_writes` is what `ControllerBuilder.skips_own_writes` says.
+        `primary` is the kind that requests name, if they name objects of one. `skips_own_writes` is what
+        `ControllerBuilder.skips_own_writes` says.
         """
         self.name = name
         self.options = options
@@ -58,6 +61,7 @@ class Controller:
             metrics, name, workers=options.max_concurrent_reconciles, active=self._active
         )
         self._rng = rng
+        self._primary = primary
         self._skips_own_writes = skips_own_writes
         self._state = ControllerState.STANDBY
         self._queue: WorkQueue[Request] | None = None
@@ -188,6 +192,7 @@ class Controller:
             metrics=self._series,
             log=self._log,
             rng=self._rng,
+            primary=self._primary,
             skips_own_writes=self._skips_own_writes,
         )
         pace = self._new_pace()

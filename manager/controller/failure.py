@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Self
 
+from apis.meta import GroupVersionKind, ObjectKey
 from manager.client import Undecodable
 from manager.controller.errors import TerminalError
 from manager.kube.errors import (
@@ -62,7 +63,7 @@ class Failure(IntEnum):
     """Kinds of failed reconciles. A group of exceptions is of the highest kind among them."""
 
     TERMINAL = 0
-    """No retry can mend it: the reconciler says so, or the object is not of its model's shape."""
+    """No retry can mend it: the reconciler says so, or its own object is not of its model's shape."""
 
     RACE = 1
     """Somebody else was quicker; the next attempt sees what they did. Nothing is wrong."""
@@ -77,11 +78,16 @@ class Failure(IntEnum):
     """An exception that only a fault in the program raises."""
 
     @classmethod
-    def of(cls, error: BaseException) -> Failure:
-        """Classify what a reconciler raised."""
+    def of(
+        cls, error: BaseException, *, primary: GroupVersionKind | None = None, key: ObjectKey | None = None
+    ) -> Failure:
+        """Classify what a reconciler raised when it was called with `key`, the key of a `primary`."""
         if isinstance(error, BaseExceptionGroup):
-            return max(map(cls.of, error.exceptions))
-        if isinstance(error, (TerminalError, Undecodable)):
+            return max(cls.of(each, primary=primary, key=key) for each in error.exceptions)
+        if isinstance(error, TerminalError):
+            return cls.TERMINAL
+        # Nobody calls again because some other object was mended: that takes another attempt.
+        if isinstance(error, Undecodable) and (error.gvk, error.key) == (primary, key):
             return cls.TERMINAL
         if isinstance(error, _RACES):
             return cls.RACE

@@ -40,11 +40,11 @@ class ControllerOptions:
     backoff_cap: float = 1000.0
     """The longest wait between two attempts at an object that goes on failing."""
 
-    resync_period: float | None = None
-    """Reconcile every object once in so long, at low priority; None for never.
+    resync_period: float | None = 36_000.0
+    """Reconcile every object once in so long, ten hours by default, at low priority; None for never.
 
-    Watches miss nothing, so this is only for effects outside of the cluster, which nothing watches. All
-    objects come at once, after a jittered period."""
+    Watches miss nothing, so this is for what no watch tells: effects outside of the cluster, and faults of
+    a program, which forgets an object or makes a wrong request. The period is jittered."""
 
     needs_leader_election: bool = True
     """Run only in the replica that is the leader. False is for reconcilers that write nothing shared: in

@@ -8,6 +8,7 @@ import math
 import random
 from typing import TYPE_CHECKING
 
+from apis.meta import GroupVersionKind
 from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, Failure, explain
 from manager.controller.metrics import ControllerMetrics
@@ -39,6 +40,7 @@ class ReconcileRunner:
     | requeue_after                | requeue_after       | forgotten | then                     |
     | requeue, or a moment passed  | requeue             | grows     | after the back-off       |
     | TerminalError                | error, and terminal | stays     | when something changes   |
+    | its own object is Undecodable | error, and terminal | stays    | when something changes   |
     | any other exception          | error               | grows     | after the back-off       |
     | an exception of a faulty program | error, and panic | grows    | after the back-off       |
     | too slow                     | error, and timeout  | grows     | after the back-off       |
@@ -56,9 +58,10 @@ class ReconcileRunner:
         metrics: ControllerMetrics,
         log: FilteringBoundLogger,
         rng: random.Random,
+        primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
     ) -> None:
-        """`log` carries the controller's name; `timeout` is in seconds.
+        """`log` carries the controller's name; `timeout` is in seconds; `primary` is the kind of the keys.
 
         With `skips_own_writes`, what a reconcile has itself written does not run it again.
         """
@@ -68,6 +71,7 @@ class ReconcileRunner:
         self._metrics = metrics
         self._log = log
         self._rng = rng
+        self._primary = primary
         self._skips_own_writes = skips_own_writes
         self._troubles = Troubles(queue, rng=rng)
         metrics.failing(self._troubles.__len__)
@@ -155,7 +159,7 @@ class ReconcileRunner:
     def _fail(
         self, item: QueueItem[Request], error: BaseException, *, timed_out: bool, log: FilteringBoundLogger
     ) -> None:
-        failure = Failure.of(error)
+        failure = Failure.of(error, primary=self._primary, key=item.key)
         self._metrics.error()
         self._metrics.failed()
         if timed_out:

@@ -61,6 +61,11 @@ class Settings(BaseModel):
         default_factory=dict,
         description="how many objects a controller works on at once; may be given several times",
     )
+    resync_period: Annotated[Duration, Shown("Controllers", "DURATION")] = Field(
+        default=36_000.0,
+        ge=0,
+        description="how often every object is looked at again although nothing has changed; 0 is never",
+    )
     graceful_shutdown_timeout: Annotated[Duration, Shown("Controllers", "DURATION")] = Field(
         default=30.0,
         ge=0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,6 @@ from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.conftest import RunManager, StartControlPlane
     from tests.support.control_plane import ControlPlane
@@ -61,6 +61,30 @@ def test_many_objects_cost_two_writes_each_and_then_nothing(
     assert [each for each in later if not (is_lease(each) or each.watch)] == []
     # That a Deployment appeared was each one's own doing, whether the answer or the watch told of it first.
     assert manager.metrics().value("controller_runtime_reconcile_total", controller="memcached") == OBJECTS
+
+
+@pytest.mark.parametrize("controller", ["memcached", "foo", "mysrv", "wordpress"])
+def test_a_resync_writes_nothing_where_nothing_is_to_be_changed(
+    crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager, controller: str
+) -> None:
+    [sample] = Path("config/samples").glob(f"*_{controller}.yaml")
+    crds.kubectl("apply", f"--namespace={namespace}", "-f", sample)
+    flags = (f"--namespaces={namespace}", f"--controllers={controller}", "--resync-period=500ms")
+    manager = run_manager(crds.kubeconfig, *flags).wait_ready()
+
+    def reconciles_and_writes() -> tuple[float, float]:
+        counted = manager.metrics()
+        methods = ("POST", "PUT", "PATCH", "DELETE")
+        writes = sum(counted.value("rest_client_requests_total", method=method) for method in methods)
+        return counted.value("controller_runtime_reconcile_total", controller=controller), writes
+
+    def five_in_a_row() -> None:
+        reconciled, before = reconciles_and_writes()
+        assert reconciled > 0
+        eventually(lambda: reconciles_and_writes()[0] >= reconciled + 5)
+        assert reconciles_and_writes()[1] == before
+
+    eventually(five_in_a_row)
 
 
 def is_lease(exchange: Exchange) -> bool:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from apis.meta import ObjectKey
 from manager.cache.index import Index
@@ -25,8 +24,12 @@ def words(_: Record, meta: Meta) -> Iterable[str]:
     return meta.annotations.get("words", "").split()
 
 
+def no_failure(*failure: object) -> None:
+    raise AssertionError(failure)
+
+
 def test_a_value_of_one_object_costs_no_set():
-    index = Index("words", words)
+    index = Index("words", words, no_failure)
     index.insert(*taken(pod("a", 1, annotations={"words": "x"})))
     assert index.keys("x") == (ObjectKey("ns", "a"),)
     index.insert(*taken(pod("b", 2, annotations={"words": "x"})))
@@ -37,16 +40,32 @@ def test_a_value_of_one_object_costs_no_set():
     assert index.keys("x") == ()
 
 
-def test_a_function_that_fails_is_logged_and_the_object_is_not_found_by_it():
+def test_a_function_that_fails_is_told_of_and_the_object_is_not_found_by_it():
     def broken(record: Record, meta: Meta) -> Iterable[str]:
         raise RuntimeError("no")
 
-    index = Index("broken", broken)
-    with capture_logs() as lines:
-        index.insert(*taken(pod("a", 1)))
-    assert index.keys("x") == ()
-    assert lines[0]["event"] == "an index function failed"
-    assert (lines[0]["index"], lines[0]["object"]) == ("broken", "ns/a")
+    failures: list[tuple[str, ObjectKey, str]] = []
+    store = Store(index_failed=lambda index, key, error: failures.append((index, key, str(error))))
+    store.add_index("broken", broken)
+    store.put(*taken(pod("a", 1)))
+    assert store.select(index=("broken", "x")) == []
+    assert failures == [("broken", ("ns", "a"), "no")]
+
+
+def test_what_a_function_that_fails_now_and_then_leaves_behind_is_not_found():
+    fails = False
+
+    def moody(record: Record, meta: Meta) -> Iterable[str]:
+        if fails:
+            raise RuntimeError("no")
+        return ("x",)
+
+    store = Store()
+    store.add_index("moody", moody)
+    store.put(*taken(pod("a", 1)))
+    fails = True
+    store.observe_deletion(ObjectKey("ns", "a"), "a-1")
+    assert store.select(index=("moody", "x")) == []
 
 
 def test_an_index_made_late_knows_what_was_there():

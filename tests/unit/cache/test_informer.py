@@ -37,6 +37,7 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
             transport=transport,
             mapper=RestMapper(transport),
             restarts=metrics.watch_restarts,
+            failures=metrics.cache_failures,
             rng=rng,
         )
 
@@ -128,7 +129,9 @@ class TestSubscribers:
         informer.subscribe(told, replay=False)
         assert told.take() == []
 
-    async def test_that_fail_are_logged_and_disturb_nobody(self, informer: Informer, log_lines: LogLines):
+    async def test_that_fail_are_logged_and_disturb_nobody(
+        self, informer: Informer, metrics: Metrics, log_lines: LogLines
+    ):
         def broken(event: CacheEvent) -> None:
             raise RuntimeError("no")
 
@@ -140,7 +143,9 @@ class TestSubscribers:
         assert told.take() == ["ADDED ns/a@5", "MODIFIED ns/a@6"]
         assert [(line["event"], line["object"]) for line in log_lines] == [
             ("an event handler failed", "ns/a")
-        ] * 2
+        ]
+        labels = {"kind": "pods", "part": "handler"}
+        assert metrics.registry.get_sample_value("operator_manager_cache_failures_total", labels) == 2
 
     async def test_that_left_are_told_nothing(self, informer: Informer):
         told = Told()

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from manager.cache import Cache
-from manager.client import Client, Undecodable
+from manager.client import Client
 from manager.kube.errors import Forbidden
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -121,11 +121,14 @@ async def test_leaving_ends_the_watch(client: Client, server: PodServer, wire: S
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_an_object_of_another_shape_is_named(client: Client, server: PodServer) -> None:
-    stream = Listed(5)
+async def test_an_object_of_another_shape_is_named_and_hides_no_other(
+    client: Client, server: PodServer
+) -> None:
+    stream = Listed(5, ("a", 1))
     server.on("stream", stream)
     async with client.watch(Pod) as live:
-        await anext(live)
+        assert (await anext(live)).undecodable == ()
         stream.event("ADDED", pod("odd", 6) | {"spec": "none"})
-        with pytest.raises(Undecodable, match="odd"):
-            await anext(live)
+        seen = await anext(live)
+        assert names(seen) == ["a"]
+        assert [error.key.name for error in seen.undecodable] == ["odd"]

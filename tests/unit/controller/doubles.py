@@ -13,6 +13,7 @@ from manager.controller.queue import WorkQueue
 from manager.controller.request import Request
 from manager.controller.result import Result
 from manager.metrics import Metrics
+from tests.unit.controller.objects import Pod
 
 
 class ManualSource:
@@ -94,6 +95,7 @@ class Running:
             options=ControllerOptions(**options),  # type: ignore[arg-type]
             metrics=self.metrics,
             rng=random.Random(7),
+            primary=Pod.gvk,
         )
         self.task: asyncio.Task[None] | None = None
 

@@ -18,6 +18,10 @@ class Cluster(Resource, group="example.com", version="v1", plural="clusters", na
     pass
 
 
+class Node(Resource, version="v1", plural="nodes", namespaced=False):
+    pass
+
+
 class Pod(Resource, version="v1", plural="pods"):
     pass
 

@@ -207,6 +207,19 @@ async def test_other_sources_ask_too(host: Host):
     assert reconciler.names == ["early", "late"]
 
 
+async def test_every_object_is_looked_at_again_within_half_a_day(host: Host):
+    reconciler = Reconciler()
+    controller = ControllerBuilder(host, Foo).complete(reconciler)
+    foos = Watched(host.cache, Foo)
+    foos.listed("f1", "f2")
+    foos.synced()
+    async with running(controller):
+        await asyncio.sleep(8 * 3600)
+        assert reconciler.names == ["f1", "f2"]
+        await asyncio.sleep(4 * 3600)
+        assert sorted(reconciler.names) == ["f1", "f1", "f2", "f2"]
+
+
 async def test_with_a_resync_period_every_object_is_looked_at_again_and_again(host: Host):
     reconciler = Reconciler()
     options = ControllerOptions(resync_period=600)

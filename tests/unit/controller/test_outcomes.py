@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from pydantic import ValidationError
 
-from apis.meta import ObjectKey
+from apis.meta import ObjectKey, Resource
 from manager.client import Undecodable
 from manager.controller.errors import TerminalError
 from manager.controller.priority import Priority
@@ -20,7 +20,7 @@ from manager.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServiceU
 from manager.logs import reconcile_log
 from tests.unit.controller.conftest import LogLines
 from tests.unit.controller.doubles import Reconciler, Running, turns
-from tests.unit.controller.objects import Pod
+from tests.unit.controller.objects import Node, Pod
 
 pytestmark = pytest.mark.looptime
 
@@ -198,14 +198,28 @@ async def test_a_terminal_error_leaves_the_back_off_as_it_was():
         assert running.controller.statistics().queue.backing_off == 0
 
 
-async def test_an_object_that_is_not_of_its_models_shape_is_not_tried_again():
+def undecodable(kind: type[Resource], name: str) -> Undecodable:
     with pytest.raises(ValidationError) as caught:
         Pod.decode(b'{"metadata": {"name": 1}}')
-    async with Running(answering(Undecodable("Pod", ObjectKey("ns", "a"), caught.value))) as running:
+    return Undecodable(kind.gvk, ObjectKey("ns", name), caught.value)
+
+
+async def test_an_object_that_is_not_of_its_models_shape_is_not_tried_again():
+    async with Running(answering(undecodable(Pod, "a"))) as running:
         running.add("a")
         await asyncio.sleep(5000)
         assert len(running.reconciler.calls) == 1
         assert running.sample(TERMINAL) == 1
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Pod, "b"), (Node, "a")])
+async def test_another_object_that_is_not_of_its_models_shape_is_waited_for(kind: type[Resource], name: str):
+    async with Running(answering(*[undecodable(kind, name)] * 3)) as running:
+        running.add("a")
+        await asyncio.sleep(5000)
+        assert len(running.reconciler.calls) == 4
+        assert running.sample(TERMINAL) == 0
+        assert running.sample(TOTAL, result="success") == 1
 
 
 async def test_a_group_is_terminal_only_if_all_in_it_is():

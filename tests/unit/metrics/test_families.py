@@ -32,6 +32,7 @@ FAMILIES = {
     "leader_election_master_status": ("gauge", ("name",)),
     "operator_manager_cache_objects": ("gauge", ("kind", "projection")),
     "operator_manager_cache_bytes": ("gauge", ("kind", "projection")),
+    "operator_manager_cache_failures": ("counter", ("kind", "part")),
     "operator_manager_watch_restarts": ("counter", ("kind", "reason")),
     "operator_manager_events": ("counter", ("result",)),
     "operator_manager_failing_objects": ("gauge", ("controller",)),

@@ -89,6 +89,7 @@ def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch
         "namespaces": "a,b",
         "controllers": "*,-foo",
         "concurrency": "foo=2",
+        "resync_period": "1h",
         "graceful_shutdown_timeout": "1m",
         "shutdown_delay": "5s",
         "leader_elect": "true",

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import pytest
 
+from manager.cache import CacheEvent
 from manager.controller.handler import enqueue_object
 from manager.controller.predicate import all_of, desired_state_changed, label_changed
 from manager.controller.priority import Priority
@@ -161,3 +162,104 @@ async def test_a_large_warm_cache_is_told_in_portions_and_changes_meanwhile_come
     assert len(queue) == 1999
     task.cancel()
     await asyncio.wait([task])
+
+
+def failures(metrics: Metrics, part: str) -> float | None:
+    labels = {"kind": "pods", "part": part}
+    return metrics.registry.get_sample_value("operator_manager_cache_failures_total", labels)
+
+
+class Moody:
+    """Fails on the objects named, for as long as they are."""
+
+    def __init__(self, *bad: str) -> None:
+        self.bad = set(bad)
+        self.asked: list[CacheEvent] = []
+
+    def __call__(self, event: CacheEvent) -> Iterable[Request]:
+        self.asked.append(event)
+        if event.key.name in self.bad:
+            raise RuntimeError("moody")
+        return enqueue_object(event)
+
+
+async def test_an_event_that_a_predicate_fails_on_passes(
+    pods: Watched, make_queue: MakeQueue, metrics: Metrics
+):
+    def broken(event: CacheEvent) -> bool:
+        raise RuntimeError("broken")
+
+    queue = make_queue()
+    pods.synced()
+    assert failures(metrics, "predicate") == 0  # there from the start, for the alert to see the first
+    async with running(KindSource(pods.informer, enqueue_object, predicates=[broken]), queue):
+        pods.put("a")
+        assert await drain(queue) == [("a", Priority.NORMAL, 0)]
+    assert failures(metrics, "predicate") == 1
+
+
+async def test_a_handler_that_fails_is_asked_again_until_it_does_not(
+    pods: Watched, make_queue: MakeQueue, metrics: Metrics
+):
+    queue, handler = make_queue(), Moody("a", "listed")
+    pods.listed("listed")
+    pods.synced()
+    async with running(KindSource(pods.informer, handler), queue):
+        pods.put("a")
+        pods.put("b")
+        assert await drain(queue) == [("b", Priority.NORMAL, 0)]
+        await asyncio.sleep(10)
+        handler.bad.clear()
+        await asyncio.sleep(10)
+        assert sorted(await drain(queue)) == [("a", Priority.NORMAL, 0), ("listed", Priority.LOW, None)]
+        asked = len(handler.asked)
+        await asyncio.sleep(5000)
+        assert len(handler.asked) == asked
+    assert failures(metrics, "handler") == 8  # at 0, 1, 3 and 7 s
+
+
+async def test_what_changes_meanwhile_is_told_as_one_change(pods: Watched, make_queue: MakeQueue):
+    queue, handler = make_queue(), Moody("a")
+    pods.put("a", labels={"step": "1"})
+    pods.synced()
+    async with running(KindSource(pods.informer, handler, predicates=[label_changed]), queue):
+        handler.asked.clear()
+        pods.put("a", labels={"step": "2"})
+        handler.bad.clear()
+        # No label differs, but nobody has heard yet of those that did.
+        pods.put("a", labels={"step": "2"}, annotations={"x": "y"})
+        assert await drain(queue) != []
+        event = handler.asked[-1]
+        assert (event.old, event.meta.labels) == (None, {"step": "2"})  # also the replay had failed
+        handler.bad.add("a")
+        pods.put("a", labels={"step": "3"})
+        pods.delete("a")
+        handler.bad.clear()
+        await asyncio.sleep(2)
+        event = handler.asked[-1]
+        assert event.new is None
+        assert event.old is not None
+        assert event.old.meta().labels == {"step": "2"}
+        assert [name for name, *_ in await drain(queue)] == ["a"]
+
+
+async def test_a_handler_that_never_succeeds_is_given_up(
+    pods: Watched, make_queue: MakeQueue, metrics: Metrics
+):
+    queue, handler = make_queue(), Moody("a")
+    pods.synced()
+    async with running(KindSource(pods.informer, handler), queue):
+        pods.put("a")
+        await asyncio.sleep(3600)
+        assert failures(metrics, "handler") == len(handler.asked) == 13
+        await asyncio.sleep(36_000)
+        assert len(handler.asked) == 13
+
+
+async def test_nothing_is_tried_again_once_it_has_ended(pods: Watched, make_queue: MakeQueue):
+    queue, handler = make_queue(), Moody("a")
+    pods.synced()
+    async with running(KindSource(pods.informer, handler), queue):
+        pods.put("a")
+    await asyncio.sleep(3600)
+    assert len(handler.asked) == 1
