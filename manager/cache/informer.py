@@ -132,13 +132,15 @@ class Informer:
     ) -> list[Record]:
         """Return the records that meet every condition, in the order of their keys.
 
-        `labels` is a map of labels that must be equal, or a selector as kubectl writes it; `index` is
-        (name, value) of an index that was registered with `add_index`. Costs what the most selective
-        condition lets through, not what the cache holds. Raises ValueError for a bad selector and KeyError
-        for an index that is not registered.
+        No namespace, or "", means all. `labels` is a map of labels that must be equal, or a selector as
+        kubectl writes it; `index` is (name, value) of an index that was registered with `add_index`. Costs
+        what the most selective condition lets through, not what the cache holds. Raises ValueError for a bad
+        selector and KeyError for an index that is not registered.
         """
         wanted = Selector.parse(labels) if isinstance(labels, str) else labels
-        return self._store.select(namespace=namespace, labels=wanted, owner_uid=owner_uid, index=index)
+        return self._store.select(
+            namespace=namespace or None, labels=wanted, owner_uid=owner_uid, index=index
+        )
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Find objects by a function of theirs: `list(index=(name, value))`.

@@ -40,8 +40,8 @@ class CacheOptions:
     """How kinds are cached.
 
     Attributes:
-        namespaces: the namespaces to watch; none (the default) means all, with one watch per kind, else
-            there is one watch per kind and namespace.
+        namespaces: the namespaces to watch, with one watch per kind and namespace; none (the default), or ""
+            among them, means all, with one watch per kind.
         by_kind: what differs for some kinds; it takes precedence.
     """
 
@@ -75,7 +75,7 @@ class WatchSpec:
         """Work out what the options mean for a kind; raises ValueError for a bad label selector."""
         own = options.of(kind)
         namespaces = options.namespaces if own.namespaces is None else own.namespaces
-        if not kind.namespaced or not namespaces:
+        if not kind.namespaced or not namespaces or "" in namespaces:
             namespaces = ("",)
         return cls(
             gvk=kind.gvk,

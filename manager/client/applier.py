@@ -69,7 +69,7 @@ class Applier:
 
     async def _live(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         informer = self._cache.lookup(kind, metadata_only=False)
-        if informer is not None:
+        if informer is not None and informer.spec.covers(key.namespace):
             record = informer.get(key)
             return None if record is None else record.raw
         try:

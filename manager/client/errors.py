@@ -1,12 +1,14 @@
 """What can go wrong in the client beyond what the API server says.
 
 KubeError
-├── NotCached       a cached read of a kind that no controller declared
+├── NotCached       a cached read of a kind that no controller declared, or in a namespace that is not watched
 ├── OwnedByOther    an object of the wanted name exists and is not ours
 └── Undecodable     an object is not of its model's shape
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 
@@ -17,14 +19,22 @@ __all__ = ["NotCached", "OwnedByOther", "Undecodable"]
 
 
 class NotCached(KubeError):
-    """A cached read of a kind for which nothing is watched.
+    """A cached read of a kind, or in a namespace, of which nothing is watched: what is there is not known.
 
     Declare the kind where the controller is built (`.owns()`, `.watches()` or `.reads()`), or read it from
     the server with `client.uncached`.
     """
 
-    def __init__(self, kind: str, *, metadata_only: bool) -> None:
+    def __init__(
+        self, kind: str, *, metadata_only: bool, namespace: str = "", watched: Sequence[str] = ()
+    ) -> None:
         what = f"the metadata of {kind}" if metadata_only else kind
+        if namespace:
+            super().__init__(
+                f"{what} in namespace {namespace} is not cached: only {', '.join(watched)} is watched; "
+                "watch it too, or read it with client.uncached"
+            )
+            return
         super().__init__(
             f"{what} is not cached: declare it with .owns(), .watches() or .reads() "
             "where the controller is built, or read it with client.uncached"

@@ -17,10 +17,20 @@ __all__ = ["CachedReader", "MetadataReader", "ObjectList", "decode_object", "dec
 R = TypeVar("R", bound=Resource)
 
 
-def _informer(cache: Cache, kind: type[Resource], *, metadata_only: bool) -> Informer:
+def _informer(
+    cache: Cache, kind: type[Resource], namespace: str | None = None, *, metadata_only: bool
+) -> Informer:
+    """The informer of a kind, for reading in a namespace, or in all that are watched; raises NotCached."""
     informer = cache.lookup(kind, metadata_only=metadata_only)
     if informer is None:
         raise NotCached(kind.gvk.kind, metadata_only=metadata_only)
+    if namespace and not informer.spec.covers(namespace):
+        raise NotCached(
+            kind.gvk.kind,
+            metadata_only=metadata_only,
+            namespace=namespace,
+            watched=informer.spec.namespaces,
+        )
     return informer
 
 
@@ -84,7 +94,7 @@ class CachedReader:
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return the object, or None when the cache holds none of that key; raises Undecodable."""
-        record = _informer(self._cache, kind, metadata_only=False).get(key)
+        record = _informer(self._cache, kind, key.namespace, metadata_only=False).get(key)
         return None if record is None else decode_object(record.raw, kind, record.key)
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
@@ -105,12 +115,13 @@ class CachedReader:
     ) -> ObjectList[R]:
         """Return the objects that meet every condition given, in the order of their keys.
 
-        `labels` is an equality map or a selector as kubectl takes it; `owner` selects by owner reference;
+        No namespace, or "", means all that are watched; one that is not watched raises NotCached. `labels` is
+        an equality map or a selector as kubectl takes it; `owner` selects by owner reference;
         `index` is (name, value) of an index registered on the informer. A list through an index costs what
         it returns, not what the cache holds. An object that is not of the model's shape is left out, counted
         and logged (see `ObjectList`).
         """
-        informer = _informer(self._cache, kind, metadata_only=False)
+        informer = _informer(self._cache, kind, namespace, metadata_only=False)
         records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
         return decode_records(informer, records, kind)
 
@@ -123,7 +134,7 @@ class MetadataReader:
 
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
         """Return the object's metadata, or None when the cache holds none of that key."""
-        record = _informer(self._cache, kind, metadata_only=True).get(key)
+        record = _informer(self._cache, kind, key.namespace, metadata_only=True).get(key)
         return None if record is None else decode_object(record.raw, PartialObjectMetadata, record.key)
 
     async def keys(
@@ -136,7 +147,7 @@ class MetadataReader:
         index: tuple[str, str] | None = None,
     ) -> list[ObjectKey]:
         """Return which objects meet every condition given, as `list` does, but decode none of them."""
-        informer = _informer(self._cache, kind, metadata_only=True)
+        informer = _informer(self._cache, kind, namespace, metadata_only=True)
         records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
         return [record.key for record in records]
 
@@ -150,6 +161,6 @@ class MetadataReader:
         index: tuple[str, str] | None = None,
     ) -> ObjectList[PartialObjectMetadata]:
         """Return the metadata of the objects that meet every condition given (see `CachedReader.list`)."""
-        informer = _informer(self._cache, kind, metadata_only=True)
+        informer = _informer(self._cache, kind, namespace, metadata_only=True)
         records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
         return decode_records(informer, records, PartialObjectMetadata)

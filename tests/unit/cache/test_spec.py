@@ -20,6 +20,10 @@ def test_namespaces_are_watched_each_on_its_own_and_once():
     assert not spec.covers("three")
 
 
+def test_all_namespaces_and_one_more_are_all():
+    assert WatchSpec.of(Pod, CacheOptions(namespaces=("one", ""))).namespaces == ("",)
+
+
 def test_cluster_scoped_kinds_are_not_narrowed_to_namespaces():
     spec = WatchSpec.of(Node, CacheOptions(namespaces=("one",)))
     assert spec.namespaces == ("",)

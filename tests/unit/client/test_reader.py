@@ -7,20 +7,24 @@ import random
 import pytest
 
 from apis.meta import ObjectKey, PartialObjectMetadata
-from manager.cache import Cache, CacheOptions
-from manager.client import Client, Undecodable
+from manager.cache import Cache, CacheOptions, Meta, Record
+from manager.client import Client, NotCached, Undecodable
 from manager.kube.errors import NoMatch
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.conftest import LogLines, log_lines
-from tests.unit.cache.objects import Pod, encoded, pod
+from tests.unit.cache.objects import Node, Pod, encoded, pod
 from tests.unit.cache.server import DISCOVERY
 
 __all__ = ["log_lines"]
 
 pytestmark = pytest.mark.looptime
+
+
+def everything(_: Record, __: Meta) -> tuple[str]:
+    return ("x",)
 
 
 class World:
@@ -47,6 +51,10 @@ class World:
 
     def holds(self, name: str, version: int, **more: object) -> None:
         self.cache.observe_write(Pod, encoded(pod(name, version, **more)))
+
+    def index_all(self) -> None:
+        for metadata_only in (False, True):
+            self.cache.informer(Pod, metadata_only=metadata_only).add_index("all", everything)
 
     @property
     def left_out(self) -> float | None:
@@ -112,6 +120,50 @@ class TestAnObjectOfAnotherShape:
         pods = await world.client.uncached.list(Pod)
         assert names(pods) == ["z"]
         assert [error.key for error in pods.undecodable] == [("ns", "odd")]
+
+
+class TestNamespaces:
+    @pytest.mark.parametrize("namespace", ["", None])
+    async def test_none_means_all_that_are_watched(self, namespace: str | None):
+        for watched in ((), ("n1", "n2")):
+            world = World(*watched)
+            for name in ("n1", "n2"):
+                world.holds("a", 1, namespace=name, uid=name, labels={"app": "web"})
+            everywhere = [("n1", "a"), ("n2", "a")]
+            for selection in ({}, {"labels": {"app": "web"}}, {"index": ("all", "x")}):
+                world.index_all()
+                read = {"namespace": namespace, **selection}
+                assert [each.key for each in await world.client.list(Pod, **read)] == everywhere
+                assert [each.key for each in await world.client.metadata.list(Pod, **read)] == everywhere
+                assert await world.client.metadata.keys(Pod, **read) == everywhere
+
+    async def test_one_that_is_not_watched_is_said_to_be_so_and_not_empty(self):
+        world = World("n1", "n2")
+        client, key = world.client, ObjectKey("n3", "a")
+        for reader in (client, client.metadata):
+            with pytest.raises(NotCached, match=r"namespace n3 .* n1, n2"):
+                await reader.find(Pod, key)
+            with pytest.raises(NotCached, match="namespace n3"):
+                await reader.list(Pod, namespace="n3")
+        with pytest.raises(NotCached, match="namespace n3"):
+            await client.get(Pod, key)
+        with pytest.raises(NotCached, match="namespace n3"):
+            await client.metadata.keys(Pod, namespace="n3")
+        assert await client.find(Pod, ObjectKey("n1", "a")) is None
+
+    async def test_objects_without_one_are_watched_all_the_same(self):
+        world = World("n1")
+        world.cache.informer(Node)
+        assert await world.client.find(Node, ObjectKey("", "a")) is None
+        assert await world.client.list(Node) == []
+
+    async def test_an_apply_looks_at_the_server_where_nothing_is_watched(self):
+        world = World("n1")
+        held = {"kind": "Pod", "apiVersion": "v1", **pod("a", 1, namespace="n3")}
+        world.wire.on("GET", "/api/v1/namespaces/n3/pods/a", Reply.json(held))
+        world.wire.on("PATCH", "/api/v1/namespaces/n3/pods/a", Reply.json(held))
+        await world.client.apply(Pod.model_validate({"metadata": {"name": "a", "namespace": "n3"}}))
+        assert world.wire.sent("POST") == []
 
 
 async def test_an_object_of_which_only_metadata_was_read_cannot_be_written_back(world: World):
