@@ -186,6 +186,32 @@ def test_the_server_is_killed_in_the_middle_of_work(scene: Scene) -> None:
     assert len(created) <= len(sizes) + 8
 
 
+@pytest.mark.parametrize("code", [403, 500])
+def test_writes_alone_that_fail_are_told_in_a_few_lines_and_made_up_for_when_they_succeed(
+    scene: Scene, code: int
+) -> None:
+    names = [f"m{number}" for number in range(40)]
+    scene.create(**dict.fromkeys(names, 1))
+    scene.settle(**dict.fromkeys(names, 1))
+    body = status(code, {403: "Forbidden", 500: "InternalError"}[code])
+    headers = {"Content-Type": "application/json"}
+    for method in ("POST", "PATCH"):
+        scene.proxy.answer(code, headers=headers, body=body, match=Match(method=method), times=None)
+    # Each change asks for another attempt: ten for each object.
+    for size in range(2, 12):
+        for name in names:
+            scene.scale(name, size)
+    scene.create(late=1)
+    scene.wait_failed(len(names))
+    scene.proxy.heal()
+    # With a back-off that grows by each change, the last would come minutes later.
+    scene.settle(late=1, **dict.fromkeys(names, 11))
+    told = [line for line in scene.manager.logs(level="error") if line["controller"] == "memcached"]
+    assert 1 <= len(told) <= 8, told
+    assert scene.manager.metrics().value("controller_runtime_reconcile_errors_total") >= len(names)
+    assert scene.manager.metrics().value("operator_manager_failing_objects") == 0
+
+
 def test_a_server_that_was_restarted_and_remembers_no_history(scene: Scene) -> None:
     scene.plane.require(Feature.PROCESSES)
     prepare(scene)
