@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 
 import pytest
@@ -28,6 +29,42 @@ async def test_it_asks_again_and_again_at_low_priority(make_queue: MakeQueue, rn
     task.cancel()
     await asyncio.wait([task])
     assert times == [60, 120, 180]
+
+
+async def test_what_it_asks_for_at_a_tick_is_spread_over_a_tenth_of_the_interval(
+    make_queue: MakeQueue, rng: random.Random
+):
+    queue = make_queue()
+    many = [Request("ns", f"{number}") for number in range(1000)]
+    task = asyncio.create_task(TickerSource(600, lambda: many, jitter=0, rng=rng).run(queue))
+    for tick in (600, 1200):
+        times = []
+        for request in many:
+            item = await queue.get()
+            assert item is not None
+            assert item.key == request
+            queue.done(item.key)
+            times.append(asyncio.get_running_loop().time())
+        assert times[0] == tick
+        assert 55 <= times[-1] - times[0] < 60
+        assert max(later - earlier for earlier, later in itertools.pairwise(times)) < 0.1
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_very_many_come_in_small_portions(make_queue: MakeQueue, rng: random.Random):
+    queue = make_queue()
+    many = [Request("ns", f"{number}") for number in range(20_000)]
+    task = asyncio.create_task(TickerSource(10, lambda: iter(many), jitter=0, rng=rng).run(queue))
+    depths = []
+    for _ in range(12):
+        await asyncio.sleep(1)
+        depths.append(sum(queue.statistics().ready.values()))
+    assert depths[8] == 0
+    assert 0 < depths[9] < 1500
+    assert depths[10] == 20_000
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_intervals_differ_by_the_jitter(rng: random.Random, make_queue: MakeQueue):
