@@ -11,7 +11,8 @@ import orjson
 
 from manager.access.user import User
 from manager.backoff import ExponentialDelay
-from manager.kube.errors import ProtocolError, ServerError, TooManyRequests, TransportError
+from manager.kube.decoding import Decoder
+from manager.kube.errors import ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
 
 __all__ = ["Reviews"]
@@ -52,6 +53,10 @@ class _AccessReview(msgspec.Struct):
     status: _AccessStatus
 
 
+_decode_token = Decoder(_TokenReview, "a TokenReview")
+_decode_access = Decoder(_AccessReview, "a SubjectAccessReview")
+
+
 class Reviews:
     """Creates reviews, which the server answers and does not keep."""
 
@@ -65,7 +70,7 @@ class Reviews:
         Raises KubeError when the server cannot be asked, or does not let us ask.
         """
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        status = (await self._created(_TOKEN_REVIEWS, review, _TokenReview)).status
+        status = (await self._created(_TOKEN_REVIEWS, review, _decode_token)).status
         if not status.authenticated:
             return None
         found = status.user
@@ -91,19 +96,17 @@ class Reviews:
                 "nonResourceAttributes": {"path": path, "verb": verb},
             },
         }
-        status = (await self._created(_ACCESS_REVIEWS, review, _AccessReview)).status
+        status = (await self._created(_ACCESS_REVIEWS, review, _decode_access)).status
         return status.allowed and not status.denied
 
-    async def _created(self, path: str, review: object, answered: type[T]) -> T:
+    async def _created(self, path: str, review: object, decode: Decoder[T]) -> T:
         body = orjson.dumps(review)
         for attempt in range(_ATTEMPTS):
             try:
                 answer = await self._transport.request("POST", path, body=body)
-                return msgspec.json.decode(answer, type=answered)
+                return decode(answer)
             except (TransportError, ServerError, TooManyRequests):
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 await asyncio.sleep(self._delay(attempt))
-            except msgspec.DecodeError as error:
-                raise ProtocolError(f"{path} answered with something else than a review: {error}") from None
         raise AssertionError

@@ -12,6 +12,7 @@ from apis.meta import GroupVersionKind, ObjectKey
 from manager.cache.meta import Meta
 from manager.cache.metadata import OwnManagedFields, without_annotations
 from manager.cache.record import Record
+from manager.kube.decoding import MALFORMED, not_a
 from manager.kube.errors import ProtocolError
 
 __all__ = ["Arrival", "Ingest"]
@@ -76,6 +77,7 @@ class Ingest:
         transform: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self._kind = gvk.kind
+        self._what = f"a {gvk.kind} object"
         self._metadata_only = metadata_only
         self._managed_fields = OwnManagedFields(field_manager)
         self._transform = transform
@@ -95,8 +97,8 @@ class Ingest:
             # Objects of a namespace share its name, which saves more than it costs to look up.
             key = ObjectKey(sys.intern(meta.namespace), meta.name)
             return Arrival(raw, key, meta.uid, int(meta.resource_version), arriving)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise self._refusal(raw, error) from error
+        except MALFORMED as error:
+            raise not_a(self._what, error) from None
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
         """Return the record of what was looked at, and its metadata; raises as a call does."""
@@ -104,20 +106,17 @@ class Ingest:
         meta = arriving.metadata
         try:
             whole = self._project(bytes(raw), arriving.kind)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise self._refusal(raw, error) from error
-        kept = self._managed_fields.strip(whole, bytes(meta.managed_fields))
-        if self._metadata_only and (content := _annotations_with_content(meta)):
-            kept = without_annotations(kept, content)
-            others = {name: value for name, value in meta.annotations.items() if name not in content}
-            meta = msgspec.structs.replace(meta, annotations=others)
+            kept = self._managed_fields.strip(whole, bytes(meta.managed_fields))
+            if self._metadata_only and (content := _annotations_with_content(meta)):
+                kept = without_annotations(kept, content)
+                others = {name: value for name, value in meta.annotations.items() if name not in content}
+                meta = msgspec.structs.replace(meta, annotations=others)
+        except MALFORMED as error:
+            raise not_a(self._what, error) from None
         record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
         if self._transform is not None:
             return self._transformed(record, self._transform)
         return record, meta
-
-    def _refusal(self, raw: bytes | msgspec.Raw, error: Exception) -> ProtocolError:
-        return ProtocolError(f"not a {self._kind} object: {error}: {bytes(raw)[:200]!r}")
 
     def _project(self, raw: bytes, kind: str) -> bytes:
         if self._metadata_only:
@@ -127,7 +126,7 @@ class Ingest:
                 return PARTIAL % bytes(_decode_metadata(raw).metadata)
         elif kind in {self._kind, ""}:
             return raw
-        raise ValueError(f"it is a {kind}")
+        raise ProtocolError(f"not {self._what}: it is of another kind")
 
     def _transformed(self, record: Record, transform: Callable[[bytes], bytes]) -> tuple[Record, Meta]:
         try:

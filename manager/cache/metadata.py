@@ -37,11 +37,10 @@ class OwnManagedFields:
         own = self._own_entries(value)
         if own == value:
             return raw  # as of an object that nobody else has written to yet
-        if raw.count(KEY) != 1:
-            # The object has a field of that name somewhere else too.
-            return _rebuild(raw, "managedFields", own)
         key = KEY_AND_COLON.search(raw)
-        assert key is not None
+        if key is None or raw.count(KEY) != 1:
+            # The object has a field of that name somewhere else too, or it is written in another way.
+            return _rebuild(raw, "managedFields", own)
         before, after = raw[: key.start()], raw[key.end() + len(value) :]
         if own:
             return b"".join((before, key[0], own, after))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from manager.kube.errors import ProtocolError
+from manager.kube.decoding import Decoder, not_a
 
 __all__ = ["Bookmark", "Page", "decode_bookmark", "decode_page"]
 
@@ -50,24 +50,24 @@ class _Bookmark(msgspec.Struct):
     metadata: _Metadata
 
 
-_decode_page = msgspec.json.Decoder(_Page).decode
-_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
+_decode_page = Decoder(_Page, "a list")
+_decode_bookmark = Decoder(_Bookmark, "a bookmark")
 
 
 def decode_page(raw: bytes) -> Page:
     """Decode one answer to a list; raises ProtocolError."""
-    try:
-        page = _decode_page(raw)
-        return Page(int(page.metadata.resource_version), page.metadata.resume, page.items or [])
-    except (msgspec.DecodeError, ValueError) as error:
-        raise ProtocolError(f"not a list: {error}: {raw[:200]!r}") from error
+    page = _decode_page(raw)
+    return Page(_version(page.metadata, "a list"), page.metadata.resume, page.items or [])
 
 
 def decode_bookmark(raw: msgspec.Raw) -> Bookmark:
     """Decode the object of a BOOKMARK event; raises ProtocolError."""
+    metadata = _decode_bookmark(raw).metadata
+    return Bookmark(_version(metadata, "a bookmark"), metadata.annotations.get(INITIAL_EVENTS_END) == "true")
+
+
+def _version(metadata: _Metadata, what: str) -> int:
     try:
-        metadata = _decode_bookmark(raw).metadata
-        ends_list = metadata.annotations.get(INITIAL_EVENTS_END) == "true"
-        return Bookmark(int(metadata.resource_version), ends_list)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise ProtocolError(f"not a bookmark: {error}: {bytes(raw)[:200]!r}") from error
+        return int(metadata.resource_version)
+    except ValueError as error:
+        raise not_a(what, error) from None

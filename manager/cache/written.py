@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from manager.cache.meta import Meta
+from manager.kube.decoding import Decoder
 from manager.kube.errors import ProtocolError
 
 __all__ = ["deleted_uid", "is_removed"]
@@ -27,8 +28,8 @@ class _Object(msgspec.Struct):
     spec: _Spec
 
 
-_decode_status = msgspec.json.Decoder(_Status).decode
-_decode_object = msgspec.json.Decoder(_Object).decode
+_decode_status = Decoder(_Status, "the answer to a delete")
+_decode_object = Decoder(_Object, "an object with a spec")
 
 
 def is_removed(raw: bytes, meta: Meta) -> bool:
@@ -41,7 +42,7 @@ def is_removed(raw: bytes, meta: Meta) -> bool:
     try:
         # Namespaces keep finalizers of their own there.
         finalizers = bytes(_decode_object(raw).spec.finalizers)
-    except msgspec.DecodeError:
+    except ProtocolError:
         return True  # no spec, or one of another shape
     return finalizers in {b"", b"[]", b"null"}
 
@@ -51,10 +52,7 @@ def deleted_uid(raw: bytes) -> str | None:
 
     Empty when the Status does not name it; None when the answer is an object. Raises ProtocolError.
     """
-    try:
-        status = _decode_status(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"not the answer to a delete: {error}: {raw[:200]!r}") from error
+    status = _decode_status(raw)
     if status.kind != "Status":
         return None
     return status.details.uid if status.details else ""

@@ -14,8 +14,10 @@ from manager.client.errors import OwnedByOther
 from manager.client.managed_fields import OwnEntries, creator_name, own_entries, takeover_patch
 from manager.client.outcome import Applied, Outcome
 from manager.client.ownership import holds, holds_exactly
+from manager.client.reader import decode_object
 from manager.client.write import Writer
-from manager.kube.errors import AlreadyExists, Invalid, NotFound
+from manager.kube.decoding import json_object, not_a
+from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 
 __all__ = ["Applier"]
 
@@ -23,6 +25,9 @@ R = TypeVar("R", bound=Resource)
 
 # How many objects the applier remembers as equal in the server's eyes (see `_Settled`).
 SETTLED_OBJECTS = 10_000
+
+# How often the record of our create is renamed while others change the object in between.
+TAKEOVER_ATTEMPTS = 3
 
 # Metadata that an applied object may set; the rest is the server's or names the object.
 APPLIED_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
@@ -49,23 +54,22 @@ class Applier:
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
                 found = await self._writer.read(kind, obj.key)
-        live = orjson.loads(found)
-        metadata = live["metadata"]
+        live = _decoded(kind, found)
         if owner is not None:
             self._refuse_foreign(kind, obj.key, live, owner)
         if self._holds(wanted, live, encoded) or self._settled.knows(encoded, live):
-            return Applied(kind.decode(found, parsed=live), None, Outcome.UNCHANGED)
+            return Applied(decode_object(found, kind, obj.key, parsed=live), None, Outcome.UNCHANGED)
         if self._own_entries(live).created is not None:
             await self._take_over(kind, obj.key)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
-        targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": metadata["uid"]}}
+        targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": live["metadata"]["uid"]}}
         raw = await self._writer.send_apply(kind, obj.key, orjson.dumps(targeted), self._field_manager)
-        after = self._settle(wanted, encoded, raw)
+        after = self._settle(kind, wanted, encoded, raw)
         changed = _content(after) != _content(live)
-        now = kind.decode(raw, parsed=after)
+        now = decode_object(raw, kind, obj.key, parsed=after)
         if not changed:
             return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
-        return Applied(now, kind.decode(found, parsed=live), Outcome.UPDATED)
+        return Applied(now, decode_object(found, kind, obj.key, parsed=live), Outcome.UPDATED)
 
     async def _live(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         informer = self._cache.lookup(kind, metadata_only=False)
@@ -80,8 +84,8 @@ class Applier:
     async def _create(self, obj: R, wanted: dict[str, Any], encoded: bytes) -> Applied[R]:
         name = creator_name(self._field_manager, encoded)
         raw = await self._writer.send_create(type(obj), obj.key.namespace, encoded, name)
-        after = self._settle(wanted, encoded, raw)
-        return Applied(type(obj).decode(raw, parsed=after), None, Outcome.CREATED)
+        after = self._settle(type(obj), wanted, encoded, raw)
+        return Applied(decode_object(raw, type(obj), obj.key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
         self, kind: type[Resource], key: ObjectKey, live: dict[str, Any], owner: Resource
@@ -112,27 +116,33 @@ class Applier:
             return created_so and holds(fields, live, entries.created)
         return entries.applied is not None and holds_exactly(fields, live, entries.applied)
 
-    def _settle(self, wanted: dict[str, Any], encoded: bytes, raw: bytes) -> dict[str, Any]:
+    def _settle(
+        self, kind: type[Resource], wanted: dict[str, Any], encoded: bytes, raw: bytes
+    ) -> dict[str, Any]:
         """Take note of how the server spells what we have just written; return it decoded."""
-        after: dict[str, Any] = orjson.loads(raw)
+        after = _decoded(kind, raw)
         if not self._holds(wanted, after, encoded):
             self._settled.remember(encoded, after)
         return after
 
     async def _take_over(self, kind: type[Resource], key: ObjectKey) -> None:
         """Turn the record of our create into one of an apply (see `managed_fields`)."""
-        for last in (False, False, True):
+        version, refusal = None, None
+        for _ in range(TAKEOVER_ATTEMPTS):
             # The cache keeps our own entries only, and the patch needs the position among all.
-            live = orjson.loads(await self._writer.read(kind, key))
-            patch = takeover_patch(live["metadata"].get("managedFields", ()), self._field_manager)
+            metadata = _decoded(kind, await self._writer.read(kind, key))["metadata"]
+            patch = takeover_patch(metadata.get("managedFields", ()), self._field_manager)
             if patch is None:
                 return
+            if refusal is not None and metadata.get("resourceVersion") == version:
+                raise refusal  # nobody was in between
+            version = metadata.get("resourceVersion")
             try:
                 await self._writer.send_json_patch(kind, key, orjson.dumps(patch), self._field_manager)
                 return
-            except Invalid:
-                if last:
-                    raise
+            except Invalid as error:
+                refusal = error
+        raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} is changed by others all the time")
 
 
 class _Settled:
@@ -156,6 +166,20 @@ class _Settled:
     def knows(self, wanted: bytes, live: dict[str, Any]) -> bool:
         known = self._known.get(live["metadata"]["uid"])
         return known is not None and known == (_digest(wanted), _digest(_content(live)))
+
+
+def _decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
+    """The JSON of an object, with metadata of the shape that is relied on here; raises ProtocolError."""
+    what = f"a {kind.gvk.kind} object"
+    live = json_object(raw, what)
+    metadata = live.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("uid"), str):
+        raise not_a(what)
+    for name in ("managedFields", "ownerReferences"):
+        entries = metadata.get(name, ())
+        if not isinstance(entries, list | tuple) or not all(isinstance(entry, dict) for entry in entries):
+            raise not_a(what)
+    return live
 
 
 def _content(live: dict[str, Any]) -> bytes:

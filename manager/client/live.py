@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TypeVar
 
 import msgspec
-from pydantic import ValidationError
 
 from apis.meta import ObjectKey, Resource
 from manager.client.errors import Undecodable
 from manager.client.reader import ObjectList, decode_object
-from manager.kube.errors import NotFound, ProtocolError
+from manager.kube.decoding import Decoder
+from manager.kube.errors import NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
@@ -38,6 +38,10 @@ class _Meta(msgspec.Struct):
 
 class _Named(msgspec.Struct):
     metadata: _Meta
+
+
+_decode_list = Decoder(_List, "a list")
+_decode_named = Decoder(_Named, "an object")
 
 
 class LiveReader:
@@ -77,14 +81,13 @@ class LiveReader:
         found: list[R] = []
         undecodable: list[Undecodable] = []
         while True:
-            page = msgspec.json.decode(
-                await self._transport.request("GET", mapping.path(namespace), query=query), type=_List
-            )
+            page = _decode_list(await self._transport.request("GET", mapping.path(namespace), query=query))
             for raw in page.items or ():
+                named = _decode_named(raw).metadata
                 try:
-                    found.append(kind.decode(bytes(raw)))
-                except ValidationError as error:
-                    undecodable.append(Undecodable(kind.gvk, _key(raw), error))
+                    found.append(decode_object(bytes(raw), kind, ObjectKey(named.namespace, named.name)))
+                except Undecodable as error:
+                    undecodable.append(error)
             if not page.metadata.resume:
                 return ObjectList(found, undecodable)
             query["continue"] = page.metadata.resume
@@ -101,14 +104,6 @@ class LiveReader:
         mapping = await self._mapper.resolve(kind.gvk)
         query = _query(1, label_selector, field_selector)
         await self._transport.request("GET", mapping.path(namespace), query=query)
-
-
-def _key(raw: msgspec.Raw) -> ObjectKey:
-    try:
-        named = msgspec.json.decode(raw, type=_Named).metadata
-    except msgspec.DecodeError as error:
-        raise ProtocolError(f"a list of things that are no objects: {error}") from error
-    return ObjectKey(named.namespace, named.name)
 
 
 def _query(limit: int, label_selector: str | None, field_selector: str | None) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from apis.meta import ObjectKey, PartialObjectMetadata, Resource
 from manager.cache import Cache, Informer, Record
 from manager.client.errors import NotCached, Undecodable
+from manager.kube.decoding import not_a
 from manager.kube.errors import NotFound
 
 __all__ = ["CachedReader", "MetadataReader", "ObjectList", "decode_object", "decode_records"]
@@ -67,10 +68,15 @@ class ObjectList(list[R]):
 
 
 def decode_object(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None) -> R:
-    """A fresh object (see `Resource.decode`); raises Undecodable when it is not of the kind's shape."""
+    """A fresh object (see `Resource.decode`); raises Undecodable when it is not of the kind's shape.
+
+    And ProtocolError when it is no JSON at all, which is no matter of the shape.
+    """
     try:
         return kind.decode(raw, parsed=parsed)
     except ValidationError as error:
+        if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
+            raise not_a(f"a {kind.gvk.kind}: it is no JSON") from None
         raise Undecodable(kind.gvk, key, error) from error
 
 

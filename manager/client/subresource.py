@@ -11,6 +11,7 @@ import orjson
 from apis.meta import Resource
 from manager.client.reader import decode_object
 from manager.client.write import JSON, MERGE_PATCH, Writer, whole_object
+from manager.kube.decoding import json_object
 
 __all__ = ["StatusClient", "SubresourceClient"]
 
@@ -72,7 +73,7 @@ class SubresourceClient:
 
     async def get(self, obj: Resource) -> dict[str, Any]:
         """Read the subresource from the server."""
-        return dict(orjson.loads(await self._writer.read(type(obj), obj.key, self._name)))
+        return json_object(await self._writer.read(type(obj), obj.key, self._name), f"a {self._name}")
 
     def stream(
         self, obj: Resource, query: Mapping[str, str], *, idle_timeout: float
@@ -106,4 +107,4 @@ class SubresourceClient:
         raw = await self._writer.send_subresource(
             method, type(obj), obj.key, self._name, encoded, content_type
         )
-        return dict(orjson.loads(raw))
+        return json_object(raw, f"a {self._name}")

@@ -232,13 +232,15 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ApiError
 
     Args:
         status: the HTTP status code.
-        headers: the answer's headers; Retry-After is looked at.
-        body: the answer's body, normally a Status.
+        headers: the answer's headers; Retry-After and Content-Type are looked at.
+        body: the answer's body, normally a Status. Else it is shown if it is plain text, as proxies send it:
+            anything else might be an object that has secrets.
     """
     retry_after = retry_after_seconds(headers.get("Retry-After"))
     answer = _decode(body)
     if answer is None:
-        return _class_for(status, "")(status, "", _plain_message(status, body), retry_after=retry_after)
+        text = body if headers.get("Content-Type", "").lower().startswith("text/plain") else b""
+        return _class_for(status, "")(status, "", _plain_message(status, text), retry_after=retry_after)
     return _from_status(status, answer, retry_after)
 
 
@@ -246,7 +248,7 @@ def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
     """The error that a bare Status stands for, as a watch's ERROR event carries it."""
     answer = _decode(raw)
     if answer is None:
-        return ServerError(500, "", _plain_message(500, bytes(raw)))
+        return ServerError(500, "", "an error that is no Status")
     return _from_status(answer.code or 500, answer, None)
 
 
@@ -277,7 +279,7 @@ def _bounded(seconds: float) -> float:
 def _decode(body: bytes | memoryview | msgspec.Raw) -> _Status | None:
     try:
         answer = _status_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return answer if answer.kind == "Status" else None
 
@@ -312,4 +314,4 @@ def _plain_message(status: int, body: bytes) -> str:
     except ValueError:
         phrase = str(status)
     text = " ".join(body[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace").split())[:_SHOWN_CHARACTERS]
-    return f"{phrase}: {text}" if text and not text.startswith("<") else phrase
+    return f"{phrase}: {text}" if text else phrase

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from apis.meta.kind import GroupVersionKind
+from manager.kube.decoding import Decoder
 from manager.kube.errors import NoMatch, NotFound, ProtocolError
 
 if TYPE_CHECKING:
@@ -106,8 +107,8 @@ class RestMapper:
             found = _decode(await self._transport.request("GET", path)).resources
         except NotFound:
             return {}
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ProtocolError(f"GET {path}: not a list of resources ({error})") from error
+        except ProtocolError as error:
+            raise ProtocolError(f"GET {path}: {error}") from None
         mappings: dict[str, RestMapping] = {}
         for resource in found:
             if "/" in resource.name:
@@ -149,7 +150,7 @@ class _ApiResourceList(msgspec.Struct):
     resources: list[_ApiResource] = []
 
 
-_decode = msgspec.json.Decoder(_ApiResourceList).decode
+_decode = Decoder(_ApiResourceList, "a list of resources")
 
 
 def _group_path(group: str, version: str) -> str:

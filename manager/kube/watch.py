@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from manager.kube.decoding import Decoder
 from manager.kube.errors import ProtocolError, status_error
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
     type: str
     object: msgspec.Raw
-
-
-_decode = msgspec.json.Decoder(WatchEvent).decode
 
 
 async def lines(chunks: AsyncIterator[bytes], *, limit: int = LINE_LIMIT) -> AsyncIterator[bytes]:
@@ -62,14 +60,5 @@ async def lines(chunks: AsyncIterator[bytes], *, limit: int = LINE_LIMIT) -> Asy
         size = len(last)
 
 
-def decode_event(line: bytes) -> WatchEvent:
-    """Split an event into its type and its object, which stays undecoded.
-
-    Raises:
-        ProtocolError: the line is not a watch event.
-    """
-    try:
-        return _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        beginning = line[:80].decode("utf-8", "replace")
-        raise ProtocolError(f"not a watch event ({error}): {beginning!r}") from error
+decode_event = Decoder(WatchEvent, "a watch event")
+"""Splits a line into its type and its object, which stays undecoded; raises `ProtocolError`."""

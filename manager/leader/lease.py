@@ -14,6 +14,8 @@ from manager.leader.errors import MalformedLease
 __all__ = ["Lease"]
 
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+_MOST_TRANSITIONS = 2**31 - 1  # what the server's type holds
+_VERSION_DIGITS = 20  # of 64 bits
 _RELEASED_SECONDS = 1  # the server wants more than zero
 
 
@@ -70,7 +72,7 @@ class Lease:
     def transitions(self) -> int:
         """How often it changed hands."""
         count = self.spec.get("leaseTransitions")
-        return count if isinstance(count, int) and count >= 0 else 0
+        return count if isinstance(count, int) and 0 <= count < _MOST_TRANSITIONS else 0
 
     @property
     def uid(self) -> str:
@@ -81,7 +83,7 @@ class Lease:
     def version(self) -> int | None:
         """The resourceVersion as a number, which orders versions; None when it is not one."""
         version = str(self.metadata.get("resourceVersion", ""))
-        return int(version) if version.isdecimal() else None
+        return int(version) if version.isdecimal() and len(version) <= _VERSION_DIGITS else None
 
     def claimed(self, *, identity: str, seconds: int, now: datetime) -> Lease:
         """Return this lease as held by `identity` from `now` on, or renewed when it holds it already.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from apis.meta import GroupVersionKind, ObjectKey
-from manager.kube.errors import ProtocolError
+from manager.kube.decoding import Decoder, not_a
 from manager.kube.rest_mapping import RestMapping
 
 __all__ = ["POSITION", "Definition", "decode_definition"]
@@ -111,16 +111,15 @@ class _Definition(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-_decode = msgspec.json.Decoder(_Definition).decode
+_decode = Decoder(_Definition, "a CustomResourceDefinition")
 
 
 def decode_definition(raw: bytes) -> Definition:
     """Read what the server answers; raises ProtocolError."""
-    try:
-        found = _decode(raw)
-        storage = next(version.name for version in found.spec.versions if version.storage)
-    except (msgspec.DecodeError, UnicodeDecodeError, StopIteration) as error:
-        raise ProtocolError(f"not a CustomResourceDefinition ({error}): {raw[:200]!r}") from error
+    found = _decode(raw)
+    storage = next((version.name for version in found.spec.versions if version.storage), None)
+    if storage is None:
+        raise not_a("a CustomResourceDefinition")
     metadata, spec = found.metadata, found.spec
     served = [version for version in spec.versions if version.served]
     return Definition(

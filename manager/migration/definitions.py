@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
 import orjson
 
-from manager.kube.errors import Conflict, ProtocolError
+from manager.kube.decoding import Decoder
+from manager.kube.errors import Conflict
 from manager.kube.transport import Transport
 from manager.migration.definition import POSITION, Definition, decode_definition
 from manager.migration.errors import DefinitionChanged
@@ -99,13 +99,20 @@ class Definitions:
         )
 
 
+class _Metadata(msgspec.Struct):
+    generation: int
+
+
+class _Patched(msgspec.Struct):
+    metadata: _Metadata
+
+
+_decode = Decoder(_Patched, "the metadata of a definition")
+
+
 def _path(name: str) -> str:
     return f"{_PATH}/{quote(name, safe='')}"
 
 
 def _generation(answer: bytes) -> int:
-    try:
-        metadata: dict[str, Any] = msgspec.json.decode(answer)["metadata"]
-        return int(metadata["generation"])
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        raise ProtocolError(f"not the metadata of a definition: {answer[:200]!r}") from error
+    return _decode(answer).metadata.generation

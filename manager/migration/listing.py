@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from apis.meta import ObjectKey
+from manager.kube.decoding import Decoder
 from manager.kube.errors import BadRequest, Gone, ProtocolError
 from manager.kube.transport import Transport
 from manager.migration.definition import Definition
@@ -83,11 +84,10 @@ class Listing:
                 "GET", self._path, query=query, accept=_METADATA_LIST, deadline=_DEADLINE
             )
 
-        raw = await self._patience.insist(send)
         try:
-            found = _decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ProtocolError(f"GET {self._path}: not a list ({error})") from error
+            found = _decode(await self._patience.insist(send))
+        except ProtocolError as error:
+            raise ProtocolError(f"GET {self._path}: {error}") from None
         items = [
             Found(
                 ObjectKey(each.metadata.namespace, each.metadata.name),
@@ -120,4 +120,4 @@ class _List(msgspec.Struct):
     items: list[_Object] | None = None
 
 
-_decode = msgspec.json.Decoder(_List).decode
+_decode = Decoder(_List, "a list")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import msgspec
 import orjson
 
-from manager.kube.errors import ApiError, ServerError
+from manager.kube.decoding import Decoder
+from manager.kube.errors import ApiError, ProtocolError, ServerError
 from manager.kube.transport import Transport
 from manager.migration.definition import Definition
 from manager.migration.patience import Patience
@@ -26,6 +27,9 @@ class _Review(msgspec.Struct):
     status: _Status
 
 
+_decode = Decoder(_Review, "a review")
+
+
 async def missing_rights(
     transport: Transport, patience: Patience, definition: Definition, *, dry_run: bool
 ) -> list[str]:
@@ -40,7 +44,7 @@ async def missing_rights(
             allowed = await _allowed(transport, patience, attributes)
         except ServerError:
             raise
-        except (ApiError, msgspec.DecodeError):
+        except (ApiError, ProtocolError):
             return []
         if not allowed:
             resource = "/".join(filter(None, (attributes["resource"], attributes["subresource"])))
@@ -56,7 +60,7 @@ async def _allowed(transport: Transport, patience: Patience, attributes: dict[st
     }
     body = orjson.dumps(review)
     answer = await patience.insist(lambda: transport.request("POST", _REVIEWS, body=body))
-    return msgspec.json.decode(answer, type=_Review).status.allowed
+    return _decode(answer).status.allowed
 
 
 def _needed(definition: Definition, *, dry_run: bool) -> Iterator[dict[str, str]]:

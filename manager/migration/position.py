@@ -7,6 +7,8 @@ from typing import Self
 
 import msgspec
 
+from manager.kube.decoding import Decoder
+from manager.kube.errors import ProtocolError
 from manager.migration.definition import Definition
 
 __all__ = ["Position"]
@@ -18,6 +20,9 @@ class _Kept(msgspec.Struct, rename={"storage": "storageVersion", "resume": "cont
     storage: str
     resume: str
     done: int
+
+
+_decode = Decoder(_Kept, "a position")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,8 @@ class Position:
         if definition.position is None:
             return None
         try:
-            kept = msgspec.json.decode(definition.position, type=_Kept)
-        except msgspec.DecodeError:
+            kept = _decode(definition.position)
+        except ProtocolError:
             return None  # somebody else's, or a later version's: the start is right for all
         holds = (kept.uid, kept.generation, kept.storage) == _identity(definition)
         return cls(kept.resume, kept.done) if holds and kept.resume else None

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import msgspec
 import orjson
 
+from manager.kube.decoding import Decoder
 from manager.kube.errors import (
     ApiError,
     Conflict,
     NotFound,
-    ProtocolError,
     ServerError,
     ServerTimeout,
     ServiceUnavailable,
@@ -109,11 +109,8 @@ class _Object(msgspec.Struct):
     metadata: _Metadata
 
 
-_decode = msgspec.json.Decoder(_Object).decode
+_decode = Decoder(_Object, "the metadata of an object")
 
 
 def _version(answer: bytes) -> str:
-    try:
-        return _decode(answer).metadata.resource_version
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"not the metadata of an object ({error}): {answer[:200]!r}") from error
+    return _decode(answer).metadata.resource_version

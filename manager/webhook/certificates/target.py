@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from manager.kube.decoding import json_object
 from manager.kube.transport import Transport
 
 __all__ = [
@@ -113,8 +114,7 @@ def contains(found: object, wanted: object) -> bool:
 
 async def get(transport: Transport, path: str) -> dict[str, Any]:
     """The object at `path`. Raises `KubeError`, `NotFound` among them."""
-    found = orjson.loads(await transport.request("GET", path, deadline=_DEADLINE))
-    return found if isinstance(found, dict) else {}
+    return json_object(await transport.request("GET", path, deadline=_DEADLINE), "an object")
 
 
 async def send_patch(transport: Transport, path: str, operations: list[dict[str, Any]]) -> None:

@@ -339,7 +339,7 @@ async def test_a_manager_that_may_not_ask_says_so_at_once(wire: ScriptedWire, ac
 @pytest.mark.parametrize("answer", [{}, [], {"status": 3}, {"status": {"authenticated": "yes"}}])
 async def test_an_answer_that_is_no_review_lets_nobody_in(wire: ScriptedWire, access: Access, answer: Any):
     wire.on("POST", TOKENS, Reply.json(answer))
-    with pytest.raises(ReviewFailed, match="something else than a review"):
+    with pytest.raises(ReviewFailed, match="not a TokenReview"):
         await ask(access)
 
 

@@ -85,17 +85,31 @@ def test_details_are_kept():
     ("body", "message"),
     [
         (b"", "502 Bad Gateway"),
-        (b"<html><body>oops</body></html>", "502 Bad Gateway"),
         (b"upstream  connect\nerror", "502 Bad Gateway: upstream connect error"),
         (b"\xff\xfe", "502 Bad Gateway: \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"),
-        (b'{"kind":"Other"}', '502 Bad Gateway: {"kind":"Other"}'),
         (b"x" * 5000, "502 Bad Gateway: " + "x" * 300),
     ],
 )
-def test_an_answer_that_is_no_status_still_makes_a_readable_error(body: bytes, message: str):
-    error = error_from(502, {}, body)
+def test_an_answer_in_plain_text_makes_a_readable_error(body: bytes, message: str):
+    error = error_from(502, {"Content-Type": "text/plain; charset=utf-8"}, body)
     assert isinstance(error, ServerError)
     assert str(error) == message
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({}, b"hunter2"),
+        ({"Content-Type": "text/html"}, b"<html><body>oops</body></html>"),
+        ({"Content-Type": "application/json"}, b'{"kind":"Secret","data":{"password":"hunter2"}}'),
+        ({"Content-Type": "application/json"}, b'{"kind":"Status","message":"hunter2'),
+    ],
+)
+def test_an_answer_that_is_neither_a_status_nor_plain_text_is_not_quoted(
+    headers: dict[str, str], body: bytes
+):
+    assert str(error_from(502, headers, body)) == "502 Bad Gateway"
+    assert str(status_error(body)) == "an error that is no Status"
 
 
 def test_a_status_code_nobody_knows_makes_a_readable_error():

@@ -1,0 +1,65 @@
+"""The bodies of answers, decoded.
+
+Whatever is wrong with one is a ProtocolError that does not quote it: an answer may hold a Secret, and errors
+go into logs, statuses and Events.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import orjson
+
+from manager.kube.errors import ProtocolError
+
+T = TypeVar("T")
+
+MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
+"""What decoders raise, UnicodeDecodeError and orjson's own error among them."""
+
+
+class Decoder(Generic[T]):
+    """Decodes JSON into a type; raises `ProtocolError` for anything else."""
+
+    __slots__ = ("_decode", "_what")
+
+    def __init__(self, kind: type[T], what: str) -> None:
+        """`what` names in messages what is decoded, with its article: "a list"."""
+        self._decode = msgspec.json.Decoder(kind).decode
+        self._what = what
+
+    def __call__(self, raw: bytes | str | msgspec.Raw) -> T:
+        """The value."""
+        try:
+            return self._decode(raw)
+        except MALFORMED as error:
+            raise not_a(self._what, error) from None
+
+
+def json_object(raw: bytes, what: str) -> dict[str, Any]:
+    """A JSON object as plain values; raises `ProtocolError`, in which `what` names it, for anything else."""
+    try:
+        found = orjson.loads(raw)
+    except MALFORMED as error:
+        raise not_a(what, error) from None
+    if not isinstance(found, dict):
+        raise not_a(what)
+    return found
+
+
+def not_a(what: str, error: Exception | None = None) -> ProtocolError:
+    """The error for an answer that is not what it should be.
+
+    To be raised `from None`: a traceback shows causes too, and those quote what they could not read.
+    """
+    reason = ""
+    if isinstance(error, msgspec.DecodeError):
+        reason = f": {error}"  # of a field its name and type, of a text its position
+    elif isinstance(error, RecursionError):
+        reason = ": it is nested too deeply"
+    elif isinstance(error, UnicodeDecodeError):
+        reason = ": it is not UTF-8"
+    elif isinstance(error, orjson.JSONDecodeError):
+        reason = f": it is no JSON from character {error.pos} on"
+    return ProtocolError(f"not {what}{reason}")

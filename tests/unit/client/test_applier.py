@@ -1,0 +1,101 @@
+"""What an apply makes of a server that is garbled, and of others who are always quicker."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from apis.apps.v1.deployment import Deployment
+from apis.meta import ObjectMeta
+from manager.cache import Cache
+from manager.client import Client
+from manager.kube.errors import Conflict, Invalid, ProtocolError
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire, Step
+
+pytestmark = pytest.mark.looptime
+
+COLLECTION = "/apis/apps/v1/namespaces/team/deployments"
+PATH = f"{COLLECTION}/cache"
+RESOURCES = {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True}]}
+WANTED = Deployment(metadata=ObjectMeta(name="cache", namespace="team"), spec={"replicas": 1})
+
+
+@pytest.fixture
+async def wire() -> ScriptedWire:
+    wire = ScriptedWire()
+    wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
+    return wire
+
+
+@pytest.fixture
+async def client(wire: ScriptedWire) -> Client:
+    metrics, rng = Metrics(), random.Random(1)
+    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+    mapper = RestMapper(transport)
+    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+    return Client(transport, mapper, cache, field_manager="test")
+
+
+def created_by_us(version: int) -> dict[str, Any]:
+    """A Deployment that this client has created as something else."""
+    entry = {"manager": "test+1", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(version)}
+    return {"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": 5}}
+
+
+GARBLED: list[Step] = [
+    Reply(200, b'{"metadata": {"uid": "u", "hunter2'),
+    Reply(200, b"[" * 100_000),
+    Reply.json([]),
+    Reply.json({}),
+    Reply.json({"metadata": {}}),
+    Reply.json({"metadata": {"uid": "u", "managedFields": 5}}),
+    Reply.json({"metadata": {"uid": "u", "managedFields": None, "ownerReferences": ["hunter2"]}}),
+]
+
+
+@pytest.mark.parametrize("answer", GARBLED)
+async def test_a_garbled_look_at_the_object_is_an_error_of_the_protocol(
+    client: Client, wire: ScriptedWire, answer: Reply
+):
+    wire.on("GET", PATH, answer)
+    with pytest.raises(ProtocolError, match=r"^not a Deployment object") as caught:
+        await client.apply(WANTED)
+    assert "hunter2" not in str(caught.value)
+    # The same where our create is to be turned into an apply.
+    wire.on("GET", PATH, Reply.json(created_by_us(1)), answer)
+    with pytest.raises(ProtocolError, match=r"^not a Deployment object"):
+        await client.apply(WANTED)
+
+
+@pytest.mark.parametrize("answer", GARBLED)
+async def test_a_garbled_answer_to_a_write_is_an_error_of_the_protocol(
+    client: Client, wire: ScriptedWire, answer: Reply
+):
+    wire.on("GET", PATH, Reply.status(404, "NotFound"))
+    wire.on("POST", COLLECTION, answer)
+    with pytest.raises(ProtocolError, match=r"^not a Deployment object"):
+        await client.apply(WANTED)
+
+
+async def test_who_is_always_slower_than_others_has_a_conflict(client: Client, wire: ScriptedWire):
+    wire.on("GET", PATH, *(Reply.json(created_by_us(version)) for version in range(1, 9)))
+    wire.on("PATCH", PATH, Reply.status(422, "Invalid", "the server rejected our request"))
+    with pytest.raises(Conflict, match=r"^Deployment team/cache is changed by others all the time$"):
+        await client.apply(WANTED)
+    assert len(wire.sent("PATCH")) == 3
+
+
+async def test_a_patch_that_is_refused_although_nobody_was_in_between_is_invalid(
+    client: Client, wire: ScriptedWire
+):
+    wire.on("GET", PATH, Reply.json(created_by_us(1)))
+    wire.on("PATCH", PATH, Reply.status(422, "Invalid", "replicas must be 7"))
+    with pytest.raises(Invalid, match="replicas must be 7"):
+        await client.apply(WANTED)
+    assert len(wire.sent("PATCH")) == 1

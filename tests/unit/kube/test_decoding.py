@@ -1,0 +1,172 @@
+"""Answers that are broken: one kind of error for each, and not a word of what they held."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apis.core.v1.secret import Secret
+from apis.meta import ObjectKey
+from manager.cache.ingest import Ingest
+from manager.cache.page import decode_bookmark, decode_page
+from manager.cache.written import deleted_uid
+from manager.client.applier import _decoded
+from manager.client.reader import decode_object
+from manager.kube import rest_mapping
+from manager.kube.decoding import json_object
+from manager.kube.errors import KubeError, ProtocolError, error_from, status_error
+from manager.kube.watch import decode_event
+from manager.leader.errors import MalformedLease
+from manager.leader.lease import Lease
+from manager.migration.definition import decode_definition
+
+WORD = "hunter2"
+
+SECRET: dict[str, Any] = {
+    "kind": "Secret",
+    "apiVersion": "v1",
+    "metadata": {
+        "name": "a",
+        "namespace": "ns",
+        "uid": "u",
+        "resourceVersion": "10",
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": WORD},
+        "managedFields": [{"manager": "test", "operation": "Apply", "fieldsV1": {"f:data": {}}}],
+    },
+    "data": {"password": WORD},
+    "type": "Opaque",
+}
+KEY = ObjectKey("ns", "a")
+JSON = {"Content-Type": "application/json"}
+
+
+def raise_(error: Exception) -> None:
+    raise error
+
+
+def renewed(raw: bytes) -> None:
+    lease = Lease.decode(raw)
+    lease.claimed(identity="me", seconds=lease.version or 15, now=NOW).encode()
+
+
+def whole(raw: bytes) -> None:
+    Ingest(Secret.gvk, field_manager="test")(raw)
+
+
+def metadata_only(raw: bytes) -> None:
+    Ingest(Secret.gvk, field_manager="test", metadata_only=True)(raw)
+
+
+DECODERS: dict[str, Callable[[bytes], object]] = {
+    "an answer that is an error": lambda raw: raise_(error_from(500, JSON, raw)),
+    "an error in a watch": lambda raw: raise_(status_error(raw)),
+    "a line of a watch": decode_event,
+    "a watch event": lambda raw: decode_event(b'{"type":"ADDED","object":%b}' % raw),
+    "an object for the cache": whole,
+    "metadata for the cache": metadata_only,
+    "a list": decode_page,
+    "an item of a list": lambda raw: decode_page(b'{"metadata":{"resourceVersion":"1"},"items":[%b]}' % raw),
+    "a bookmark": decode_bookmark,  # type: ignore[arg-type]
+    "an answer to a delete": deleted_uid,
+    "discovery": rest_mapping._decode,
+    "a read past the cache": lambda raw: decode_object(raw, Secret, KEY),
+    "a subresource": lambda raw: json_object(raw, "a scale"),
+    "what an apply looks at": lambda raw: _decoded(Secret, raw),
+    "a definition": decode_definition,
+    "a lease": renewed,
+}
+
+
+@st.composite
+def garbled(draw: st.DrawFn) -> bytes:
+    """A Secret that something on its way has spoilt."""
+    secret: Any = orjson.loads(orjson.dumps(SECRET))
+    for _ in range(draw(st.integers(0, 2))):
+        part = secret
+        while isinstance(part, dict | list) and part and draw(st.booleans()):
+            inner = draw(st.sampled_from(sorted(part) if isinstance(part, dict) else range(len(part))))
+            if not isinstance(part[inner], dict | list) or draw(st.booleans()):
+                part[inner] = draw(st.sampled_from(VALUES))
+                break
+            part = part[inner]
+    raw = orjson.dumps(secret)
+    for _ in range(draw(st.integers(0, 2))):
+        start = draw(st.integers(0, len(raw)))
+        end = draw(st.integers(start, len(raw)))
+        raw = raw[:start] + draw(st.sampled_from(PIECES) | st.binary(max_size=4)) + raw[end:]
+    return raw
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+VALUES = [
+    WORD,
+    WORD.encode().hex(),
+    None,
+    5,
+    -1,
+    2**63,
+    1e300,
+    True,
+    [],
+    {},
+    [WORD],
+    {WORD: WORD},
+    [[]],
+    [5],
+    "9" * 5000,
+]
+PIECES = [
+    b"",
+    b"",
+    b"[" * 5000,
+    b'{"a":' * 5000,
+    b"9" * 400,
+    b"\\ud800",
+    b"\xff",
+    b'"',
+    b"1e999",
+    WORD.encode(),
+]
+
+
+@pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())
+@given(raw=garbled())
+def test_a_garbled_answer_is_one_of_our_errors_and_is_not_quoted(
+    decode: Callable[[bytes], object], raw: bytes
+):
+    error: Exception | None = None
+    try:
+        decode(raw)
+    except (KubeError, MalformedLease) as raised:
+        error = raised
+    if error is not None:
+        assert WORD not in "".join(traceback.format_exception(error))
+        assert len(str(error)) < 500
+
+
+@pytest.mark.parametrize(
+    "opening", [b"[", b'{"a":', b'{"kind":"Status","details":{"a":', b'{"metadata":{"a":']
+)
+@pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())
+def test_depth_without_end_is_one_of_our_errors(decode: Callable[[bytes], object], opening: bytes):
+    with pytest.raises((KubeError, MalformedLease)):
+        decode(opening * 200_000)
+
+
+def test_what_is_wrong_is_said_by_field_and_type():
+    with pytest.raises(ProtocolError, match=r"^not a list: Expected `str`, got `int` - at `\$.metadata.*`$"):
+        decode_page(b'{"metadata":{"resourceVersion":5},"items":[]}')
+    with pytest.raises(ProtocolError, match=r"^not a list: it is nested too deeply$"):
+        decode_page(b'{"a":' * 100_000)
+    with pytest.raises(ProtocolError, match=r"^not a scale: it is no JSON from character 1 on$"):
+        json_object(b"{hunter2", "a scale")
+    with pytest.raises(ProtocolError, match=r"^not a scale$"):
+        json_object(b"[]", "a scale")
