@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema
 
 __all__ = ["ApiModel"]
+
+
+def _fail_fast(part: Any) -> None:
+    if isinstance(part, list | tuple):
+        for each in part:
+            _fail_fast(each)
+    elif isinstance(part, dict):
+        sort = part.get("type")  # or the field of this name
+        if sort == "model":
+            return  # has been here itself
+        if sort in ("list", "dict"):
+            part["fail_fast"] = True
+        for each in part.values():
+            _fail_fast(each)
 
 
 class ApiModel(BaseModel):
@@ -25,6 +40,17 @@ class ApiModel(BaseModel):
         cache_strings="keys",  # and not values: they would stay in memory, those of Secrets too
         hide_input_in_errors=True,  # what an object holds, passwords too, is not for logs
     )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Let a list or a map be done with at its first member that is wrong.
+
+        To note what is wrong with each of a hundred thousand takes half a second and 160 MB, and nothing
+        interrupts it.
+        """
+        schema = handler(source)
+        _fail_fast(schema.get("schema"))
+        return schema
 
     def to_wire(self, *, only: set[str] | None = None) -> dict[str, Any]:
         """Return the JSON form: the API's names, plain JSON values, and no field that is None.

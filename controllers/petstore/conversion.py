@@ -30,6 +30,9 @@ FROM_V1ALPHA1 = "petstore.example.com/v1alpha1"
 FROM_V1BETA1 = "petstore.example.com/v1beta1"
 """The annotation with what v1beta1 had and v1alpha1 cannot hold: {"owner":{"name":"Ann"}}."""
 
+_LONGEST = 256 * 1024
+"""Characters of a note: the API server stores no longer annotations. Who sends more wants it to be costly."""
+
 _ANNOTATIONS = "annotations"
 """In a note, what to make of the annotations once the note is taken out, where that is not just the rest:
 the value that it took the place of, by its key; or that they were empty, or null."""
@@ -151,7 +154,7 @@ def _leave(metadata: JsonObject, key: str, note: _Note) -> None:
 def _read(text: Any, key: str) -> JsonObject | None:
     """The fields of the note of that key; None when it is none of ours, or damaged."""
     try:
-        fields = orjson.loads(text) if isinstance(text, str) else None
+        fields = orjson.loads(text) if isinstance(text, str) and len(text) <= _LONGEST else None
     except orjson.JSONDecodeError:
         return None
     if not isinstance(fields, dict) or not fields.keys() & {"birthday", "owner"}:

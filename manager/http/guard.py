@@ -33,7 +33,7 @@ def guarded(page: Page, access: Access) -> Page:
     """
     trouble = _Trouble()
 
-    async def show(request: web.Request) -> web.Response:
+    async def show(request: web.Request) -> web.StreamResponse:
         token = _bearer_token(request.headers.getall("Authorization", ()))
         if token is None:
             return _refusal(_UNAUTHORIZED, "Unauthorized")

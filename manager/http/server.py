@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CannotListen", "CannotServe", "Page", "serve"]
 
-Page = Callable[["web.Request"], Awaitable["web.Response"]]
+Page = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 Method = Literal["GET", "POST"]
 

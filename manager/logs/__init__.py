@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from manager.logs.loggers import get_logger, reconcile_log, reset_reconcile_log, set_reconcile_log
 from manager.logs.setup import LogFormat, LogLevel, configured
+from manager.logs.shorten import shortened
 from manager.logs.writer import LineWriter
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "reconcile_log",
     "reset_reconcile_log",
     "set_reconcile_log",
+    "shortened",
 ]

@@ -31,9 +31,9 @@ _API_VERSION = "admission.k8s.io/v1"
 class AdmissionEndpoint:
     """Answers the reviews that one webhook of a configuration asks for."""
 
-    max_body = 8 * 1024 * 1024
+    max_body = 7 * 1024 * 1024
     """Bytes of a review. The API server takes objects of 3 MB, and the review of a change has two of them,
-    with the user and the options; controller-runtime draws the line at 7 MB."""
+    with the user and the options; controller-runtime draws the same line."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class AdmissionEndpoint:
 
     async def answer(self, body: bytes, *, waits: float | None = None) -> bytes:
         """See `Endpoint`."""
-        question = read_admission(body)
+        question = await read_admission(body)
         try:
             verdict, response = await self._verdict(question, time_limit(waits, self._timeout))
         except Refused as refused:
@@ -107,7 +107,7 @@ class AdmissionEndpoint:
     ) -> tuple[Verdict, Mapping[str, Any]]:
         if (shown := question.kind.gvk) != self._kind:
             raise BadReview(f"{self.path} is for {self._kind}, and this is a review of {shown}")
-        request = question.request()
+        request = await question.request()
         return await answered(
             self._judged(question, request), what=self._what, uid=question.uid, seconds=seconds
         )

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from manager.webhook.bounds import SMALL
+from manager.webhook.unanswered import Busy
+
 if TYPE_CHECKING:
     from aiohttp import web
 
 __all__ = ["Bodies", "BodyRefused", "Held"]
+
+_SLICE = 64 * 1024
+"""Bytes of an answer that are written at once."""
 
 
 class BodyRefused(Exception):
@@ -31,80 +38,97 @@ class Held:
     request: web.Request
     body: bytes = b""
     counted: int = 0
-    """How many bytes of it are held; none any more when it has had to give way."""
+    """How many bytes are kept for it and its answer; none any more when it has had to give way."""
 
 
 class Bodies:
-    """Holds the bodies of all requests until they are answered; together they have to fit into memory.
+    """Keeps room for the bodies of all requests and their answers; together they have to fit into memory.
 
-    When there is no room, who has kept us waiting for a while, with a body or for an answer that is not
-    taken, has to give way. If nobody has, the newcomer is asked to come again.
+    A small body needs none: there are no more of them than connections. A larger one says how long it is,
+    and waits until there is room for it and an answer of its length; of those that wait the smallest is
+    first. Who has kept us waiting for a while meanwhile, with a body or for an answer that is not taken, has
+    to give way.
     """
 
     def __init__(
         self,
         *,
-        at_once: int = 64 * 1024 * 1024,
+        at_once: int = 32 * 1024 * 1024,
+        small: int = SMALL,
         seconds: float = 10.0,
         taken_within: float = 10.0,
         patience: float = 1.0,
+        waits: float = 5.0,
     ) -> None:
         """Args:
-        at_once: bytes of all of them together. An answer is about as long again, and is not counted.
+        at_once: bytes of all of them together.
+        small: bytes up to which a body needs no room.
         seconds: in which a body has to come whole.
         taken_within: seconds in which an answer has to be taken.
         patience: seconds after which who keeps us waiting has to give way.
+        waits: seconds after which one that finds no room is asked to come again.
         """
         self._at_once = at_once
+        self._small = small
         self._seconds = seconds
         self._taken_within = taken_within
         self._patience = patience
+        self._waits = waits
         self._waited_for: dict[Held, float] = {}
         """Whose client has to go on, and since when on the loop's clock; the longest first."""
+        self._line: set[tuple[int, int]] = set()
+        """How many bytes those want who wait for room, each with a number of its own."""
+        self._numbers = itertools.count()
+        self._changed = asyncio.Event()
         self.held = 0
-        """Bytes that there are now."""
+        """Bytes that are kept now."""
 
     @asynccontextmanager
     async def held_body(self, request: web.Request, *, limit: int) -> AsyncIterator[Held]:
-        """The body of a request, which counts until the end of the block: send the answer within it.
+        """The body of a request, with room for it until the end of the block: send the answer within that.
 
-        Raises `BodyRefused` when it has more bytes than `limit`, takes too long, or finds no room, and
-        `ConnectionError` when its sender is gone.
+        Raises `BodyRefused` when it has more bytes than `limit`, or takes too long, `Busy` when it finds no
+        room, and `ConnectionError` when its sender is gone.
         """
+        length = request.content_length
+        if length is None:  # it comes in chunks; no API server does that
+            limit = min(limit, self._small)
+        elif length > limit:
+            raise _too_large(limit)
         held = Held(request)
         try:
+            if length is not None and length > self._small:
+                await self._find_room(held, 2 * length)
             with self._waiting_for(held):
-                held.body = await self._read(held, limit)
+                held.body = await self._read(request, limit)
             yield held
         finally:
-            self.held -= held.counted
+            self._give_back(held)
 
-    async def send(self, response: web.Response, held: Held) -> None:
+    async def send(self, response: web.StreamResponse, answer: bytes | bytearray, held: Held) -> None:
         """Send an answer, within the block of `held_body`; who does not take it in time is cut off."""
         with self._waiting_for(held), suppress(ConnectionError):
             try:
                 async with asyncio.timeout(self._taken_within):
                     await response.prepare(held.request)
+                    # What is written at once, TLS takes at once, and whether the client does is not seen.
+                    for start in range(0, len(answer), _SLICE):
+                        await response.write(answer[start : start + _SLICE])
                     await response.write_eof()
             except TimeoutError:
-                _cut_off(held.request)
+                _cut_off(held)
 
-    async def _read(self, held: Held, limit: int) -> bytes:
+    async def _read(self, request: web.Request, limit: int) -> bytes:
         from aiohttp import web  # noqa: PLC0415 - see manager.http.server
 
-        if (held.request.content_length or 0) > limit:
-            raise _too_large(limit)
         chunks, size = [], 0
         try:
             async with asyncio.timeout(self._seconds):
-                async for chunk in held.request.content.iter_any():
+                async for chunk in request.content.iter_any():
                     chunks.append(chunk)
                     size += len(chunk)
-                    self.held += len(chunk)
-                    held.counted += len(chunk)
                     if size > limit:
                         raise _too_large(limit)
-                    self._make_room(held)
         except TimeoutError:
             text = f"the body has not come within {self._seconds:g} s"
             raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, "Timeout", text) from None
@@ -121,24 +145,45 @@ class Bodies:
         finally:
             self._waited_for.pop(held, None)
 
-    def _make_room(self, newcomer: Held) -> None:
+    async def _find_room(self, held: Held, size: int) -> None:
+        place = (size, next(self._numbers))
+        self._line.add(place)
+        try:
+            async with asyncio.timeout(self._waits):
+                while place != min(self._line) or not self._is_room(size):
+                    self._changed.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(self._patience):
+                            await self._changed.wait()
+        except TimeoutError:
+            raise Busy("too much is being answered already; try again") from None
+        finally:
+            self._line.discard(place)
+            self._changed.set()
+        held.counted = size
+        self.held += size
+
+    def _is_room(self, size: int) -> bool:
+        """Whether so much more fits, once those have given way who have kept us waiting for too long."""
         latest = asyncio.get_running_loop().time() - self._patience
-        while self.held > self._at_once:
-            others = (each for each in self._waited_for.items() if each[0] is not newcomer)
-            longest, since = next(others, (newcomer, latest + 1))
-            if since > latest:
-                text = "too much is being answered already; try again"
-                raise BodyRefused(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", text)
-            del self._waited_for[longest]
+        slow = [held for held, since in self._waited_for.items() if held.counted and since <= latest]
+        for each in slow:
+            if self.held + size <= self._at_once:
+                break
             # Its handler ends with its connection, in a moment.
-            self.held -= longest.counted
-            longest.counted = 0
-            _cut_off(longest.request)
+            self._give_back(each)
+            _cut_off(each)
+        return self.held + size <= self._at_once
+
+    def _give_back(self, held: Held) -> None:
+        self.held -= held.counted
+        held.counted = 0
+        self._changed.set()
 
 
-def _cut_off(request: web.Request) -> None:
-    if request.transport is not None:
-        request.transport.abort()
+def _cut_off(held: Held) -> None:
+    if held.request.transport is not None:
+        held.request.transport.abort()
 
 
 def _too_large(limit: int) -> BodyRefused:

@@ -9,6 +9,8 @@ import msgspec
 import orjson
 
 from apis.meta import Resource
+from manager.logs import shortened
+from manager.webhook.bounds import own_turn
 from manager.webhook.conversion import Conversion, Convert
 from manager.webhook.encoding import encoded
 from manager.webhook.json_object import JsonObject
@@ -26,7 +28,7 @@ class NotConverted(Exception):
     """
 
     def __init__(self, message: str, *, told: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message)
+        super().__init__(shortened(message))
         self.told = told or {}
 
 
@@ -67,6 +69,8 @@ class Converter:
 
     async def convert(self, raw: msgspec.Raw, api_version: str) -> bytes | memoryview:
         """The object in `raw` in that version. Raises `NotConverted`."""
+        size = len(memoryview(raw))
+        await own_turn(size)
         try:
             head, content = _head.decode(raw), orjson.loads(memoryview(raw))
             names = _names.decode(head.metadata)
@@ -87,10 +91,14 @@ class Converter:
             raise NotConverted(f"{which}: there is no function for it", told=told)
         try:
             for step in way:
+                await own_turn(size)
                 await _go(step, content, head)
+            await own_turn(size)
             return encoded(content)
         except Refused as refused:
             raise NotConverted(f"{which}: {refused}", told=told) from None
+        except RecursionError:
+            raise NotConverted(f"{which}: it is nested too deeply", told=told) from None
         except Exception as error:
             sort = type(error).__name__
             text = f"{which}: the function failed unexpectedly ({sort}); the log of the manager says more"
@@ -112,4 +120,5 @@ async def _go(step: _Step, content: JsonObject, head: _Head) -> None:
         raise TypeError("a function for conversion changes the object in place, and returns nothing")
     content["apiVersion"] = step.api_version
     content["kind"] = head.kind
+    await own_turn(len(memoryview(head.metadata)))
     content["metadata"] = guarded_metadata(head.metadata, content.get("metadata"))

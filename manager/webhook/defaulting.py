@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from manager.webhook.admission import Admission
+from manager.webhook.bounds import own_turn
+from manager.webhook.encoding import encoded
 from manager.webhook.json_patch import json_patch
 from manager.webhook.request import AdmissionRequest
-from manager.webhook.review import AdmissionQuestion, read_object
+from manager.webhook.review import AdmissionQuestion
 from manager.webhook.unanswered import BadReview
 from manager.webhook.verdict import Verdict
 
@@ -26,8 +30,19 @@ class Defaulting:
             return Verdict()
         if request.object is None:
             raise BadReview(f"a review of {question.operation} has no object")
+        size = len(memoryview(question.object))
+        await own_turn(size)
+        try:
+            before = encoded(request.object)
+        except RecursionError:
+            raise BadReview("`$.request.object` is nested too deeply") from None
+        await own_turn(size)
         await self._default(request.object, request)
-        # Decoded a second time: that is the cheapest copy of what the function may have changed anywhere.
-        before = read_object(question.object, "object")
-        assert before is not None
-        return Verdict(patch=json_patch(before, request.object))
+        await own_turn(size)
+        if encoded(request.object) == before:
+            return Verdict()
+        # Decoding is the cheapest way to a copy of what the function may have changed anywhere.
+        await own_turn(size)
+        original = orjson.loads(before)
+        await own_turn(size)
+        return Verdict(patch=json_patch(original, request.object))

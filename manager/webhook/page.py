@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from io import BytesIO
 from typing import TYPE_CHECKING
 
 import orjson
@@ -14,6 +13,7 @@ from manager.http.server import Page
 from manager.logs import get_logger
 from manager.webhook.bodies import Bodies, BodyRefused
 from manager.webhook.endpoint import Endpoint
+from manager.webhook.turns import Turns
 from manager.webhook.unanswered import Unanswered, status_body
 
 if TYPE_CHECKING:
@@ -25,16 +25,13 @@ __all__ = ["review_page"]
 
 _JSON = "application/json"
 
-_AT_ONCE = 64 * 1024
-"""Bytes of an answer that is not sent in pieces."""
-
 _EXPECTED_CODES = (200, 500)
 """There from the start, as in controller-runtime, so that a first failure is an increase."""
 
 _log = get_logger("webhook")
 
 
-def review_page(endpoint: Endpoint, bodies: Bodies, metrics: Metrics) -> Page:
+def review_page(endpoint: Endpoint, bodies: Bodies, turns: Turns, metrics: Metrics) -> Page:
     """The page that hands reviews to `endpoint`.
 
     Whatever comes gets an answer: 200 with a review, or another status with a `Status`, whose message the API
@@ -44,12 +41,12 @@ def review_page(endpoint: Endpoint, bodies: Bodies, metrics: Metrics) -> Page:
     in_flight = metrics.webhook_in_flight.labels(endpoint.path)
     by_code = {code: requests.labels(endpoint.path, str(code)) for code in _EXPECTED_CODES}
 
-    async def show(request: web.Request) -> web.Response:
+    async def show(request: web.Request) -> web.StreamResponse:
         loop = asyncio.get_running_loop()
         began = loop.time()
         in_flight.inc()
         try:
-            response = await _response(request, endpoint, bodies)
+            response = await _response(request, endpoint, bodies, turns)
         finally:
             in_flight.dec()
             latency.observe(loop.time() - began)
@@ -60,17 +57,20 @@ def review_page(endpoint: Endpoint, bodies: Bodies, metrics: Metrics) -> Page:
     return show
 
 
-async def _response(request: web.Request, endpoint: Endpoint, bodies: Bodies) -> web.Response:
+async def _response(
+    request: web.Request, endpoint: Endpoint, bodies: Bodies, turns: Turns
+) -> web.StreamResponse:
     from aiohttp import web  # noqa: PLC0415 - see manager.http.server
 
     try:
         _check_headers(request)
         async with bodies.held_body(request, limit=endpoint.max_body) as held:
-            answer = await endpoint.answer(held.body, waits=_waits(request))
-            # What is written at once, TLS takes at once, and whether the client does is not seen any more.
-            body = answer if len(answer) <= _AT_ONCE else BytesIO(answer)
-            response = web.Response(body=body, content_type=_JSON)
-            await bodies.send(response, held)
+            async with turns.taken(len(held.body)):
+                answer = await endpoint.answer(held.body, waits=_waits(request))
+            held.body = b""
+            response = web.StreamResponse(headers={"Content-Type": _JSON})
+            response.content_length = len(answer)
+            await bodies.send(response, answer, held)
         return response
     except BodyRefused as refused:
         return _failure(request, refused.code, refused.reason, str(refused))

@@ -10,8 +10,13 @@ from typing import Any
 import orjson
 
 from apis.meta import GroupVersionKind
+from manager.logs import shortened
 
 __all__ = ["FieldError", "Refused", "forbidden", "invalid", "required"]
+
+
+_LONGEST_NAME = 253
+"""Characters that an object's name can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,10 @@ class FieldError:
 
 
 def invalid(field: str, value: Any, reason: str) -> FieldError:
-    """The field has a value that it must not have. The value is shown to the user: never pass a secret."""
+    """The field has a value that it must not have.
+
+    The user is shown the value, or how it begins: never pass a secret.
+    """
     return FieldError(field, "FieldValueInvalid", _with_reason(f"Invalid value: {_shown(value)}", reason))
 
 
@@ -74,6 +82,7 @@ class Refused(Exception):
                 "reason": "Forbidden",
                 "message": str(self),
             }
+        name = shortened(name, _LONGEST_NAME)
         whose = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
         causes = [{"reason": e.type, "message": e.body, "field": e.field} for e in self.fields]
         return {
@@ -96,11 +105,11 @@ def _joined(errors: tuple[FieldError, ...]) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):
-        return _quoted(value)
+        return _quoted(shortened(value))
     try:
-        return orjson.dumps(value).decode()
+        return shortened(orjson.dumps(value).decode())
     except orjson.JSONEncodeError:
-        return str(value)
+        return shortened(str(value))
 
 
 def _quoted(text: str) -> str:

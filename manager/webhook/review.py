@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, TypeVar
 
 import msgspec
 import orjson
 
 from apis.meta import GroupVersionKind
+from manager.webhook.bounds import (
+    ADMISSION_WORK,
+    CONVERSION_WORK,
+    check_number,
+    check_object,
+    check_review,
+    own_turn,
+)
 from manager.webhook.json_object import JsonObject
 from manager.webhook.request import AdmissionRequest, Operation, UserInfo
 from manager.webhook.unanswered import BadReview
 
-__all__ = ["AdmissionQuestion", "ConversionQuestion", "read_admission", "read_conversion", "read_object"]
+__all__ = ["AdmissionQuestion", "ConversionQuestion", "read_admission", "read_conversion"]
 
-Q = TypeVar("Q", bound="AdmissionReview | ConversionReview")
+Q = TypeVar("Q", bound="AdmissionReview | ConversionReview | _VersionsReview")
 
 
 class _Camel(msgspec.Struct, rename="camel"):
@@ -76,7 +85,7 @@ class AdmissionQuestion(_Camel):
         """The object's name; what it is to begin with while the server has yet to make it."""
         return self.name or _named(self.object)
 
-    def request(self) -> AdmissionRequest:
+    async def request(self) -> AdmissionRequest:
         """What a function gets to see, with the objects decoded. Raises `BadReview`."""
         user, asked = self.user_info, self.request_kind
         kind = self.kind.gvk
@@ -91,9 +100,9 @@ class AdmissionQuestion(_Camel):
             dry_run=bool(self.dry_run),
             subresource=self.sub_resource or "",
             requested_kind=None if asked is None or asked.gvk == kind else asked.gvk,
-            options=read_object(self.options, "options") or {},
-            object=read_object(self.object, "object"),
-            old_object=read_object(self.old_object, "oldObject"),
+            options=await _read_object(self.options, "options") or {},
+            object=await _read_object(self.object, "object"),
+            old_object=await _read_object(self.old_object, "oldObject"),
         )
 
 
@@ -103,6 +112,21 @@ class ConversionQuestion(_Camel):
     uid: str
     desired_api_version: str = msgspec.field(name="desiredAPIVersion")
     objects: list[msgspec.Raw] = msgspec.field(default_factory=list)
+
+
+class _Version(_Camel, gc=False):
+    api_version: str
+
+
+class _VersionsQuestion(_Camel):
+    uid: str
+    objects: list[_Version]
+
+
+class _VersionsReview(_Camel):
+    api_version: str
+    kind: str
+    request: _VersionsQuestion
 
 
 class AdmissionReview(_Camel):
@@ -123,17 +147,31 @@ class ConversionReview(_Camel):
 
 _NULL = memoryview(b"null")
 
+_FEW = 1024 * 1024
+"""Bytes of a review that has not too many objects, however small they are."""
+
+_LONGEST_UID = 128
+"""Characters. The API server's have 36, and each answer repeats them."""
+
 _admission = msgspec.json.Decoder(AdmissionReview)
 _conversion = msgspec.json.Decoder(ConversionReview)
+_versions = msgspec.json.Decoder(_VersionsReview)
 
 
-def read_admission(body: bytes) -> AdmissionQuestion:
+async def read_admission(body: bytes) -> AdmissionQuestion:
     """The question in an AdmissionReview. Raises `BadReview`, which says what is wrong with it."""
+    await check_review(body, ADMISSION_WORK)
     return _opened(body, _admission, "admission.k8s.io/v1", "AdmissionReview").request
 
 
-def read_conversion(body: bytes) -> ConversionQuestion:
+async def read_conversion(body: bytes) -> ConversionQuestion:
     """The question in a ConversionReview. Raises `BadReview`, which says what is wrong with it."""
+    await check_review(body, CONVERSION_WORK)
+    if len(body) > _FEW:
+        # An object to keep costs much more than a comma to pass over: there may not be too many of them.
+        await check_number(body)
+        _opened(body, _versions, "apiextensions.k8s.io/v1", "ConversionReview")
+        await asyncio.sleep(0)
     return _opened(body, _conversion, "apiextensions.k8s.io/v1", "ConversionReview").request
 
 
@@ -152,9 +190,11 @@ def _opened(body: bytes, decoder: msgspec.json.Decoder[Q], api_version: str, kin
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadReview(f"this is not {expected}: {_reason(error)}") from None
     if (review.api_version, review.kind) != (api_version, kind):
-        raise BadReview(f"this is not {expected} but {review.api_version} {review.kind}"[:300])
+        raise BadReview(f"this is not {expected} but {review.api_version} {review.kind}")
     if not review.request.uid:
         raise BadReview(f"this is not {expected}: `$.request.uid` is empty")
+    if len(review.request.uid) > _LONGEST_UID:
+        raise BadReview(f"this is not {expected}: `$.request.uid` has more than {_LONGEST_UID} characters")
     return review
 
 
@@ -166,11 +206,13 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def read_object(raw: msgspec.Raw, field: str) -> JsonObject | None:
+async def _read_object(raw: msgspec.Raw, field: str) -> JsonObject | None:
     """The object in that field of a request; None where there is none. Raises `BadReview`."""
     content = memoryview(raw)
     if not content or content == _NULL:
         return None
+    await check_object(content, f"$.request.{field}")
+    await own_turn(len(content))
     try:
         value: Any = orjson.loads(content)
     except orjson.JSONDecodeError as error:

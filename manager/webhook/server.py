@@ -13,6 +13,7 @@ from manager.webhook.bodies import Bodies
 from manager.webhook.convert import ConversionEndpoint
 from manager.webhook.endpoint import Endpoint
 from manager.webhook.page import review_page
+from manager.webhook.turns import Turns
 
 if TYPE_CHECKING:
     from manager.http.address import BindAddress
@@ -68,8 +69,8 @@ class WebhookServer:
         self._stopping = stopping
         self._certificate = certificate
         self._limits = limits
-        bodies = bodies or Bodies()
-        self._pages = {endpoint.path: review_page(endpoint, bodies, metrics) for endpoint in endpoints}
+        bodies, turns = bodies or Bodies(), Turns()
+        self._pages = {endpoint.path: review_page(endpoint, bodies, turns, metrics) for endpoint in endpoints}
         self._bound: BindAddress | None = None
 
     @property

@@ -2,6 +2,8 @@
 
 Unanswered
 ├── BadReview         400   not the JSON of a review, or not one for this webhook
+│   └── TooCostly     413   to read it would take too long, or too much memory
+├── Busy              503   too much else is being answered
 ├── FunctionFailed    500   the operator's function raised something else than Refused
 └── FunctionTooSlow   504   it took longer than the API server waits
 """
@@ -12,7 +14,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar
 
-__all__ = ["BadReview", "FunctionFailed", "FunctionTooSlow", "Unanswered", "status_body"]
+from manager.logs import shortened
+
+__all__ = ["BadReview", "Busy", "FunctionFailed", "FunctionTooSlow", "TooCostly", "Unanswered", "status_body"]
 
 
 class Unanswered(Exception):
@@ -25,12 +29,29 @@ class Unanswered(Exception):
     code: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
     reason: ClassVar[str] = "InternalError"
 
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))  # it may quote what a stranger has sent
+
 
 class BadReview(Unanswered):
     """What was asked is no question that this webhook can answer."""
 
     code = HTTPStatus.BAD_REQUEST
     reason = "BadRequest"
+
+
+class TooCostly(BadReview):
+    """To read what was sent would take too long, or too much memory."""
+
+    code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    reason = "RequestEntityTooLarge"
+
+
+class Busy(Unanswered):
+    """There is no room or no time for it now; the message says to come again."""
+
+    code = HTTPStatus.SERVICE_UNAVAILABLE
+    reason = "ServiceUnavailable"
 
 
 class FunctionFailed(Unanswered):

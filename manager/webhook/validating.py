@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from apis.meta import Resource
 from manager.webhook.admission import Admission
+from manager.webhook.bounds import own_turn
 from manager.webhook.json_object import JsonObject
 from manager.webhook.refused import Refused
 from manager.webhook.request import AdmissionRequest
@@ -39,28 +40,31 @@ class Validating:
         """The verdict. Raises what the function raises, and `BadReview` without an object."""
         warnings: Iterable[str] | None = None
         if question.operation == "CREATE" and (create := self._admission.create_validator) is not None:
-            new = self._decoded(question.object, request.object, "object")
+            new = await self._decoded(question.object, request.object, "object")
             if isinstance(new, ValidationError):
                 raise Refused(*field_errors(new))
             warnings = await create(new, request)
         elif question.operation == "UPDATE" and (update := self._admission.update_validator) is not None:
-            old = self._decoded(question.old_object, request.old_object, "oldObject")
-            new = self._decoded(question.object, request.object, "object")
+            old = await self._decoded(question.old_object, request.old_object, "oldObject")
+            new = await self._decoded(question.object, request.object, "object")
             if isinstance(old, ValidationError):
                 return self._unchecked(old)
             if isinstance(new, ValidationError):
                 raise Refused(*field_errors(new))
             warnings = await update(old, new, request)
         elif question.operation == "DELETE" and (delete := self._admission.delete_validator) is not None:
-            old = self._decoded(question.old_object, request.old_object, "oldObject")
+            old = await self._decoded(question.old_object, request.old_object, "oldObject")
             if isinstance(old, ValidationError):
                 return self._unchecked(old)
             warnings = await delete(old, request)
         return Verdict(warnings=_lines(warnings))
 
-    def _decoded(self, raw: msgspec.Raw, parsed: JsonObject | None, field: str) -> Resource | ValidationError:
+    async def _decoded(
+        self, raw: msgspec.Raw, parsed: JsonObject | None, field: str
+    ) -> Resource | ValidationError:
         if parsed is None:
             raise BadReview(f"`$.request.{field}` is missing")
+        await own_turn(len(memoryview(raw)))
         try:
             return self._kind.decode(memoryview(raw), parsed=parsed)
         except ValidationError as error:

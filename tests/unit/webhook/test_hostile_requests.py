@@ -145,7 +145,7 @@ async def test_reviews_are_answered():
         (admission_review("CREATE", new=thing(), uid=""), 400, "uid` is empty"),
         (admission_review("CREATE", new=thing()).replace(b'"uid":"review-1",', b""), 400, "field `uid`"),
         (admission_review("CREATE", new=thing()).replace(b"k8s.io/v1", b"k8s.io/v1beta1"), 400, "v1beta1"),
-        (bytes(50_000_000), 413, "at most 8388608 bytes"),
+        (bytes(50_000_000), 413, "at most 7340032 bytes"),
     ],
     ids=["text", "nothing", "conversion", "empty uid", "no uid", "v1beta1", "50 MB"],
 )
@@ -158,13 +158,18 @@ async def test_what_is_no_review_gets_a_status(body: bytes, status: int, told: s
         await made.works()
 
 
-async def test_a_body_of_unknown_length_is_read_as_far_as_may_be():
+async def test_a_body_of_unknown_length_may_only_be_small():
+    async def chunks(body: bytes) -> AsyncIterator[bytes]:
+        yield body
+
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(1000):
             yield bytes(100_000)
 
     async with site() as made:
-        assert (await made.ask(endless()))[0] == 413
+        assert (await made.ask(chunks(admission_review("CREATE", new=thing()))))[0] == 200
+        status, answer = await made.ask(endless())
+        assert (status, answer["message"]) == (413, "a review here has at most 65536 bytes")
         await made.works()
 
 
@@ -249,9 +254,9 @@ async def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind():
         _, writer = await connect(made.address)
         writer.write(b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" % MUTATE.encode())
         writer.write(b"Content-Length: 1000\r\n\r\n{")
-        await until(lambda: made.bodies.held == 1)
+        await until(lambda: made.in_flight(MUTATE) == 1)
         writer.transport.abort()
-        await until(lambda: made.bodies.held == 0)
+        await until(lambda: made.in_flight(MUTATE) == 0)
         await made.works()
 
 
@@ -263,7 +268,8 @@ async def test_more_than_fits_is_asked_to_come_again():
         await go_on.wait()
 
     review = admission_review("CREATE", new=thing())
-    async with site(bodies=Bodies(at_once=len(review) + 100), act=wait) as made:
+    bodies = Bodies(at_once=2 * len(review) + 100, small=0, waits=0.1)
+    async with site(bodies=bodies, act=wait) as made:
         first = asyncio.create_task(made.ask(review))
         await entered.wait()
         status, answer = await made.ask(review)
@@ -271,6 +277,71 @@ async def test_more_than_fits_is_asked_to_come_again():
         go_on.set()
         assert (await first)[0] == 200
         await made.works()
+
+
+@in_each_loop
+async def test_of_those_that_wait_for_room_the_smallest_is_first():
+    room, order = 1_000_000, list[int]()
+    bodies = Bodies(at_once=room, small=0)
+
+    async def hold(size: int) -> None:
+        async with bodies.held_body(Sized(size), limit=room):
+            order.append(size)
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group, bodies.held_body(Sized(room // 2), limit=room):
+        for size in (400_000, 300_000, 10):
+            group.create_task(hold(size))
+        await asyncio.sleep(0.01)
+        assert order == []
+    assert order == [10, 300_000, 400_000]
+    assert bodies.held == 0
+
+
+class Sized:
+    """A request whose body is as long as it says, and empty."""
+
+    transport = None
+
+    def __init__(self, length: int) -> None:
+        self.content_length = length
+        self.content = self
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        for _ in range(0):
+            yield b""
+
+
+@in_each_loop
+async def test_a_small_review_is_answered_while_there_is_no_room_for_another_large_one():
+    async with site(bodies=Bodies(at_once=1_000_000, patience=LONG)) as made:
+        _, writer = await connect(made.address)
+        writer.write(head(500_000))
+        await until(lambda: made.bodies.held == 1_000_000)
+        assert (await made.ask(admission_review("CREATE", new=thing())))[0] == 200
+        writer.transport.abort()
+        await until(lambda: made.bodies.held == 0)
+
+
+async def test_large_reviews_are_answered_one_at_a_time_and_small_ones_meanwhile():
+    entered, go_on, at_once = asyncio.Event(), asyncio.Event(), 0
+
+    async def wait(given: JsonObject, request: AdmissionRequest) -> None:
+        nonlocal at_once
+        if "text" in given["spec"]:
+            at_once += 1
+            assert at_once == 1
+            entered.set()
+            await go_on.wait()
+            at_once -= 1
+
+    large = admission_review("CREATE", new=thing(spec={"text": "x" * 100_000}))
+    async with site(act=wait) as made:
+        asking = [asyncio.create_task(made.ask(large)) for _ in range(3)]
+        await entered.wait()
+        assert (await made.ask(admission_review("CREATE", new=thing())))[0] == 200
+        go_on.set()
+        assert [(await each)[0] for each in asking] == [200, 200, 200]
 
 
 def head(length: int, path: str = MUTATE) -> bytes:
@@ -281,17 +352,17 @@ def head(length: int, path: str = MUTATE) -> bytes:
 
 
 def much(size: int) -> bytes:
-    """A review whose answer is as long as the review."""
-    return conversion_review("v1", thing(spec={"text": "x" * size}))
+    """A review, of ten objects, whose answer is as long as the review."""
+    return conversion_review("v1", *[thing(spec={"text": "x" * (size // 10)})] * 10)
 
 
 @in_each_loop
 async def test_a_body_of_which_the_rest_does_not_come_gives_way():
     async with site(bodies=Bodies(at_once=1_000_000, patience=0.0)) as made:
         reader, writer = await connect(made.address)
-        writer.write(head(1_000_000) + bytes(999_000))
-        await until(lambda: made.bodies.held == 999_000)
-        assert (await made.ask(admission_review("CREATE", new=thing(spec={"t": "x" * 9000}))))[0] == 200
+        writer.write(head(500_000) + bytes(499_000))
+        await until(lambda: made.bodies.held == 1_000_000)
+        assert (await made.ask(admission_review("CREATE", new=thing(spec={"t": "x" * 90_000}))))[0] == 200
         with suppress(ConnectionError):
             assert await reader.read() == b""
         await until(lambda: made.bodies.held == 0)
@@ -300,14 +371,13 @@ async def test_a_body_of_which_the_rest_does_not_come_gives_way():
 
 @in_each_loop
 async def test_an_answer_that_is_not_taken_counts_until_it_gives_way():
-    size = 20_000_000
-    async with site(bodies=Bodies(at_once=size * 3 // 2, patience=0.0)) as made:
+    size = 15_000_000
+    async with site(bodies=Bodies(at_once=size * 3, patience=0.0)) as made:
         _, writer = await connect(made.address)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         review = much(size)
         writer.write(head(len(review), "/convert") + review)
-        await until(lambda: made.bodies.held == len(review))
-        await until(lambda: made.in_flight("/convert") == 1)
+        await until(lambda: made.bodies.held == 2 * len(review))
         assert (await made.ask(io.BytesIO(much(size)), path="/convert"))[0] == 200
         writer.transport.abort()
         await until(lambda: made.in_flight("/convert") == 0)
@@ -319,7 +389,7 @@ async def test_an_answer_that_is_not_taken_in_time_is_dropped():
     async with site(bodies=Bodies(taken_within=0.1)) as made:
         reader, writer = await connect(made.address)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        review = much(20_000_000)
+        review = much(15_000_000)
         writer.write(head(len(review), "/convert") + review)
         await until(lambda: made.count(200, "/convert") == 1)
         assert made.in_flight("/convert") == made.bodies.held == 0

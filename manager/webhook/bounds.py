@@ -1,0 +1,111 @@
+"""What reading a review may cost, known before it begins.
+
+A parser is called for a whole text at once and nothing interrupts it, so what it will do is counted first.
+The length of a text says little: a megabyte of one string costs half a millisecond, and a megabyte of empty
+lists seventy, and thirty times its size in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from manager.webhook.unanswered import TooCostly
+
+__all__ = [
+    "ADMISSION_WORK",
+    "CONVERSION_WORK",
+    "SMALL",
+    "check_number",
+    "check_object",
+    "check_review",
+    "own_turn",
+]
+
+SMALL = 64 * 1024
+"""Bytes of what nobody has to wait for: it is read in a few milliseconds, whatever is in it."""
+
+MAX_OBJECT = 3 * 1024 * 1024
+"""Bytes of one object. The API server takes no larger request, and etcd stores half of that."""
+
+OBJECT_WORK = 150_000
+"""What one object may cost: 1.2 MB of a Pet with its bookkeeping, or 3 MB with few fields, are below that."""
+
+ADMISSION_WORK = 2 * OBJECT_WORK + 50_000
+"""What a review of admission may cost: two objects, and who asks."""
+
+CONVERSION_WORK = 2_000_000
+"""What passing over the objects of a review for conversion may cost. They are then read one by one."""
+
+_OBJECTS = 100_000
+"""Objects of a review for conversion."""
+
+_NAMED = (b'"apiVersion"', b"\\u006", b"\\u007", b"\\u0056")
+"""What each of them has at least one of: this name, with any of its letters escaped."""
+
+_BYTES = 48
+"""Bytes that cost as much as one comma. A list or an object costs two, and each of its members has one."""
+
+_MOST_FOR_A_BYTE = 2 + 1 / _BYTES
+
+_CHUNK = 128 * 1024
+"""Bytes that are counted in one go: about a millisecond."""
+
+
+async def own_turn(size: int) -> None:
+    """Let others have their turn before work on so many bytes begins, unless that is little."""
+    if size > SMALL:
+        await asyncio.sleep(0)
+
+
+async def check_review(body: bytes, limit: int) -> None:
+    """Raise `TooCostly` when to open a review would cost more than `limit`."""
+    await _check(body, limit, "a review here")
+
+
+async def check_number(body: bytes) -> None:
+    """Raise `TooCostly` for more objects to convert than can be, if each of them says its version."""
+    count = 0
+    for form in _NAMED:
+        count += body.count(form)
+        await asyncio.sleep(0)
+    if count > _OBJECTS:
+        raise TooCostly(f"a review here has at most {_OBJECTS} objects")
+
+
+async def check_object(content: bytes | memoryview, field: str) -> None:
+    """Raise `TooCostly` for an object that is too large, or has too many fields; `field` says which it is."""
+    if len(content) > MAX_OBJECT:
+        raise TooCostly(f"`{field}` has {len(content)} bytes, and an object has at most {MAX_OBJECT}")
+    await _check(content, OBJECT_WORK, f"`{field}`")
+
+
+async def _check(content: bytes | memoryview, limit: int, what: str) -> None:
+    if len(content) * _MOST_FOR_A_BYTE <= limit:
+        return
+    allowed = limit - len(content) // _BYTES
+    # What stands in strings costs nothing, but to leave it out takes longer than to count it.
+    if await _structure(content, allowed, strings=True) > allowed and (
+        await _structure(content, allowed, strings=False) > allowed
+    ):
+        raise TooCostly(f"{what} has more lists, objects and members than can be read: some {allowed}")
+
+
+async def _structure(content: bytes | memoryview, enough: int, *, strings: bool) -> int:
+    """The work that commas and brackets stand for, those in strings too or not; no further than `enough`.
+
+    It is exact as far as the text is JSON, and a parser goes no further.
+    """
+    count, inside, position = 0, False, 0
+    while position < len(content) and count <= enough:
+        chunk = bytes(content[position : position + _CHUNK])
+        if not strings:
+            # A backslash and what it stands before belong together.
+            chunk = chunk[: len(chunk) - (len(chunk) - len(chunk.rstrip(b"\\"))) % 2] or chunk
+        position += len(chunk)
+        if not strings:
+            parts = chunk.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+            chunk = b" ".join(parts[inside::2])
+            inside ^= len(parts) % 2 == 0
+        count += 2 * (chunk.count(b"{") + chunk.count(b"[")) + chunk.count(b",")
+        await asyncio.sleep(0)
+    return count

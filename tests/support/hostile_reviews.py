@@ -1,0 +1,166 @@
+"""Reviews that nobody honest sends: each the worst of its sort for who has to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["CONVERT", "MUTATE", "VALIDATE", "admission", "conversion", "hostile_reviews"]
+
+MUTATE = "/mutate-petstore-example-com-v1beta1-pet"
+VALIDATE = "/validate-petstore-example-com-v1beta1-pet"
+CONVERT = "/convert"
+
+_MB = 1 << 20
+_GROUP = b"petstore.example.com"
+_ASKED = (
+    b'"uid":"u","kind":{"group":"%b","version":"v1beta1","kind":"Pet"},"resource":{"group":"%b",'
+    b'"version":"v1beta1","resource":"pets"},"name":"thor","namespace":"team"' % (_GROUP, _GROUP)
+)
+
+
+def admission(new: bytes = b"null", old: bytes = b"null", *, user: bytes = b"{}") -> bytes:
+    """A review of a change from `old` to `new`, or of a creation."""
+    operation = b"CREATE" if old == b"null" else b"UPDATE"
+    return (
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{%b,"operation":"%b",'
+        b'"userInfo":%b,"object":%b,"oldObject":%b}}' % (_ASKED, operation, user, new, old)
+    )
+
+
+def conversion(objects: bytes) -> bytes:
+    """A review that asks for these objects, as a list in JSON, in v1beta1."""
+    return (
+        b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u",'
+        b'"desiredAPIVersion":"%b/v1beta1","objects":%b}}' % (_GROUP, objects)
+    )
+
+
+def pet(
+    *, version: bytes = b"v1beta1", metadata: bytes = b"{}", spec: bytes = b"", more: bytes = b""
+) -> bytes:
+    """A Pet whose name has to be trimmed; parts of the spec end, and other parts begin, with a comma."""
+    return b'{"apiVersion":"%b/%b","kind":"Pet","metadata":%b,"spec":{%b"name":" Thor "}%b}' % (
+        _GROUP,
+        version,
+        metadata,
+        spec,
+        more,
+    )
+
+
+def many(item: bytes, size: int) -> bytes:
+    """A list of the item, of about so many bytes."""
+    return b"[" + b",".join([item] * (size // (len(item) + 1))) + b"]"
+
+
+def members(form: bytes, size: int) -> bytes:
+    """An object of members of the form `"%x":1`, each with a name of its own, of about so many bytes."""
+    return b"{" + b",".join(form % number for number in range(size // (len(form) + 4))) + b"}"
+
+
+def deep(size: int, *, levels: int = 400) -> bytes:
+    """Lists in lists, again and again."""
+    return many(b'{"a":' * levels + b"1" + b"}" * levels, size)
+
+
+def hostile_reviews(scale: float = 1.0) -> Mapping[str, tuple[str, bytes]]:
+    """The path and the body of each, by what is bad about it; `scale` makes them smaller.
+
+    Some are as large as may be, and refused for what they would cost; others are just below each limit.
+    """
+    mb, large = int(_MB * scale), int(2.9 * _MB * scale)
+    just = int(140_000 * scale)
+    admissions = {
+        "2 MB of empty lists": b'{"a":%b}' % many(b"[]", 2 * mb),
+        "most empty lists": pet(spec=b'"a":%b,' % many(b"[]", just)),
+        "most objects of one member": pet(spec=b'"a":%b,' % many(b'{"a":0}', just * 5 // 2)),
+        "most lists in lists": pet(spec=b'"a":%b,' % deep(just * 5 // 2)),
+        "most names": pet(spec=b'"a":%b,' % members(b'"%x":1', just * 5)),
+        "most members beside the one that changes": pet(spec=members(b'"%x":1', just * 5)[1:-1] + b","),
+        "most numbers": pet(spec=b'"a":%b,' % many(b"0", just * 3 // 2)),
+        "hard numbers": pet(
+            spec=b'"a":%b,' % many(b"0." + b"0" * 300 + b"2225073858507201136057" * 12, large)
+        ),
+        "a number of a million digits": pet(spec=b'"a":%b,' % (b"1" * mb)),
+        "a fraction of a million digits": pet(spec=b'"a":0.%b,' % (b"1" * mb)),
+        "a text of escapes": pet(spec=b'"a":"%b",' % (b"\\ud83d\\ude00" * (large // 12))),
+        "a text of newlines": pet(spec=b'"a":"%b",' % (b"\\n" * (large // 2))),
+        "a text of brackets": pet(spec=b'"a":"%b",' % (b"[],{}," * (large // 6))),
+        "a text of quotes": pet(spec=b'"a":"%b",' % (b'\\",' * (large // 3))),
+        "one name, again and again": pet(spec=b'"a":{%b"b":1},' % (b'"a":1,' * (just // 2))),
+        "nothing but space": pet(spec=b'"a":[%b],' % (b" " * large)),
+        "owners that are none": pet(metadata=b'{"ownerReferences":%b}' % many(b"{}", just)),
+        "owners": pet(
+            metadata=b'{"ownerReferences":%b}'
+            % many(b'{"apiVersion":"v1","kind":"A","name":"a","uid":"u"}', just * 6)
+        ),
+        "labels that are none": pet(metadata=b'{"labels":%b}' % members(b'"%x":1', just * 5)),
+        "labels": pet(metadata=b'{"labels":%b}' % members(b'"%x":""', just * 5)),
+        "finalizers that are none": pet(metadata=b'{"finalizers":%b}' % many(b"0", just)),
+        "a name without end": pet(metadata=b'{"name":"%b"}' % (b"x" * large)),
+    }
+    found: dict[str, tuple[str, bytes]] = {}
+    for name, content in admissions.items():
+        found[f"mutate: {name}"] = (MUTATE, admission(content))
+        found[f"validate: {name}"] = (VALIDATE, admission(content, content))
+        found[f"convert: {name}"] = (
+            CONVERT,
+            conversion(b"[%b]" % content.replace(b"v1beta1", b"v1alpha1", 1)),
+        )
+    other = pet(spec=b'"b":1,"a":%b,' % many(b'{"b":0,"a":0}', just * 2))
+    same = pet(spec=b'"a":%b,"b":1,' % many(b'{"a":0,"b":0}', just * 2))
+    note = many(b"[]", large).replace(b'"', b'\\"')
+    tiny = b'{"apiVersion":"%b/v1alpha1","kind":"Pet"}' % _GROUP
+    found |= {
+        "validate: equal, in another order": (VALIDATE, admission(same, other)),
+        "mutate: groups of a user": (MUTATE, admission(pet(), user=b'{"groups":%b}' % many(b'"a"', 6 * mb))),
+        "mutate: most groups of a user": (
+            MUTATE,
+            admission(pet(), user=b'{"groups":%b}' % many(b'"a"', just * 6)),
+        ),
+        "mutate: extra of a user": (
+            MUTATE,
+            admission(pet(), user=b'{"extra":%b}' % members(b'"%x":[]', just * 4)),
+        ),
+        "mutate: an operation without end": (MUTATE, admission(pet()).replace(b"CREATE", b"C" * large)),
+        "mutate: a uid without end": (
+            MUTATE,
+            admission(pet()).replace(b'"u"', b'"' + b"u" * large + b'"', 1),
+        ),
+        "convert: 4 MB of empty lists": (CONVERT, conversion(many(b"[]", 4 * mb))),
+        "convert: most objects that are none": (CONVERT, conversion(many(b"0", just * 7))),
+        "convert: most objects that say their version": (
+            CONVERT,
+            conversion(many(b'{"apiVersion":""}', 2 * mb)),
+        ),
+        "convert: too many objects, said otherwise": (
+            CONVERT,
+            conversion(many(b'{"\\u0061piVersion":""}', 15 * mb)),
+        ),
+        "convert: most objects that are none, and a long one": (
+            CONVERT,
+            conversion(many(b"0", mb)[:-1] + b',"%b"]' % (b"x" * 14 * mb)),
+        ),
+        "convert: 15 MB of members in one object": (
+            CONVERT,
+            conversion(b"[%b" % tiny[:-1] + b',"a":%b}]' % many(b"000000000", 15 * mb)),
+        ),
+        "convert: most objects": (CONVERT, conversion(many(tiny, 10 * mb))),
+        "convert: space": (CONVERT, conversion(b"[%b]" % (b" " * 15 * mb))),
+        "convert: a text without end": (CONVERT, conversion(b'["%b"]' % (b"\\n" * (15 * mb // 2)))),
+        "convert: a note with lists": (
+            CONVERT,
+            conversion(
+                b"[%b]"
+                % pet(
+                    version=b"v1alpha1",
+                    metadata=b'{"annotations":{"petstore.example.com/v1beta1":"{\\"owner\\":%b}"}}' % note,
+                )
+            ),
+        ),
+        "convert: 500 large objects": (
+            CONVERT,
+            conversion(many(pet(version=b"v1alpha1", spec=b'"a":"%b",' % (b"x" * 30_000)), 15 * mb)),
+        ),
+    }
+    return found
