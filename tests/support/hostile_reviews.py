@@ -145,7 +145,7 @@ def hostile_reviews(scale: float = 1.0) -> Mapping[str, tuple[str, bytes]]:
             CONVERT,
             conversion(b"[%b" % tiny[:-1] + b',"a":%b}]' % many(b"000000000", 15 * mb)),
         ),
-        "convert: most objects": (CONVERT, conversion(many(tiny, 10 * mb))),
+        "convert: most objects": (CONVERT, conversion(many(tiny, 5 * mb))),
         "convert: space": (CONVERT, conversion(b"[%b]" % (b" " * 15 * mb))),
         "convert: a text without end": (CONVERT, conversion(b'["%b"]' % (b"\\n" * (15 * mb // 2)))),
         "convert: a note with lists": (
