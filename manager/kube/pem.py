@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_readers = ThreadPoolExecutor(4, thread_name_prefix="credentials")
-
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """The result of reading files, in a thread that is there for nothing else.
+    """The result of reading files, in a thread of its own.
 
     The threads of `asyncio.to_thread` are few, and reconcilers may keep them all busy for long: without a
     token, neither they nor the lease get an answer from the API server.
     """
-    return await asyncio.get_running_loop().run_in_executor(_readers, work)
+    thread = ThreadPoolExecutor(1, thread_name_prefix="credentials")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
+    finally:
+        thread.shutdown(wait=False)
 
 
 Version = tuple[int, int, int] | None
