@@ -25,6 +25,21 @@ KEEP_ALIVE = 30.0
 """Seconds for which an idle connection is kept: well below the 90 of an API server, which would otherwise
 close it just when it is used again."""
 
+KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_COUNT = 15, 5, 3
+"""Seconds of silence before the peer is asked whether it is there, seconds between questions, and their
+number."""
+
+USER_TIMEOUT = 30
+"""Seconds for which what was sent may stay unacknowledged."""
+
+_KEEPALIVE = {
+    "TCP_KEEPIDLE": KEEPALIVE_IDLE,
+    "TCP_KEEPALIVE": KEEPALIVE_IDLE,  # how macOS calls it
+    "TCP_KEEPINTVL": KEEPALIVE_INTERVAL,
+    "TCP_KEEPCNT": KEEPALIVE_COUNT,
+    "TCP_USER_TIMEOUT": USER_TIMEOUT * 1000,
+}
+
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """A struct linger: on, with no time to deliver what is still buffered."""
 
@@ -136,5 +151,15 @@ class Connections:
         # delivering a write that was given up, for minutes if the network is down, even for a process
         # that has died meanwhile.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        _notice_death(opened)
         self._sockets.add(opened)
         return opened
+
+
+def _notice_death(opened: socket.socket) -> None:
+    """Have the system end the connection when the peer, or the way to it, is gone without a word."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if (option := getattr(socket, name, None)) is not None:
+            with contextlib.suppress(OSError):  # this system takes as long as it takes
+                opened.setsockopt(socket.IPPROTO_TCP, option, value)

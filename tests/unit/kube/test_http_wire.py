@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -150,6 +151,22 @@ async def test_requests_wait_for_a_free_connection_and_streams_do_not_take_one(
         assert await first == await second == (200, b"ok")
     assert server.connections == 2
     await wire.aclose()
+
+
+async def test_connections_notice_when_the_other_side_is_gone_without_a_word(
+    wire: HttpWire, server: LocalServer
+):
+    server.answer = lambda _: Answer(b"s", claimed_length=9)
+    async with wire.exchange(GET), wire.exchange(WireRequest("GET", "/watch", {}, stream=True)):
+        assert wire._connections is not None
+        opened = list(wire._connections._sockets)
+        assert len(opened) == 2
+        for each in opened:
+            assert each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            if sys.platform == "linux":
+                names = socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT
+                values = [each.getsockopt(socket.IPPROTO_TCP, name) for name in names]
+                assert values == [15, 5, 3, 30_000]
 
 
 async def test_a_server_that_is_not_there_is_unreachable(wire: HttpWire, server: LocalServer):
