@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 _LAG_INTERVAL = 1.0
 
+_MOST = 32
+"""Threads of a kind, as many as Python has at most. They are made when they are needed."""
+
 _is_work: ContextVar[bool] = ContextVar("is_work", default=False)
 
 
@@ -60,12 +63,14 @@ class WorkThreads(ThreadPoolExecutor):
     """The threads of `asyncio.to_thread`, which know whether any of them still does the controllers' work.
 
     A thread cannot be cancelled: whoever waits for it is, and it goes on by itself. So what it was asked for
-    in `context` counts, whatever became of who asked.
+    in `context` counts, whatever became of who asked. What the manager itself asks for has threads of its
+    own, which that cannot keep busy.
     """
 
     def __init__(self) -> None:
-        super().__init__(thread_name_prefix="asyncio")
+        super().__init__(_MOST, thread_name_prefix="work")
         self._busy: set[Future[Any]] = set()
+        self._others = ThreadPoolExecutor(_MOST, thread_name_prefix="asyncio")
 
     @staticmethod
     def context() -> Context:
@@ -76,11 +81,17 @@ class WorkThreads(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """As any executor does; the thread's name says for whom it works."""
+        if not _is_work.get():
+            return self._others.submit(fn, *args, **kwargs)
         future = super().submit(_named, _asking(), partial(fn, *args, **kwargs))
-        if _is_work.get():
-            self._busy.add(future)
-            future.add_done_callback(self._busy.discard)
+        self._busy.add(future)
+        future.add_done_callback(self._busy.discard)
         return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As any executor does."""
+        self._others.shutdown(wait, cancel_futures=cancel_futures)
+        super().shutdown(wait, cancel_futures=cancel_futures)
 
     @property
     def at_work(self) -> int:

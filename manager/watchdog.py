@@ -91,8 +91,8 @@ class Watchdog:
         trace: TracebackType | None,
     ) -> None:
         assert self._thread is not None
-        ours = {self._thread, *self._strangers}
-        if any(not each.daemon for each in threading.enumerate() if each not in ours):
+        frames, ours = _frames(), {self._thread, *self._strangers}
+        if any(_is_at_work(each, frames) for each in threading.enumerate() if each not in ours):
             # The interpreter waits for these, so that there is still something to watch.
             self.stopping()
             return
@@ -235,18 +235,19 @@ def _threads() -> Iterator[tuple[str, str]]:
     """The threads at work that the end of the interpreter waits for."""
     frames = _frames()
     for thread in threading.enumerate():
-        frame = frames.get(thread.ident or 0)
-        if thread.daemon or thread is threading.main_thread() or frame is None or _is_idle(frame):
-            continue
-        yield f"thread {thread.name}", "".join(traceback.format_stack(frame))
+        if thread is not threading.main_thread() and _is_at_work(thread, frames):
+            stack = traceback.format_stack(frames[thread.ident or 0])
+            yield f"thread {thread.name}", "".join(stack)
 
 
 def _frames() -> Mapping[int, FrameType]:
     return sys._current_frames()  # noqa: SLF001 - the documented way
 
 
-def _is_idle(frame: FrameType) -> bool:
-    """Whether a pool's thread waits for work."""
-    return (
-        frame.f_code.co_name == "_worker" and frame.f_globals.get("__name__") == "concurrent.futures.thread"
-    )
+def _is_at_work(thread: threading.Thread, frames: Mapping[int, FrameType]) -> bool:
+    """Whether the interpreter would wait for it: not for a daemon, nor a pool's with nothing to do."""
+    frame = frames.get(thread.ident or 0)
+    if thread.daemon or frame is None:
+        return False
+    module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
+    return (module, function) != ("concurrent.futures.thread", "_worker")

@@ -44,8 +44,8 @@ class ControllerOptions:
     """Reconcile every object once in so long, ten hours by default, at low priority; None for never.
 
     Watches miss nothing, so this is for what no watch tells: effects outside of the cluster, and faults of
-    a program, which forgets an object or makes a wrong request. The period is
-    jittered, and what is asked for comes over a tenth of it."""
+    a program, which forgets an object or makes a wrong request. The period is jittered, and what is asked for
+    comes over a tenth of it."""
 
     needs_leader_election: bool = True
     """Run only in the replica that is the leader. False is for reconcilers that write nothing shared: in

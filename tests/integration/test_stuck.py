@@ -31,7 +31,7 @@ GRACE = 1.0
 # The stack of each kind of stubbornness shows where it is, and the name who it is.
 WAYS = {
     "swallows-its-cancellation": ("task foo-worker-", "in reconcile", "await asyncio.sleep(_LONG)"),
-    "thread": ("thread asyncio_", "in _named", "return work()"),
+    "thread": ("thread work_", "in _named", "return work()"),
     "blocks-the-loop": ("task foo-worker-", "in reconcile", "time.sleep(_LONG)"),
 }
 

@@ -110,4 +110,18 @@ def test_work_in_a_thread_counts_until_the_thread_is_done_whoever_was_cancelled(
 
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main())
-    assert names == ["asyncio_0 for worker"]
+    assert names == ["work_0 for worker"]
+
+
+async def test_threads_that_are_busy_with_work_keep_nobody_else_waiting():
+    loop, threads, may_end = asyncio.get_running_loop(), WorkThreads(), threading.Event()
+    loop.set_default_executor(threads)
+    context = threads.context()
+    tasks = [loop.create_task(asyncio.to_thread(may_end.wait, 30), context=context) for _ in range(100)]
+    await asyncio.sleep(0)
+    assert threads.at_work == 100
+    async with asyncio.timeout(20):
+        assert await asyncio.to_thread(int, "7") == 7
+    assert threads.at_work == 100
+    may_end.set()
+    await asyncio.gather(*tasks)

@@ -181,6 +181,16 @@ def test_it_watches_on_while_there_are_threads_that_the_interpreter_waits_for(ex
     assert exits.codes == [1]
 
 
+def test_a_pool_that_has_nothing_to_do_is_nothing_to_watch(exits: Exits):
+    pool = ThreadPoolExecutor()
+    with Watchdog(stop_within=SOON) as watchdog:
+        pool.submit(int).result()
+        time.sleep(2 * SOON)  # it has given the result a moment before it waits again
+    assert watchdog.due() is None
+    assert not exits.ended.wait(4 * SOON)
+    pool.shutdown()
+
+
 def test_signals_are_heard_while_the_main_thread_is_blocked(exits: Exits):
     heard: list[int] = []
     both = threading.Event()
