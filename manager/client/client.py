@@ -16,7 +16,8 @@ from manager.client.live_list import LiveList, followed
 from manager.client.merge_patch import merge_diff
 from manager.client.outcome import Applied
 from manager.client.reader import CachedReader, MetadataReader, decode_object
-from manager.client.subresource import StatusClient, SubresourceClient
+from manager.client.status import StatusClient
+from manager.client.subresource import SubresourceClient
 from manager.client.write import Writer, whole_object
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport

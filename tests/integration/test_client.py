@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from pydantic import Field
 
 from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
-from apis.meta import ObjectKey, ObjectMeta, Resource
+from apis.meta import Condition, ObjectKey, ObjectMeta, Resource
 from manager.cache import Cache
 from manager.client import Client, NotCached, Outcome, OwnedByOther
 from manager.kube.config import load_config
@@ -215,6 +216,74 @@ async def test_a_status_that_was_reported_is_what_the_next_read_shows(bench: Ben
     before = bench.writes()
     assert not await client.status.report(again)
     assert bench.writes() == before
+
+
+def condition(kind: str, message: str = "") -> Condition:
+    """A condition as some controller sets it; the server spells some characters in its own way."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    text = f'{message} <&> "é\u2028\\'
+    return Condition(type=kind, status="True", reason="Seen", message=text, last_transition_time=now)
+
+
+async def seen_by_others(bench: Bench, crds: ControlPlane, name: str, *conditions: Condition) -> None:
+    """Another controller writes these conditions beside those that there are."""
+    path = f"/apis/cache.example.com/v1/namespaces/{bench.namespace}/memcacheds/{name}"
+    status = crds.api.get(path).get("status", {})
+    more = [each.to_wire() for each in conditions]
+    changed = {**status, "conditions": [*status.get("conditions", []), *more]}
+    crds.api.patch(f"{path}/status", {"status": changed})
+
+
+async def test_a_status_leaves_conditions_that_others_have_written_since(
+    bench: Bench, crds: ControlPlane
+) -> None:
+    client = bench.client
+    read = await client.create(bench.memcached("m"))
+    # Between this read and the write, and where there was no status at all.
+    await seen_by_others(bench, crds, "m", condition("Backup", "1"))
+    read.status.conditions = [condition("Available", "1")]
+    read.status.nodes = ["a"]
+    stored = await client.status.patch(read)
+    assert [each.type for each in stored.status.conditions] == ["Backup", "Available"]
+
+    await seen_by_others(bench, crds, "m", condition("Network", "1"))
+    stored.status.conditions[1] = condition("Available", "2")
+    stored.status.nodes = []
+    assert await client.status.report(stored)
+    live = await client.uncached.get(Memcached, read.key)
+    assert live.status.conditions == [
+        condition("Backup", "1"),
+        condition("Available", "2"),
+        condition("Network", "1"),
+    ]
+    assert live.status.nodes == []
+
+    # Others' fields stay too, and so does what they have changed of their own conditions.
+    replicas = live.model_copy(deep=True)
+    replicas.status.replicas = 7
+    replicas.status.conditions[0] = condition("Backup", "2")
+    await client.status.patch(replicas)
+    del live.status.conditions[1]
+    before = bench.writes()
+    stored = await client.status.patch(live)
+    assert stored.status.conditions == [condition("Backup", "2"), condition("Network", "1")]
+    assert stored.status.replicas == 7
+    assert bench.writes() == before + 2
+
+    # Without anybody else there is one request each time.
+    for number in range(3):
+        stored.status.conditions[1] = condition("Network", f"again {number}")
+        stored = await client.status.patch(stored)
+    assert bench.writes() == before + 5
+
+
+async def test_a_status_that_is_not_valid_is_refused_and_not_tried_again(bench: Bench) -> None:
+    memcached = await bench.client.create(bench.memcached("m"))
+    memcached.status.conditions = [condition("Available").model_copy(update={"reason": "no reason"})]
+    before = bench.writes()
+    with pytest.raises(Invalid, match="reason"):
+        await bench.client.status.patch(memcached)
+    assert bench.writes() == before + 1
 
 
 async def test_an_update_of_a_cached_object_leaves_the_ownership_of_others_as_it_is(

@@ -11,6 +11,7 @@ import msgspec
 import orjson
 
 from controllers.main import OPERATORS
+from devcluster.patch.json_patch import json_patch
 from manager.controller import ControllerOptions
 from manager.kube.transport import Transport
 from manager.manager import Manager
@@ -158,10 +159,10 @@ class Followed:
         stored = self._stored.get((namespace, name))
         if stored is None:
             return Reply.status(404, "NotFound")
-        test, add = sent.json()
+        test, *changes = sent.json()
         assert test == {"op": "test", "path": "/metadata/uid", "value": stored["metadata"]["uid"]}
-        assert (add["op"], add["path"]) == ("add", "/status")
-        self._keep({**stored, "status": add["value"]})
+        assert all(change["path"].startswith("/status") for change in changes)
+        self._keep(json_patch(stored, changes))
         return Reply.json(self._stored[namespace, name])
 
     def _keep(self, obj: Object) -> msgspec.Raw:
