@@ -154,6 +154,13 @@ class Watchdog:
                 os.write(self._mouth, _LOOK)
 
     def _run(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            # Without it nobody could rely on the end of this process: better at once than never.
+            self._exit(partial(self._log.error, "the watchdog failed", exc_info=error), 2 * _LAST_LINES)
+
+    def _watch(self) -> None:
         ears = select.poll()
         ears.register(self._ears, select.POLLIN)
         while not self._over:

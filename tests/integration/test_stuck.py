@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.support.manager_process import ManagerProcess
 
 PROGRAM = (sys.executable, "-m", "tests.support.stubborn_operator")
-LEASE, DEADLINE = 12.0, 4.0
+LEASE, DEADLINE = 16.0, 6.0
 GRACE = 1.0
 # The stack of each kind of stubbornness shows where it is, and the name who it is.
 WAYS = {

@@ -65,6 +65,23 @@ def test_it_ends_the_process_at_the_limit_with_the_last_lines_written(
     assert 0 < flushed[0] <= 0.5
 
 
+def test_one_that_fails_ends_the_process_rather_than_to_watch_no_more(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
+    def fail(number: int) -> None:
+        raise KeyError(number)
+
+    previous = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        with Watchdog() as watchdog, watchdog.hearing_signals(fail):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert exits.ended.wait(WAIT)
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    assert exits.codes == [1]
+    assert [line["event"] for line in lines] == ["the watchdog failed"]
+
+
 def test_a_limit_that_is_put_off_or_lifted_ends_nothing(exits: Exits):
     with Watchdog() as watchdog:
         limit(watchdog, SOON)

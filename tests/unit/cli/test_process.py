@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -107,3 +108,31 @@ def test_output_that_nobody_reads_is_no_error(argv: str):
             check=False,
         )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+STUCK = """
+import asyncio, time
+from manager.logs import configured
+from manager.watchdog import Watchdog
+
+async def main():
+    time.sleep(60)
+
+with configured() as lines, Watchdog(stop_within=0.1, before_exit=lines.flush) as watchdog:
+    watchdog.stopping()
+    asyncio.run(main())
+"""
+
+
+def test_a_log_that_nobody_reads_does_not_keep_a_stuck_process_alive():
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as full:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writing, b"x" * 4096)
+        os.set_blocking(writing, True)
+        ended = subprocess.run(
+            [sys.executable, "-c", STUCK], cwd=ROOT, stderr=full, timeout=GENEROUS / 2, check=False
+        )
+    assert ended.returncode == 1
