@@ -19,6 +19,7 @@ from manager.client.reader import CachedReader, MetadataReader, decode_object
 from manager.client.status import StatusClient
 from manager.client.subresource import SubresourceClient
 from manager.client.write import Writer, whole_object
+from manager.kube.errors import Conflict, Invalid
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
@@ -73,13 +74,15 @@ class Client(CachedReader):
         )
         return decode_object(raw, type(obj), obj.key)
 
-    async def patch(self, obj: R) -> R:
+    async def patch(self, obj: R, *, optimistic_lock: bool = False) -> R:
         """Send what was changed in the object since it was read; nothing when nothing was.
 
-        Fields that others change at the same time are left alone. Finalizers and owner references are lists
-        that others write too, so changing one of those demands the version that was read, and raises
-        Conflict otherwise. The status is not sent: see `status`. Raises ValueError for an object that was
-        not read from the API server.
+        Fields that others change at the same time are left alone. With `optimistic_lock` it demands the
+        version that was read, and raises Conflict when the object has changed since: for a change that is
+        right only beside what else was read. Finalizers and owner references are lists that others write
+        too, so changing one of those always demands it. Raises Conflict as well when the object was
+        replaced by another one of its name. The status is not sent: see `status`. Raises ValueError for an
+        object that was not read from the API server.
         """
         if obj.origin is None:
             raise ValueError(
@@ -89,12 +92,21 @@ class Client(CachedReader):
         changes = merge_diff(before, _patchable(obj.to_wire()))
         if not changes:
             return obj
+        metadata = changes.setdefault("metadata", {})
         replaces = ""
-        if SHARED_LISTS & changes.get("metadata", {}).keys():
-            replaces = changes["metadata"]["resourceVersion"] = obj.metadata.resource_version
-        raw = await self._writer.send_merge_patch(
-            type(obj), obj.key, orjson.dumps(changes), self.field_manager, replaces=replaces
-        )
+        if optimistic_lock or SHARED_LISTS & metadata.keys():
+            replaces = metadata["resourceVersion"] = obj.metadata.resource_version
+        metadata["uid"] = obj.metadata.uid
+        try:
+            raw = await self._writer.send_merge_patch(
+                type(obj), obj.key, orjson.dumps(changes), self.field_manager, replaces=replaces
+            )
+        except Invalid as error:
+            if any(cause.get("field") == "metadata.uid" for cause in error.details.get("causes", ())):
+                raise Conflict(
+                    409, "Conflict", f"{obj.kind} {obj.key} was replaced by another one"
+                ) from error
+            raise
         return decode_object(raw, type(obj), obj.key)
 
     async def apply(self, obj: R, *, owner: Resource | None = None) -> Applied[R]:

@@ -168,6 +168,36 @@ async def test_a_patch_of_finalizers_demands_the_version_that_was_read(bench: Be
     await client.patch(theirs)
 
 
+async def test_a_patch_with_an_optimistic_lock_demands_the_version_that_was_read(bench: Bench) -> None:
+    client = bench.client
+    created = await client.create(bench.config_map("one"))
+    stale = await client.uncached.get(ConfigMap, created.key)
+    created.data["other"] = "changed"
+    await client.patch(created)
+    stale.data["mine"] = "1"
+    with pytest.raises(Conflict):
+        await client.patch(stale, optimistic_lock=True)
+    fresh = await client.get(ConfigMap, created.key)
+    fresh.data["mine"] = "2"
+    patched = await client.patch(fresh, optimistic_lock=True)
+    assert patched.data == {"other": "changed", "mine": "2"}
+    sent = bench.writes()
+    assert await client.patch(patched, optimistic_lock=True) is patched
+    assert bench.writes() == sent
+
+
+async def test_a_patch_of_an_object_that_was_replaced_is_a_conflict(bench: Bench) -> None:
+    client = bench.client
+    stale = await client.create(bench.config_map("one"))
+    await client.delete(stale)
+    again = await client.create(bench.config_map("one", value="1"))
+    stale.data["value"] = "2"
+    for locked in (False, True):
+        with pytest.raises(Conflict):
+            await client.patch(stale, optimistic_lock=locked)
+    assert (await client.uncached.get(ConfigMap, again.key)).data == {"value": "1"}
+
+
 async def test_a_deletion_that_finalizers_hold_up_is_seen_at_once_and_so_is_its_end(bench: Bench) -> None:
     client = bench.client
     held = bench.config_map("held")
