@@ -35,5 +35,5 @@ async def adopt(client: Client, child: R, *, owner: Resource) -> None:
     """Make `owner` the controller of a child that has none; raises NotWanted, and as `Client.patch`."""
     await check_still_wanted(client, owner)
     adopted = child.model_copy(deep=True)
-    adopted.metadata.owner_references.append(controller_reference(owner))
+    adopted.metadata.owner_references.append(controller_reference(owner, adopted.metadata))
     await client.patch(adopted)

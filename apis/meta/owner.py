@@ -17,13 +17,18 @@ def controller_of(meta: ObjectMeta) -> OwnerReference | None:
     return None
 
 
-def controller_reference(owner: Resource) -> OwnerReference:
-    """Return the reference that makes `owner`, which must exist on the server, an object's controller.
+def controller_reference(owner: Resource, child: ObjectMeta) -> OwnerReference:
+    """Return the reference that makes `owner`, which must exist on the server, the controller of a child.
 
-    Raises ValueError when `owner` has no UID: the garbage collector would take the child for an orphan.
+    `child` is the child's metadata; it is not changed. Raises ValueError when `owner` cannot own it: it has
+    no UID yet, or it lives in a namespace and the child in another or in none. The garbage collector would
+    take such a child for an orphan, and delete it.
     """
     if not owner.metadata.uid:
         raise ValueError(f"{owner.kind} {owner.key} has no UID yet, so it cannot own anything")
+    if owner.namespaced and child.namespace != owner.metadata.namespace:
+        where = f"is in namespace {child.namespace}" if child.namespace else "is in no namespace"
+        raise ValueError(f"{owner.kind} {owner.key} cannot own {child.name}, which {where}")
     return OwnerReference(
         api_version=owner.gvk.api_version,
         kind=owner.gvk.kind,

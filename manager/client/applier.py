@@ -46,6 +46,7 @@ class Applier:
         """Create or change the object so that it holds every field set in `obj`; see `Client.apply`."""
         kind = type(obj)
         wanted = _wanted(obj, owner)
+        await self._writer.check_owners(obj)
         encoded = orjson.dumps(wanted)
         found = await self._live(kind, obj.key)
         if found is None:
@@ -201,7 +202,7 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
     if owner is not None:
         metadata["ownerReferences"] = [
             *metadata.get("ownerReferences", ()),
-            controller_reference(owner).to_wire(),
+            controller_reference(owner, obj.metadata).to_wire(),
         ]
     wire["metadata"] = metadata
     return wire

@@ -62,12 +62,14 @@ class Client(CachedReader):
 
     async def create(self, obj: R) -> R:
         """Create the object; raises AlreadyExists. Returns it as stored."""
+        await self._writer.check_owners(obj)
         body = orjson.dumps(whole_object(obj))
         raw = await self._writer.send_create(type(obj), obj.key.namespace, body, self.field_manager)
         return decode_object(raw, type(obj), obj.key)
 
     async def update(self, obj: R) -> R:
         """Replace the object; raises Conflict when it changed since it was read. Returns it as stored."""
+        await self._writer.check_owners(obj)
         body = orjson.dumps(whole_object(obj))
         raw = await self._writer.send_update(
             type(obj), obj.key, body, self.field_manager, replaces=obj.metadata.resource_version
@@ -94,6 +96,8 @@ class Client(CachedReader):
             return obj
         metadata = changes.setdefault("metadata", {})
         replaces = ""
+        if "ownerReferences" in metadata:
+            await self._writer.check_owners(obj)
         if optimistic_lock or SHARED_LISTS & metadata.keys():
             replaces = metadata["resourceVersion"] = obj.metadata.resource_version
         metadata["uid"] = obj.metadata.uid
@@ -117,7 +121,8 @@ class Client(CachedReader):
         Sends nothing when the cached object already holds all of it.
 
         With `owner`, the object gets a controller reference to it, and one that has another controller, or
-        none, is left alone: raises OwnedByOther, which tells whether this client made it.
+        none, is left alone: raises OwnedByOther, which tells whether this client made it. Raises ValueError
+        for an owner in another namespace, or in one where the object is in none.
         """
         return await self._applier.apply(obj, owner=owner)
 

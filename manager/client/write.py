@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from apis.meta import ObjectKey, Resource
+from apis.meta import GroupVersionKind, ObjectKey, Resource
 from manager.cache import Cache
+from manager.kube.errors import NoMatch
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
@@ -38,6 +39,23 @@ class Writer:
         self._transport = transport
         self._mapper = mapper
         self._cache = cache
+
+    async def check_owners(self, obj: Resource) -> None:
+        """Raise ValueError for an owner that the object cannot have: in a namespace, where it is in none.
+
+        The garbage collector would take the object for an orphan, and delete it.
+        """
+        if obj.namespaced:
+            return  # in which namespace the owner is, a reference does not say: it is the object's
+        for owner in obj.metadata.owner_references:
+            gvk = GroupVersionKind.from_api_version(owner.api_version, owner.kind)
+            try:
+                mapping = await self._mapper.resolve(gvk)
+            except NoMatch:
+                continue
+            if mapping.namespaced:
+                child = f"{obj.kind} {obj.metadata.name}"
+                raise ValueError(f"{owner.kind} {owner.name} cannot own {child}, which is in no namespace")
 
     async def read(self, kind: type[Resource], key: ObjectKey, subresource: str = "") -> bytes:
         """The object as the server has it now, with every manager's fields."""

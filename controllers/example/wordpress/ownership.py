@@ -91,6 +91,6 @@ def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> None:
     metadata.labels.update(labels_of(site, part))
     others = [each for each in metadata.owner_references if each.uid != site.metadata.uid]
     if site.spec.reclaim_policy == "Delete":
-        metadata.owner_references = [*others, controller_reference(site)]
+        metadata.owner_references = [*others, controller_reference(site, metadata)]
     else:
         metadata.owner_references = others

@@ -3,7 +3,10 @@ from __future__ import annotations
 import pytest
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
+from apis.core.v1.namespace import Namespace
 from apis.meta import ObjectMeta, OwnerReference, controller_of, controller_reference, is_controlled_by
+
+CHILD = ObjectMeta(name="c", namespace="n")
 
 
 def memcached(uid: str) -> Memcached:
@@ -23,7 +26,7 @@ def test_the_controller_is_the_owner_marked_as_such():
 
 
 def test_a_controller_reference_names_the_owner_and_blocks_its_deletion():
-    assert controller_reference(memcached("1")).to_wire() == {
+    assert controller_reference(memcached("1"), CHILD).to_wire() == {
         "apiVersion": "cache.example.com/v1",
         "kind": "Memcached",
         "name": "m",
@@ -35,11 +38,25 @@ def test_a_controller_reference_names_the_owner_and_blocks_its_deletion():
 
 def test_an_object_that_is_not_on_the_server_cannot_own_anything():
     with pytest.raises(ValueError, match="Memcached n/m has no UID"):
-        controller_reference(memcached(""))
+        controller_reference(memcached(""), CHILD)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "where"), [("other", "is in namespace other"), ("", "is in no namespace")]
+)
+def test_an_object_in_a_namespace_owns_nothing_outside_of_it(namespace: str, where: str):
+    with pytest.raises(ValueError, match=f"Memcached n/m cannot own c, which {where}"):
+        controller_reference(memcached("1"), ObjectMeta(name="c", namespace=namespace))
+
+
+@pytest.mark.parametrize("namespace", ["n", ""])
+def test_an_object_in_no_namespace_may_own_anything(namespace: str):
+    owner = Namespace(metadata=ObjectMeta(name="owner", uid="1"))
+    assert controller_reference(owner, ObjectMeta(name="c", namespace=namespace)).name == "owner"
 
 
 def test_control_is_by_uid_because_a_name_can_be_used_again():
-    child = ObjectMeta(owner_references=[controller_reference(memcached("1"))])
+    child = ObjectMeta(owner_references=[controller_reference(memcached("1"), CHILD)])
     assert is_controlled_by(child, memcached("1"))
     assert not is_controlled_by(child, memcached("2"))
     assert not is_controlled_by(ObjectMeta(), memcached("1"))

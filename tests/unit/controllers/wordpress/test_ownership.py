@@ -56,7 +56,8 @@ def test_what_is_somebody_elses_or_about_to_go_is_not_to_be_used(metadata: Objec
 
 def test_the_policy_decides_whether_the_site_is_the_owner():
     stranger = owner(uid="x", kind="Job", name="j", controller=None)
-    metadata = ObjectMeta(name="c", labels={"mine": "kept", "tier": "wrong"}, owner_references=[stranger])
+    labels = {"mine": "kept", "tier": "wrong"}
+    metadata = ObjectMeta(name="c", namespace="default", labels=labels, owner_references=[stranger])
     for policy, uids in (("Delete", ["x", "u-1"]), ("Retain", ["x"])):
         wanted = site(reclaimPolicy=policy)
         assert not is_claimed_for(metadata, wanted, DATABASE)

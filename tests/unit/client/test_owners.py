@@ -1,4 +1,4 @@
-"""What belongs to somebody else is left alone, and the error says to whom it belongs."""
+"""What belongs to somebody else is left alone, and nothing gets an owner that it cannot have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached
-from apis.meta import ObjectMeta
+from apis.core.v1.namespace import Namespace
+from apis.meta import ObjectMeta, OwnerReference
 from manager.cache import Cache
 from manager.client import Client, OwnedByOther
 from manager.kube.rest_mapping import RestMapper
@@ -25,17 +26,21 @@ OWNER = Memcached.model_validate(
 )
 
 
+def client_on(wire: ScriptedWire) -> Client:
+    metrics, rng = Metrics(), random.Random(1)
+    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+    mapper = RestMapper(transport)
+    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+    return Client(transport, mapper, cache, field_manager="test")
+
+
 async def refusal(*owners: dict[str, Any]) -> OwnedByOther:
     """What comes of applying our Deployment over one with these owners; nothing may be written."""
     wire = ScriptedWire()
     wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
     metadata = {"name": "cache", "namespace": "team", "uid": "theirs", "ownerReferences": list(owners)}
     wire.on("GET", PATH, Reply.json({"metadata": metadata, "spec": {}}))
-    metrics, rng = Metrics(), random.Random(1)
-    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
-    mapper = RestMapper(transport)
-    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
-    client = Client(transport, mapper, cache, field_manager="test")
+    client = client_on(wire)
     wanted = Deployment(metadata=ObjectMeta(name="cache", namespace="team"), spec={"replicas": 1})
     with pytest.raises(OwnedByOther) as refused:
         await client.apply(wanted, owner=OWNER)
@@ -67,3 +72,29 @@ async def test_an_owner_that_is_not_the_controller_does_not_count() -> None:
     error = await refusal(reference("cache", "new"))
     assert str(error) == "Deployment cache already exists and was created by somebody else"
     assert error.controller is None
+
+
+@pytest.mark.looptime
+async def test_an_owner_in_another_namespace_is_refused_before_anything_is_sent() -> None:
+    wire = ScriptedWire()
+    elsewhere = Deployment(metadata=ObjectMeta(name="cache", namespace="other"), spec={"replicas": 1})
+    with pytest.raises(
+        ValueError, match="Memcached team/cache cannot own cache, which is in namespace other"
+    ):
+        await client_on(wire).apply(elsewhere, owner=OWNER)
+    assert wire.requests == []
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("write", ["create", "update", "patch", "apply"])
+async def test_what_is_in_no_namespace_gets_no_owner_that_is_in_one(write: str) -> None:
+    wire = ScriptedWire()
+    served = {"resources": [{"name": "memcacheds", "kind": "Memcached", "namespaced": True}]}
+    wire.on("GET", "/apis/cache.example.com/v1", Reply.json(served))
+    child = Namespace.decode(b'{"metadata": {"name": "child", "uid": "1", "resourceVersion": "1"}}')
+    child.metadata.owner_references.append(OwnerReference.model_validate(reference("cache", "new")))
+    with pytest.raises(
+        ValueError, match="Memcached cache cannot own Namespace child, which is in no namespace"
+    ):
+        await getattr(client_on(wire), write)(child)
+    assert [sent.path for sent in wire.requests] == ["/apis/cache.example.com/v1"]
