@@ -52,7 +52,7 @@ LABEL org.opencontainers.image.title="petstore" \
       org.opencontainers.image.revision="${REVISION}"
 EXPOSE 6742 6743
 ENTRYPOINT ["petstore"]
-CMD ["serve", "--memory"]
+CMD ["serve", "--bind-address=:6742", "--metrics-bind-address=:6743", "--memory"]
 
 # For `tilt up`: the sources lie beside the installed ones and go before them, belong to the user, so that they can be
 # replaced in the running container, and the program starts again when told so.

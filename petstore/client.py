@@ -12,6 +12,7 @@ PetStoreError
 ├── InvalidPet           the store refuses a value; the text names the field
 ├── UnknownPet           there is no pet of that id
 ├── KeyRefused           another idempotency key, or another pet, stands in the way
+├── Exhausted            the store is full, or has too much to do; nothing was done
 └── UnexpectedAnswer     anything else
 """
 
@@ -34,6 +35,7 @@ from petstore.wire import Malformed, date_message, pet_message, read_pet, type_n
 
 __all__ = [
     "DeadlinePassed",
+    "Exhausted",
     "InvalidPet",
     "KeyRefused",
     "NoAnswer",
@@ -89,6 +91,10 @@ class KeyRefused(PetStoreError):
     """The pet has another idempotency key, or the key belongs to another pet."""
 
 
+class Exhausted(PetStoreError):
+    """The store is full, or has too much to do; nothing was done."""
+
+
 class UnexpectedAnswer(PetStoreError):
     """The store failed, or is not the store that this client knows."""
 
@@ -100,6 +106,7 @@ _ERRORS: Final = {
     grpc.StatusCode.NOT_FOUND: UnknownPet,
     grpc.StatusCode.ALREADY_EXISTS: KeyRefused,
     grpc.StatusCode.FAILED_PRECONDITION: KeyRefused,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Exhausted,
 }
 
 

@@ -1,4 +1,4 @@
-"""The interceptor that measures each call, and logs those that the sampler picks."""
+"""The interceptor that measures and bounds each call, and logs those that the sampler picks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import inspect
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeAlias
 
 import grpc
 
+from petstore.limits import Limits
 from petstore.metrics import CallMetrics, ServerMetrics
 from petstore.sampler import Sampler
 
@@ -23,14 +25,15 @@ _log = logging.getLogger("petstore.calls")
 
 
 class ObservingInterceptor(grpc.aio.ServerInterceptor):
-    """Measures calls with a single request.
+    """Measures calls with a single request, and bounds how long they take.
 
     Streams of requests pass through as they are: of the services here only reflection has any.
     """
 
-    def __init__(self, metrics: ServerMetrics, sampler: Sampler) -> None:
+    def __init__(self, metrics: ServerMetrics, sampler: Sampler, limits: Limits) -> None:
         self._metrics = metrics
         self._sampler = sampler
+        self._limits = limits
         # A method's handler is the same for each call, and wrapping it costs more than a call may.
         self._wrapped: dict[str, Handler] = {}
 
@@ -53,13 +56,16 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
             return handler
         kind = "server_stream" if handler.response_streaming else "unary"
         _, service, name = method.split("/")
-        call = _Call(method, self._metrics.of(kind, service, name), self._sampler)
+        call = _Call(method, self._metrics.of(kind, service, name), self._sampler, self._limits)
         serializers = {
             "request_deserializer": handler.request_deserializer,
             "response_serializer": handler.response_serializer,
         }
         if not handler.response_streaming:
-            return grpc.unary_unary_rpc_method_handler(call.answering(handler.unary_unary), **serializers)
+            limit = self._limits.call_seconds
+            return grpc.unary_unary_rpc_method_handler(
+                call.answering(handler.unary_unary, limit=limit), **serializers
+            )
         behaviour: Any = handler.unary_stream
         # A stream may also be a coroutine that writes into the context, as Health.Watch is.
         wrapped = (
@@ -71,19 +77,21 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
 class _Call:
     """One method, and what is to be recorded of its calls."""
 
-    def __init__(self, method: str, metrics: CallMetrics, sampler: Sampler) -> None:
+    def __init__(self, method: str, metrics: CallMetrics, sampler: Sampler, limits: Limits) -> None:
         self._method = method
         self._metrics = metrics
         self._sampler = sampler
+        self._limits = limits
 
-    def answering(self, behaviour: Any) -> Any:
-        """`behaviour`, a coroutine function, observed."""
+    def answering(self, behaviour: Any, *, limit: float | None = None) -> Any:
+        """`behaviour`, a coroutine function, observed, and ended after `limit` seconds."""
 
         async def observed(request: Any, context: Context) -> Any:
             begun = self._begin()
             failure: BaseException | None = None
             try:
-                answer = await behaviour(request, context)
+                async with _timely(context, limit):
+                    answer = await behaviour(request, context)
             except BaseException as error:
                 failure = error
                 raise
@@ -96,21 +104,29 @@ class _Call:
         return observed
 
     def streaming(self, behaviour: Any) -> Any:
-        """`behaviour`, an asynchronous generator function, observed."""
+        """`behaviour`, an asynchronous generator function, observed, and ended when its client stalls."""
+        patience = self._limits.reader_seconds
 
-        async def observed(request: Any, context: Context) -> AsyncIterator[Any]:
+        async def observed(request: Any, context: Context) -> None:
             begun = self._begin()
             failure: BaseException | None = None
-            answers = behaviour(request, context)
+            now = asyncio.get_running_loop().time
+            last = now()
             try:
-                async for answer in answers:
-                    self._metrics.sent.inc()
-                    yield answer
+                async with (
+                    _timely(context, patience) as limit,
+                    aclosing(behaviour(request, context)) as answers,
+                ):
+                    async for answer in answers:
+                        await context.write(answer)
+                        self._metrics.sent.inc()
+                        if now() - last > patience / 10:
+                            last = now()
+                            limit.reschedule(last + patience)
             except BaseException as error:
                 failure = error
                 raise
             finally:
-                await answers.aclose()
                 self._end(begun, context, failure)
 
         return observed
@@ -127,6 +143,19 @@ class _Call:
         self._metrics.handled(code)
         if self._sampler.picks():
             _log.info("%s %s %.1f ms from %s", self._method, code.name, seconds * 1000, context.peer())
+
+
+@asynccontextmanager
+async def _timely(context: Context, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
+    """End the call when this takes longer. gRPC itself minds the client's deadline only, if there is one."""
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            yield limit
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"nothing came of it for {seconds:g} s")
 
 
 def _code(context: Context, failure: BaseException | None) -> grpc.StatusCode:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import os
 import socket
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from prometheus_client import start_http_server
 
 from petstore.address import BindAddress
+from petstore.limits import Limits
 from petstore.metrics import ServerMetrics
+from petstore.metrics_page import serve_metrics
 from petstore.observing import ObservingInterceptor
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import add_PetStoreServicer_to_server
@@ -27,13 +28,6 @@ from petstore.storage import Storage
 __all__ = ["CannotListen", "PetStoreServer", "ServerOptions"]
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["PetStore"].full_name
-_OPTIONS: Final = (
-    # Else a second server shares the port in silence, and clients meet one or the other.
-    ("grpc.so_reuseport", 0),
-    # Clients may look whether an idle connection still lives, every ten seconds and without a call.
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-)
 
 
 class CannotListen(Exception):
@@ -58,6 +52,11 @@ class ServerOptions:
 
     ignore_idempotency_keys: bool = False
     """Act like a store that knows the published contract only."""
+
+    allow_change_sampler: bool = False
+    """Let whoever can call change what is logged of calls."""
+
+    limits: Limits = field(default_factory=Limits)
 
     grace: float = 10.0
     """Seconds that running calls get when the server stops; then they are cancelled."""
@@ -85,7 +84,7 @@ class PetStoreServer:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            storage = await stack.enter_async_context(Storage(self._options.data))
+            storage = await stack.enter_async_context(Storage(self._options.data, self._options.limits))
             await self._serve_metrics(stack)
             await self._serve_calls(stack, storage)
             self._stack = stack.pop_all()
@@ -99,27 +98,24 @@ class PetStoreServer:
         if address is None:
             return
         try:
-            http, thread = await asyncio.to_thread(
-                start_http_server, address.port, address.interface, self.metrics.registry
-            )
+            port = await stack.enter_async_context(serve_metrics(address, self.metrics.registry))
         except OSError as error:
             raise CannotListen(address, _reason(error)) from error
-        self.metrics_address = BindAddress(address.host, http.server_port)
-
-        def stop() -> None:
-            http.shutdown()
-            http.server_close()
-            thread.join()
-
-        stack.push_async_callback(asyncio.to_thread, stop)
+        self.metrics_address = BindAddress(address.host, port)
 
     async def _serve_calls(self, stack: AsyncExitStack, storage: Storage) -> None:
-        sampler = Sampler()
+        sampler, limits = Sampler(), self._options.limits
         server = grpc.aio.server(
-            interceptors=(ObservingInterceptor(self.metrics, sampler), *self._interceptors), options=_OPTIONS
+            interceptors=(ObservingInterceptor(self.metrics, sampler, limits), *self._interceptors),
+            maximum_concurrent_rpcs=limits.calls,
+            # Else a second server shares the port in silence, and clients meet one or the other.
+            options=(("grpc.so_reuseport", 0), *limits.channel_arguments()),
         )
         service = PetStoreService(
-            storage, sampler, ignore_idempotency_keys=self._options.ignore_idempotency_keys
+            storage,
+            sampler if self._options.allow_change_sampler else None,
+            max_searches=limits.searches,
+            ignore_idempotency_keys=self._options.ignore_idempotency_keys,
         )
         add_PetStoreServicer_to_server(service, server)
         checks = health.aio.HealthServicer()
@@ -161,4 +157,5 @@ def _why_not(address: BindAddress) -> str:
 
 
 def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
+    # `socket.create_server` says more, and the same again.
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

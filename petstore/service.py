@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final, NoReturn, TypeVar
 
 import grpc
 
+from petstore.limits import MAX_PETS, MAX_TEXT, MAX_VALUES
 from petstore.pet import Pet
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreServicer
@@ -22,6 +23,8 @@ from petstore.storage import (
     Query,
     Storage,
     StorageError,
+    StoreFull,
+    TooBusy,
     Update,
     WriteFailed,
 )
@@ -37,6 +40,8 @@ _CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
     PetUnknown: grpc.StatusCode.NOT_FOUND,
     KeyConflict: grpc.StatusCode.FAILED_PRECONDITION,
     KeyTaken: grpc.StatusCode.ALREADY_EXISTS,
+    StoreFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    TooBusy: grpc.StatusCode.RESOURCE_EXHAUSTED,
     # The client may try again: a full disk can be emptied.
     WriteFailed: grpc.StatusCode.UNAVAILABLE,
 }
@@ -45,10 +50,22 @@ _CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
 class PetStoreService(PetStoreServicer):
     """Serves what `storage` has. The caller keeps `storage` entered for as long."""
 
-    def __init__(self, storage: Storage, sampler: Sampler, *, ignore_idempotency_keys: bool = False) -> None:
-        """`ignore_idempotency_keys` makes it a store that knows the published contract only."""
+    def __init__(
+        self,
+        storage: Storage,
+        sampler: Sampler | None,
+        *,
+        max_searches: int,
+        ignore_idempotency_keys: bool = False,
+    ) -> None:
+        """With `sampler`, whoever can call may change it, and so what is logged.
+
+        `ignore_idempotency_keys` makes it a store that knows the published contract only.
+        """
         self._storage = storage
         self._sampler = sampler
+        self._max_searches = max_searches
+        self._searches = 0
         self._ignore_keys = ignore_idempotency_keys
 
     async def AddPets(self, request: pb.AddPetsReq, context: Context) -> pb.AddPetsResp:
@@ -70,6 +87,10 @@ class PetStoreService(PetStoreServicer):
 
     async def DeletePets(self, request: pb.DeletePetsReq, context: Context) -> pb.DeletePetsResp:
         """Remove all of them, or none, but for those that are not there."""
+        try:
+            _check_number("ids", len(request.ids), MAX_VALUES)
+        except Malformed as error:
+            await _refuse(context, error)
         await self._write(Delete(list(request.ids)), context)
         return pb.DeletePetsResp()
 
@@ -79,6 +100,10 @@ class PetStoreService(PetStoreServicer):
             query = self._query(request)
         except Malformed as error:
             await _refuse(context, error)
+        if self._searches >= self._max_searches:
+            text = f"{self._max_searches} searches are under way; try again later"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+        self._searches += 1
         try:
             async with aclosing(self._storage.search(query)) as pages:
                 async for page in pages:
@@ -86,9 +111,15 @@ class PetStoreService(PetStoreServicer):
                         yield pet_message(self._shown(pet))
         except StorageError as error:
             await _abort(context, error)
+        finally:
+            self._searches -= 1
 
     async def ChangeSampler(self, request: pb.ChangeSamplerReq, context: Context) -> pb.ChangeSamplerResp:
-        """Choose which calls get a line in the log from now on."""
+        """Choose which calls get a line in the log from now on, where that is allowed."""
+        if self._sampler is None:
+            text = "this store was not started with --allow-change-sampler"
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
+            raise AssertionError("abort has raised")
         try:
             self._sampler.change(request.sampler)
         except Malformed as error:
@@ -101,11 +132,14 @@ class PetStoreService(PetStoreServicer):
         except StorageError as error:
             await _abort(context, error)
 
-    def _read(self, messages: Iterable[pb.Pet], *, with_ids: bool) -> list[Pet]:
+    def _read(self, messages: Sequence[pb.Pet], *, with_ids: bool) -> list[Pet]:
+        _check_number("pets", len(messages), MAX_PETS)
         pets = []
         for index, message in enumerate(messages):
             try:
                 pet = read_pet(message)
+                _check_text("name", pet.name)
+                _check_text("idempotency_key", pet.idempotency_key)
             except Malformed as error:
                 raise Malformed(f"pets[{index}].{error}") from None
             if bool(pet.id) != with_ids:
@@ -121,6 +155,9 @@ class PetStoreService(PetStoreServicer):
         return pet
 
     def _query(self, request: pb.SearchPetsReq) -> Query:
+        _check_number("names", len(request.names), MAX_VALUES)
+        _check_number("types", len(request.types), MAX_VALUES)
+        _check_number("idempotency_keys", len(request.idempotency_keys), MAX_VALUES)
         born = request.birthdate_range
         limits = {}
         for field in ("start", "end"):
@@ -136,6 +173,16 @@ class PetStoreService(PetStoreServicer):
             born_from=limits.get("start"),
             born_before=limits.get("end"),
         )
+
+
+def _check_number(field: str, number: int, most: int) -> None:
+    if number > most:
+        raise Malformed(f"{field}: at most {most} are expected, not {number}")
+
+
+def _check_text(field: str, text: str) -> None:
+    if len(text.encode()) > MAX_TEXT:
+        raise Malformed(f"{field}: must not be longer than {MAX_TEXT} bytes")
 
 
 async def _refuse(context: Context, error: Malformed) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import os
 import re
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from petstore.address import BindAddress, parse_address
+from petstore.limits import MAX_PETS, Limits
 from petstore.pet import PetType
 
-__all__ = ["ADDRESS_VARIABLE", "parser"]
+__all__ = ["ADDRESS_VARIABLE", "limits", "parser"]
 
 T = TypeVar("T")
 
@@ -21,8 +23,35 @@ ADDRESS_VARIABLE: Final = "PETSTORE_ADDRESS"
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?(?:ms|s|m|h))+\Z", re.ASCII)
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
+_NUMBER: Final = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi)")
+_FACTORS: Final = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+_MOST: Final = 2**31 - 1
+"""What gRPC takes for a number."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _TYPES: Final = ", ".join(kind.value for kind in PetType)
+
+
+_DEFAULTS: Final = Limits()
+_LIMITS: Final = {
+    "max-connections": ("connections", 1, "connections at once; more are closed"),
+    "max-calls": ("calls", 1, "calls at once, of all clients; more are refused"),
+    "max-searches": ("searches", 1, "searches at once, among them"),
+    "max-message-size": ("message_bytes", 4096, "bytes of a request; longer ones are refused"),
+    "max-waiting-pets": (
+        "waiting_pets",
+        2 * MAX_PETS,
+        "pets in calls that wait to be written; with more, calls are refused",
+    ),
+    "max-pets": ("pets", 1, "pets in the store; more are refused"),
+    "max-data-size": ("data_bytes", 1, "bytes of pets and indexes in the file; what needs more is refused"),
+}
+
+
+def limits(options: argparse.Namespace) -> Limits:
+    """What the flags of `serve` say."""
+    return Limits(
+        **{field: getattr(options, name.replace("-", "_")) for name, (field, *_) in _LIMITS.items()}
+    )
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,14 +77,14 @@ def _serve(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--bind-address",
         type=_checked(parse_address),
-        default=":6742",
+        default="127.0.0.1:6742",
         metavar="HOST:PORT",
-        help="where to listen, without encryption (default %(default)s: every interface); port 0: a free one",
+        help="where to listen (default %(default)s); without HOST: every interface; port 0: a free one",
     )
     command.add_argument(
         "--metrics-bind-address",
         type=_checked(_address_or_none),
-        default=":6743",
+        default="127.0.0.1:6743",
         metavar="HOST:PORT",
         help="where /metrics is (default %(default)s); 0 is off",
     )
@@ -73,6 +102,19 @@ def _serve(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="act like a store that knows the published contract only, to try out clients",
     )
+    command.add_argument(
+        "--allow-change-sampler",
+        action="store_true",
+        help="let whoever can call change, by ChangeSampler, what is logged of calls",
+    )
+    for name, (field, least, text) in _LIMITS.items():
+        command.add_argument(
+            f"--{name}",
+            type=_checked(functools.partial(_number, least=least)),
+            default=getattr(_DEFAULTS, field),
+            metavar="N",
+            help=f"{text} (default %(default)s)",
+        )
     command.add_argument(
         "--graceful-shutdown-timeout",
         type=_checked(_duration),
@@ -152,6 +194,14 @@ def _refuse(message: str) -> NoReturn:
 
 def _address_or_none(text: str) -> BindAddress | None:
     return None if text == "0" else parse_address(text)
+
+
+def _number(text: str, *, least: int) -> int:
+    matched = _NUMBER.fullmatch(text)
+    number = int(matched[1]) * _FACTORS[matched[2]] if matched else 0
+    if not least <= number <= _MOST:
+        raise ValueError(f"a number of at least {least} is expected, such as 20000, 64Ki or 1Gi")
+    return number
 
 
 def _file(text: str) -> Path:

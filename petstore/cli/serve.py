@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 
+from petstore.cli.flags import limits
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
 
@@ -28,6 +29,8 @@ def serve(options: argparse.Namespace) -> int:
         metrics_bind_address=options.metrics_bind_address,
         data=None if options.memory else options.data,
         ignore_idempotency_keys=options.ignore_idempotency_keys,
+        allow_change_sampler=options.allow_change_sampler,
+        limits=limits(options),
         grace=options.graceful_shutdown_timeout,
     )
     try:

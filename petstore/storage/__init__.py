@@ -9,6 +9,8 @@ from petstore.storage.errors import (
     PetUnknown,
     Refused,
     StorageError,
+    StoreFull,
+    TooBusy,
     WriteFailed,
 )
 from petstore.storage.operations import Add, Delete, Update
@@ -26,6 +28,8 @@ __all__ = [
     "Refused",
     "Storage",
     "StorageError",
+    "StoreFull",
+    "TooBusy",
     "Update",
     "WriteFailed",
 ]

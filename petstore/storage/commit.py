@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
-from petstore.storage.errors import Refused, WriteFailed
+from petstore.storage.errors import Refused, TooBusy, WriteFailed
 from petstore.storage.operations import Operation
+from petstore.storage.volume import Volume
 
 __all__ = ["GroupCommit"]
 
@@ -24,9 +25,15 @@ class GroupCommit:
     each operation costs.
     """
 
-    def __init__(self, database: sqlite3.Connection, executor: Executor) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, volume: Volume, executor: Executor, *, max_waiting: int
+    ) -> None:
+        """`max_waiting` is the weight of all that may wait for the next transaction."""
         self._database = database
+        self._volume = volume
         self._executor = executor
+        self._max_waiting = max_waiting
+        self._weight = 0
         self._waiting: list[tuple[Operation[Any] | None, asyncio.Future[Any]]] = []
         self._wake = asyncio.Event()
         self._closing = False
@@ -37,6 +44,7 @@ class GroupCommit:
 
         Raises:
             Refused: it does not fit what is stored.
+            TooBusy: too much waits already.
             WriteFailed: it cannot be kept.
         """
         result: T = await self._enqueue(operation)
@@ -46,6 +54,7 @@ class GroupCommit:
         """Return once everything that had been asked for before is durable, given up or refused.
 
         Raises:
+            TooBusy: too much waits already.
             WriteFailed: it cannot be kept.
         """
         if self._busy or self._waiting:
@@ -66,12 +75,14 @@ class GroupCommit:
                 continue
             # Whoever has gone, has cancelled the future.
             batch = [(operation, future) for operation, future in self._waiting if not future.done()]
-            self._waiting = []
+            self._waiting, self._weight = [], 0
             self._busy = True
             operations = [operation for operation, _ in batch if operation is not None]
             try:
                 results = iter(
-                    await loop.run_in_executor(self._executor, _commit, self._database, operations)
+                    await loop.run_in_executor(
+                        self._executor, _commit, self._database, self._volume, operations
+                    )
                 )
             except WriteFailed as error:
                 for _, future in batch:
@@ -85,10 +96,22 @@ class GroupCommit:
                 self._busy = False
 
     def _enqueue(self, operation: Operation[Any] | None) -> asyncio.Future[Any]:
+        weight = _weight(operation)
+        if self._weight + weight > self._max_waiting:
+            # Whoever has gone still has a place, which a client could fill the queue with.
+            self._waiting = [entry for entry in self._waiting if not entry[1].done()]
+            self._weight = sum(_weight(waiting) for waiting, _ in self._waiting)
+        if self._weight + weight > self._max_waiting:
+            raise TooBusy("too much waits to be written; try again later")
+        self._weight += weight
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((operation, future))
         self._wake.set()
         return future
+
+
+def _weight(operation: Operation[Any] | None) -> int:
+    return 1 if operation is None else 1 + operation.weight
 
 
 def _answer(future: asyncio.Future[Any], result: object) -> None:
@@ -103,7 +126,9 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
         future.set_exception(error)
 
 
-def _commit(database: sqlite3.Connection, operations: Sequence[Operation[Any]]) -> list[object]:
+def _commit(
+    database: sqlite3.Connection, volume: Volume, operations: Sequence[Operation[Any]]
+) -> list[object]:
     """The result of each, or why it was refused; runs in the thread."""
     if not operations:
         return []
@@ -112,7 +137,7 @@ def _commit(database: sqlite3.Connection, operations: Sequence[Operation[Any]]) 
         database.execute("BEGIN IMMEDIATE")
         for operation in operations:
             try:
-                results.append(operation.apply(database))
+                results.append(operation.apply(database, volume))
             except Refused as error:
                 results.append(error)
         database.execute("COMMIT")
@@ -120,5 +145,6 @@ def _commit(database: sqlite3.Connection, operations: Sequence[Operation[Any]]) 
         # Whatever it is, `run` goes on: who waits must get an answer, and the next ones their turn.
         with contextlib.suppress(sqlite3.Error):
             database.execute("ROLLBACK")
+            volume.recount()
         raise WriteFailed(f"the store cannot write: {error}") from error
     return results

@@ -3,10 +3,12 @@
 StorageError
 ├── DataUnusable    the file cannot be opened, is damaged, is not a pet store's, or is in use
 ├── WriteFailed     the file cannot be read or written now; nothing of the operation was kept
+├── TooBusy         too much waits to be written; nothing of the operation was begun
 └── Refused         the operation does not fit what is stored; nothing of it was done
     ├── PetUnknown   there is no pet of that id
     ├── KeyConflict  the pet has another idempotency key already
-    └── KeyTaken     another pet has that idempotency key
+    ├── KeyTaken     another pet has that idempotency key
+    └── StoreFull    there is no room for it
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ __all__ = [
     "PetUnknown",
     "Refused",
     "StorageError",
+    "StoreFull",
+    "TooBusy",
     "WriteFailed",
 ]
 
@@ -34,6 +38,10 @@ class WriteFailed(StorageError):
     """The file cannot be read or written now; nothing of the operation was kept."""
 
 
+class TooBusy(StorageError):
+    """Too much waits to be written; nothing of the operation was begun."""
+
+
 class Refused(StorageError):
     """The operation does not fit what is stored; nothing of it was done."""
 
@@ -48,3 +56,7 @@ class KeyConflict(Refused):
 
 class KeyTaken(Refused):
     """Another pet has that idempotency key."""
+
+
+class StoreFull(Refused):
+    """There is no room for it."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from petstore.pet import Pet
 from petstore.storage.errors import KeyConflict, KeyTaken, PetUnknown, Refused
+from petstore.storage.volume import Volume
 
 __all__ = ["Add", "Delete", "Operation", "Update"]
 
@@ -22,7 +24,11 @@ _UPDATE = "UPDATE pets SET name = ?, type = ?, birthday = ?, idempotency_key = ?
 class Operation(Protocol[T_co]):
     """One of them; applied within a transaction, which others share."""
 
-    def apply(self, database: sqlite3.Connection) -> T_co:
+    @property
+    def weight(self) -> int:
+        """Pets that it holds in memory while it waits."""
+
+    def apply(self, database: sqlite3.Connection, volume: Volume) -> T_co:
         """Do it.
 
         Raises:
@@ -41,9 +47,21 @@ class Add:
 
     pets: Sequence[Pet]
 
-    def apply(self, database: sqlite3.Connection) -> list[str]:
-        """Do it; never refused."""
-        return [_find(database, pet.idempotency_key) or _insert(database, pet) for pet in self.pets]
+    @property
+    def weight(self) -> int:
+        """Its pets."""
+        return len(self.pets)
+
+    def apply(self, database: sqlite3.Connection, volume: Volume) -> list[str]:
+        """Do it.
+
+        Raises:
+            StoreFull: there is no room for all that are new.
+        """
+        with _wholly(database, volume):
+            return [
+                _find(database, pet.idempotency_key) or _insert(database, volume, pet) for pet in self.pets
+            ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +73,23 @@ class Update:
 
     pets: Sequence[Pet]
 
-    def apply(self, database: sqlite3.Connection) -> None:
+    @property
+    def weight(self) -> int:
+        """Its pets."""
+        return len(self.pets)
+
+    def apply(self, database: sqlite3.Connection, volume: Volume) -> None:
         """Do it.
 
         Raises:
             PetUnknown: there is no pet of one of the ids.
             KeyConflict: one of the pets has another key.
             KeyTaken: another pet has one of the keys.
+            StoreFull: there is no room for what has become longer.
         """
-        database.execute("SAVEPOINT this")
-        try:
+        with _wholly(database, volume):
             for pet in self.pets:
-                _update(database, pet)
-        except Refused:
-            database.execute("ROLLBACK TO this")
-            raise
-        finally:
-            database.execute("RELEASE this")
+                _update(database, volume, pet)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +98,30 @@ class Delete:
 
     ids: Sequence[str]
 
-    def apply(self, database: sqlite3.Connection) -> None:
+    @property
+    def weight(self) -> int:
+        """An id takes a small part of what a pet takes."""
+        return 1 + len(self.ids) // 10
+
+    def apply(self, database: sqlite3.Connection, volume: Volume) -> None:
         """Do it; never refused."""
-        database.executemany("DELETE FROM pets WHERE id = ?", [(identity,) for identity in self.ids])
+        deleted = database.executemany("DELETE FROM pets WHERE id = ?", [(id_,) for id_ in self.ids])
+        volume.pets -= max(deleted.rowcount, 0)
+
+
+@contextmanager
+def _wholly(database: sqlite3.Connection, volume: Volume) -> Iterator[None]:
+    """What is refused in here leaves nothing behind."""
+    pets = volume.pets
+    database.execute("SAVEPOINT this")
+    try:
+        yield
+    except Refused:
+        database.execute("ROLLBACK TO this")
+        volume.pets = pets
+        raise
+    finally:
+        database.execute("RELEASE this")
 
 
 def _find(database: sqlite3.Connection, key: str) -> str | None:
@@ -93,18 +132,22 @@ def _find(database: sqlite3.Connection, key: str) -> str | None:
     return row[0] if row else None
 
 
-def _insert(database: sqlite3.Connection, pet: Pet) -> str:
+def _insert(database: sqlite3.Connection, volume: Volume, pet: Pet) -> str:
+    volume.require(pets=1)
     identity = str(uuid.uuid4())
     birthday = pet.birthday.isoformat()
     database.execute(_INSERT, (identity, pet.name, pet.type.value, birthday, pet.idempotency_key or None))
+    volume.pets += 1
     return identity
 
 
-def _update(database: sqlite3.Connection, pet: Pet) -> None:
-    row = database.execute("SELECT idempotency_key FROM pets WHERE id = ?", (pet.id,)).fetchone()
+def _update(database: sqlite3.Connection, volume: Volume, pet: Pet) -> None:
+    row = database.execute("SELECT idempotency_key, name FROM pets WHERE id = ?", (pet.id,)).fetchone()
     if row is None:
         raise PetUnknown(f"there is no pet {pet.id}")
     held, wanted = row[0], pet.idempotency_key
+    if len(pet.name) > len(row[1]) or (wanted and held is None):
+        volume.require(pets=0)
     if wanted and wanted != held:
         if held is not None:
             raise KeyConflict(f"pet {pet.id} has another idempotency key")

@@ -9,19 +9,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self, TypeVar
 
+from petstore.limits import Limits
 from petstore.pet import Pet
 from petstore.storage.commit import GroupCommit
 from petstore.storage.database import open_database
 from petstore.storage.errors import WriteFailed
 from petstore.storage.operations import Operation
 from petstore.storage.query import Query, read_page
+from petstore.storage.volume import Volume
 
 __all__ = ["Storage"]
 
 T = TypeVar("T")
 
-_PAGE = 500
-"""Pets in one page of a search: some tens of kilobytes, read in about a millisecond."""
+_PAGE = 200
+"""Pets in one page of a search, which is what a slow reader makes the store hold: some tens of kilobytes, or
+half a megabyte with the longest texts."""
 
 
 class Storage:
@@ -30,8 +33,9 @@ class Storage:
     Entering raises DataUnusable, as `open_database` does. Leaving finishes what waits, and closes the file.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, limits: Limits | None = None) -> None:
         self._path = path
+        self._limits = limits or Limits()
 
     async def __aenter__(self) -> Self:
         self._database = await asyncio.to_thread(open_database, self._path)
@@ -39,7 +43,12 @@ class Storage:
         # In memory there is one connection, which one thread at a time may use.
         shared = self._database.reader is self._database.writer
         self._reading = self._writing if shared else ThreadPoolExecutor(1, "petstore-read")
-        self._commits = GroupCommit(self._database.writer, self._writing)
+        volume = await asyncio.to_thread(
+            Volume, self._database.writer, max_pets=self._limits.pets, max_bytes=self._limits.data_bytes
+        )
+        self._commits = GroupCommit(
+            self._database.writer, volume, self._writing, max_waiting=self._limits.waiting_pets
+        )
         self._worker = asyncio.create_task(self._commits.run(), name="petstore-commit")
         return self
 
@@ -55,6 +64,7 @@ class Storage:
 
         Raises:
             Refused: it does not fit what is stored.
+            TooBusy: too much waits already.
             WriteFailed: it cannot be kept.
         """
         return await self._commits.write(operation)
@@ -65,6 +75,7 @@ class Storage:
         It sees every operation that had been asked for before it.
 
         Raises:
+            TooBusy: too much waits to be written before it.
             WriteFailed: the file cannot be read.
         """
         loop = asyncio.get_running_loop()

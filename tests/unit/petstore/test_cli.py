@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ import pytest
 
 from petstore.address import BindAddress, parse_address
 from petstore.cli import main
+from petstore.cli.flags import limits, parser
+from petstore.limits import Limits
 from tests.support.petstore_process import petstore
 from tests.support.ports import PortBlock
 
@@ -37,6 +40,13 @@ WRONG = {
     "no ids": (["delete"], "ID"),
     "an output": (["search", "-o", "yaml"], "--output: invalid choice: 'yaml'"),
     "a timeout": (["search", "--timeout", "soon"], "--timeout: 'soon': a duration such as"),
+    "a limit": (["serve", "--max-calls", "0"], "--max-calls: '0': a number of at least 1 is expected"),
+    "a queue": (
+        ["serve", "--max-waiting-pets", "1Ki"],
+        "--max-waiting-pets: '1Ki': a number of at least 2000",
+    ),
+    "no number": (["serve", "--max-data-size", "1GB"], "--max-data-size: '1GB'"),
+    "too many": (["serve", "--max-pets", "2Gi"], "--max-pets: '2Gi'"),
     "an abbreviation": (["serve", "--mem"], "--mem"),
 }
 
@@ -55,6 +65,19 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         main([command, "--help"])
     assert caught.value.code == 0
     assert "default" in capsys.readouterr().out
+
+
+def test_a_store_listens_where_only_its_own_machine_reaches_it() -> None:
+    options = parser().parse_args(["serve"])
+    for address in (options.bind_address, options.metrics_bind_address):
+        assert ipaddress.ip_address(address.host).is_loopback
+
+
+def test_limits_are_numbers_with_or_without_a_unit() -> None:
+    options = parser().parse_args(
+        ["serve", "--max-message-size=64Ki", "--max-data-size", "1Gi", "--max-calls=7"]
+    )
+    assert limits(options) == Limits(message_bytes=65_536, data_bytes=2**30, calls=7)
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,8 @@ async def test_a_lost_answer_is_made_up_for_by_the_key(when: str) -> None:
 
 
 async def test_leaving_a_search_early_ends_it(store: LocalStore) -> None:
-    await store.client.add([pet(str(number)) for number in range(2000)])
+    for start in (0, 1000):
+        await store.client.add([pet(str(number)) for number in range(start, start + 1000)])
     async with aclosing(store.client.search()) as pets:
         async for found in pets:
             assert found.name == "0"

@@ -76,7 +76,7 @@ async def test_ids_are_given_by_the_store_and_come_in_order(store: LocalStore) -
 
 
 @pytest.mark.parametrize(
-    "name", ["Ünïcödé 🐕", "a\tb\x1b", "x" * 10_000, "'; DROP TABLE pets; --", "\u202egnirts"]
+    "name", ["Ünïcödé 🐕", "a\tb\x1b", "x" * 1000, "'; DROP TABLE pets; --", "\u202egnirts"]
 )
 @pytest.mark.parametrize("birthday", [datetime.date.min, datetime.date(2024, 2, 29), datetime.date.max])
 async def test_what_is_allowed_comes_back_as_it_was(
@@ -136,7 +136,7 @@ SEARCHES = {
     "a key": ({"keys": ["key-b", "none"]}, "b"),
     "a key and a name": ({"keys": ["key-b"], "names": ["a"]}, ""),
     "a NUL": ({"names": ["a\0b"]}, ""),
-    "many names": ({"names": ["a", *map(str, range(40_000))]}, "a"),
+    "many names": ({"names": ["a", *map(str, range(9_999))]}, "a"),
 }
 
 
@@ -182,7 +182,12 @@ SAMPLERS = {
 
 
 @pytest.mark.parametrize(("sampler", "allowed"), SAMPLERS.values(), ids=SAMPLERS)
-async def test_samplers(store: LocalStore, sampler: pb.Sampler, allowed: bool) -> None:
+async def test_samplers(sampler: pb.Sampler, allowed: bool) -> None:
+    async with local_store(allow_change_sampler=True) as store:
+        await change_sampler(store, sampler, allowed)
+
+
+async def change_sampler(store: LocalStore, sampler: pb.Sampler, allowed: bool) -> None:
     call = store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=sampler))
     if allowed:
         assert await call == pb.ChangeSamplerResp()

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from petstore.address import BindAddress
 from petstore.client import InvalidPet, PetStoreClient
+from petstore.limits import Limits
 from petstore.proto import petstore_pb2 as pb
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
@@ -58,9 +59,12 @@ async def test_metrics_have_the_names_of_the_field() -> None:
     assert found["process_resident_memory_bytes", "", ""] > 0
 
 
-async def test_calls_that_the_sampler_picks_are_logged(
-    store: LocalStore, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_calls_that_the_sampler_picks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with local_store(allow_change_sampler=True) as store:
+        await pick_calls(store, caplog)
+
+
+async def pick_calls(store: LocalStore, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "petstore.calls")
     await store.client.add([pet()])
     assert not caplog.messages
@@ -114,7 +118,7 @@ async def test_every_interface() -> None:
 
 async def test_a_thousand_adds_in_parallel_a_search_meanwhile_and_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "pets.db"
-    async with local_store(path) as store, asyncio.TaskGroup() as tasks:
+    async with local_store(path, limits=Limits(calls=3000)) as store, asyncio.TaskGroup() as tasks:
         adds = [
             tasks.create_task(store.client.add([pet(f"pet-{number}", idempotency_key=f"key-{number % 500}")]))
             for number in range(1000)

@@ -1,0 +1,75 @@
+"""What a store lets its clients take: all that costs memory, time or disk has an end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["MAX_PETS", "MAX_TEXT", "MAX_VALUES", "Limits"]
+
+MAX_PETS: Final = 1000
+"""Pets that one call may bring: some ten milliseconds of work."""
+
+MAX_VALUES: Final = 10_000
+"""Ids, or values of one filter, that one call may bring."""
+
+MAX_TEXT: Final = 1024
+"""Bytes that a name or a key may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one server."""
+
+    connections: int = 128
+    """A connection above that is closed at once."""
+
+    calls: int = 256
+    """Calls at once, of all kinds and clients, whether they get anywhere or not."""
+
+    searches: int = 32
+    """Searches among them."""
+
+    message_bytes: int = 256 * 1024
+    """Of a request."""
+
+    waiting_pets: int = 10_000
+    """Pets in calls that wait for their turn to be written."""
+
+    pets: int = 1_000_000
+    """Pets in the store."""
+
+    data_bytes: int = 768 * 1024 * 1024
+    """Of the pages of the file that hold something."""
+
+    silent_seconds: float = 5.0
+    """What who connects may take until it has said that it speaks HTTP/2."""
+
+    call_seconds: float = 60.0
+    """What a call that changes something may take, whatever deadline its client has set."""
+
+    reader_seconds: float = 20.0
+    """How long a search waits for its client to take the next pets."""
+
+    def channel_arguments(self) -> tuple[tuple[str, Any], ...]:
+        """What gRPC itself has to know."""
+        return (
+            ("grpc.max_allowed_incoming_connections", self.connections),
+            ("grpc.max_concurrent_streams", max(1, self.calls // 2)),
+            ("grpc.max_receive_message_length", self.message_bytes),
+            ("grpc.server_handshake_timeout_ms", round(self.silent_seconds * 1000)),
+            ("grpc.http2.settings_timeout", round(self.silent_seconds * 1000)),
+            ("grpc.max_connection_idle_ms", 300_000),
+            # Nothing else ends a call whose client takes no bytes: so each connection ends some time. Those
+            # that are well make a new one in between two calls, unnoticed.
+            ("grpc.max_connection_age_ms", 300_000),
+            ("grpc.max_connection_age_grace_ms", 300_000),
+            # A client that is gone without a word.
+            ("grpc.keepalive_time_ms", 60_000),
+            ("grpc.keepalive_timeout_ms", 20_000),
+            # Clients may look whether an idle connection still lives, every ten seconds and without a call;
+            # who does so more often is sent away.
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            ("grpc.http2.max_ping_strikes", 2),
+        )

@@ -1,0 +1,259 @@
+"""What hostile, hasty and slow clients can take: each limit, and that honest ones are served beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from contextlib import AsyncExitStack, aclosing
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from prometheus_client import CollectorRegistry
+
+from petstore.client import Exhausted, InvalidPet, PetStoreClient, Unreachable
+from petstore.limits import MAX_PETS, MAX_TEXT, MAX_VALUES, Limits
+from petstore.metrics_page import serve_metrics
+from petstore.proto import petstore_pb2 as pb
+from petstore.storage import Add, Delete, Query, Storage, StoreFull, TooBusy, Update
+from tests.support.petstores import LOOPBACK, Faults, LocalStore, local_store, pet
+
+if TYPE_CHECKING:
+    from petstore.address import BindAddress
+
+LONG = "x" * MAX_TEXT
+MUCH = 8 * 1024 * 1024
+"""More bytes than gRPC sends to whoever does not read."""
+
+
+async def add_once_there_is_room(store: LocalStore) -> None:
+    while True:
+        try:
+            assert await store.client.add([pet()])
+        except (Exhausted, Unreachable):
+            await asyncio.sleep(0.02)
+        else:
+            return
+
+
+async def test_calls_above_the_limit_are_refused_until_others_have_ended() -> None:
+    faults = Faults()
+    async with local_store(faults=faults, limits=Limits(calls=2)) as store, AsyncExitStack() as stack:
+        waiting = []
+        for _ in range(2):
+            # Each over a connection of its own: one connection may not have all calls.
+            client = await stack.enter_async_context(PetStoreClient(str(store.server.address), timeout=60))
+            held = faults.hold("AddPets")
+            waiting.append(asyncio.ensure_future(client.add([pet()])))
+            await held.reached.wait()
+        with pytest.raises(Exhausted, match="limit exceeded"):
+            await store.client.add([pet()])
+        for call in waiting:
+            call.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await add_once_there_is_room(store)
+
+
+async def test_a_request_that_is_too_long_is_refused_before_it_is_read() -> None:
+    async with local_store(limits=Limits(message_bytes=10_000)) as store:
+        with pytest.raises(Exhausted, match="larger than max"):
+            await store.client.add([pet(LONG)] * 10)
+        assert len(await store.client.add([pet(LONG)] * 9)) == 9
+
+
+async def test_what_one_call_may_bring_is_limited(store: LocalStore) -> None:
+    with pytest.raises(InvalidPet, match=f"pets: at most {MAX_PETS} are expected, not {MAX_PETS + 1}"):
+        await store.client.add([pet()] * (MAX_PETS + 1))
+    with pytest.raises(InvalidPet, match=rf"pets\[0\]\.name: must not be longer than {MAX_TEXT} bytes"):
+        await store.client.add([pet(LONG + "x")])
+    with pytest.raises(InvalidPet, match=r"pets\[0\]\.idempotency_key: must not be longer"):
+        await store.client.add([pet(idempotency_key=LONG + "x")])
+    with pytest.raises(InvalidPet, match=f"ids: at most {MAX_VALUES} are expected"):
+        await store.client.delete(["x"] * (MAX_VALUES + 1))
+    with pytest.raises(InvalidPet, match=f"names: at most {MAX_VALUES} are expected"):
+        await anext(store.client.search(names=["x"] * (MAX_VALUES + 1)))
+    assert await store.pets() == []
+
+
+async def fill(store: LocalStore) -> None:
+    for _ in range(0, MUCH, 200 * MAX_TEXT):
+        await store.client.add([pet(LONG)] * 200)
+
+
+async def test_searches_above_the_limit_are_refused_and_who_does_not_read_gives_way() -> None:
+    limits = Limits(searches=1, reader_seconds=0.5)
+    async with local_store(limits=limits) as store:
+        await fill(store)
+        slow = store.stub.SearchPets(pb.SearchPetsReq())
+        assert await slow.read() is not grpc.aio.EOF
+        with pytest.raises(Exhausted, match="1 searches are under way"):
+            await anext(store.client.search())
+        while (number := await count(store)) is None:  # noqa: ASYNC110 -- the store alone knows when
+            await asyncio.sleep(0.05)
+        assert number * MAX_TEXT >= MUCH
+        # It gets what had been sent, and then hears why there is no more.
+        with pytest.raises(grpc.aio.AioRpcError, match=r"nothing came of it for 0\.5 s") as caught:
+            await read_all(slow)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def count(store: LocalStore) -> int | None:
+    """How many pets there are; None when a search is refused."""
+    try:
+        async with aclosing(store.client.search(timeout=60)) as pets:
+            return len([found async for found in pets])
+    except Exhausted:
+        return None
+
+
+async def read_all(call: grpc.aio.UnaryStreamCall[pb.SearchPetsReq, pb.Pet]) -> None:
+    while await call.read() is not grpc.aio.EOF:
+        pass
+
+
+async def test_a_call_without_a_deadline_ends_all_the_same() -> None:
+    faults = Faults()
+    async with local_store(faults=faults, limits=Limits(call_seconds=0.1)) as store:
+        held = faults.hold("AddPets")
+        with pytest.raises(grpc.aio.AioRpcError, match=r"nothing came of it for 0\.1 s"):
+            await store.stub.AddPets(pb.AddPetsReq())
+        assert held.given_up.is_set()
+
+
+async def test_who_says_nothing_keeps_nobody_out() -> None:
+    async with local_store(limits=Limits(connections=4, silent_seconds=0.3)) as store:
+        where = ("127.0.0.1", store.server.address.port)
+        silent = [await asyncio.to_thread(socket.create_connection, where) for _ in range(8)]
+        try:
+            await add_once_there_is_room(store)  # as soon as they are sent away
+        finally:
+            for each in silent:
+                each.close()
+
+
+async def test_the_queue_of_writes_is_limited_and_who_has_gone_takes_no_place() -> None:
+    async with Storage(None, Limits(waiting_pets=50)) as storage:
+        first = [asyncio.create_task(storage.write(Add([pet()] * 9))) for _ in range(5)]
+        await asyncio.sleep(0)  # all wait, and none has begun
+        with pytest.raises(TooBusy, match="try again later"):
+            await storage.write(Add([pet()]))
+        for task in first[1:]:
+            task.cancel()
+        await asyncio.sleep(0)
+        assert await storage.write(Add([pet("honest")]))
+        assert len([one async for page in storage.search(Query()) for one in page]) == 10
+
+
+async def test_the_number_of_pets_is_limited() -> None:
+    async with Storage(None, Limits(pets=10)) as storage:
+        ids = await storage.write(Add([pet(str(number), idempotency_key=str(number)) for number in range(8)]))
+        with pytest.raises(StoreFull, match=r"the store is full: it may have 10 pets \(--max-pets\)"):
+            await storage.write(Add([pet(), pet(), pet()]))  # none of them
+        ids += await storage.write(Add([pet(), pet()]))
+        # What needs no room goes on.
+        assert await storage.write(Add([pet(idempotency_key="7")])) == [ids[7]]
+        await storage.write(Update([pet("changed", id=ids[0])]))
+        both = await asyncio.gather(
+            storage.write(Add([pet()])), storage.write(Delete([*ids[:2], "none"])), return_exceptions=True
+        )
+        assert isinstance(both[0], StoreFull)
+        assert len(await storage.write(Add([pet(), pet()]))) == 2
+        with pytest.raises(StoreFull):
+            await storage.write(Add([pet()]))
+
+
+async def test_the_bytes_of_the_file_are_limited() -> None:
+    async with Storage(None, Limits(data_bytes=300_000)) as storage:
+        ids: list[str] = []
+        with pytest.raises(StoreFull, match=r"it may have 300000 bytes \(--max-data-size\)"):
+            await storage.write(Add([pet(LONG)] * 1000))  # none of them
+        for _ in range(30):
+            ids += await storage.write(Add([pet(LONG)]))
+        with pytest.raises(StoreFull):
+            await storage.write(Add([pet(LONG)] * 100))
+        await storage.write(Delete(ids[:20]))
+        assert len(await storage.write(Add([pet(LONG)] * 15))) == 15
+        with pytest.raises(StoreFull):
+            await storage.write(Update([pet("y" * 100_000, id=identity) for identity in ids[20:]]))
+        await storage.write(Update([pet("short", id=identity) for identity in ids[20:]]))
+
+
+async def test_a_full_store_says_so(store: LocalStore) -> None:
+    async with local_store(limits=Limits(pets=1)) as full:
+        await full.client.add([pet()])
+        with pytest.raises(Exhausted, match="the store is full"):
+            await full.client.add([pet()])
+
+
+async def test_only_a_store_that_was_told_so_lets_its_log_be_changed(store: LocalStore) -> None:
+    with pytest.raises(grpc.aio.AioRpcError, match="--allow-change-sampler") as caught:
+        await store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=pb.Sampler(type=pb.STAlways)))
+    assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+# The page with the metrics.
+
+
+async def connect(address: BindAddress, send: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(send)
+    await writer.drain()
+    return reader, writer
+
+
+async def scrape(address: BindAddress, request: bytes = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") -> bytes:
+    reader, writer = await connect(address, request)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+async def test_150_half_sent_requests_take_no_threads_and_keep_no_scraper_out() -> None:
+    async with local_store(metrics=True) as store:
+        address = store.server.metrics_address
+        assert address is not None
+        assert b" 200 OK\r\n" in await scrape(address)
+        threads = threading.active_count()
+        half_sent = [await connect(address, b"GET /metrics HTTP/1.1\r\nHo") for _ in range(150)]
+        try:
+            assert b"grpc_server_started_total" in await scrape(address)
+            assert threading.active_count() == threads
+            # All but the newest have been cut off.
+            for reader, _ in half_sent[:100]:
+                with pytest.raises((OSError, asyncio.IncompleteReadError)):
+                    await reader.readexactly(1)
+        finally:
+            for _, writer in half_sent:
+                writer.close()
+
+
+async def test_a_half_sent_request_ends_after_a_while() -> None:
+    async with serve_metrics(LOOPBACK, CollectorRegistry(), seconds=0.1) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\n")
+        with pytest.raises((OSError, asyncio.IncompleteReadError)):
+            await reader.readexactly(1)
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /metrics?name[]=x HTTP/1.1\r\n\r\n", b"200 OK"),
+        (b"HEAD /metrics HTTP/1.0\r\n\r\n", b"200 OK"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"404 Not Found"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405 Method Not Allowed"),
+        (b"\x16\x03\x01\x00\r\n\r\n", b"400 Bad Request"),
+        (
+            b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n",
+            b"431 Request Header Fields Too Large",
+        ),
+    ],
+)
+async def test_whatever_is_asked_of_the_page_gets_an_answer(request_: bytes, status: bytes) -> None:
+    async with local_store(metrics=True) as store:
+        assert store.server.metrics_address is not None
+        answer = await scrape(store.server.metrics_address, request_)
+        assert answer.startswith(b"HTTP/1.1 " + status)
