@@ -31,6 +31,7 @@ __all__ = [
     "NO_STREAMING",
     "HistoryRestored",
     "NotStreaming",
+    "OlderList",
     "Pause",
     "Rule",
     "State",
@@ -78,7 +79,11 @@ class NotStreaming(KubeError):
 
 
 class HistoryRestored(KubeError):
-    """The server is at an older version than it was: its storage was restored from a backup."""
+    """The server is at an older version than it was: its storage was restored, or it is another server."""
+
+
+class OlderList(KubeError):
+    """A list is of an older version than one that was seen before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,7 @@ RULES = (
     Rule((Gone,), (LIST,), LIST_WHOLE, EXPIRED, Pause.NO),
     Rule((Gone,), None, STREAM, EXPIRED, Pause.IF_FRUITLESS),
     Rule((HistoryRestored,), None, STREAM, "restored", Pause.YES),
+    Rule((OlderList,), None, STREAM, "stale", Pause.YES),
     Rule((WatchClosed,), (STREAM,), LIST, "closed", Pause.IF_FRUITLESS),
     Rule((WatchClosed,), None, WATCH, "closed", Pause.IF_FRUITLESS),
     Rule((DeadlineExceeded,), (WATCH,), WATCH, "silent", Pause.IF_FRUITLESS),

@@ -45,6 +45,11 @@ class Intake:
         """The version from which a watch can go on; 0 before the first list."""
         return self._store.progress(self.namespace)
 
+    @property
+    def seen(self) -> int:
+        """The highest version that the server has told of; 0 before the first list."""
+        return max(self._told, self.version)
+
     def begin_list(self) -> None:
         """Start a list, dropping one that was begun and not finished."""
         self._listed = {}

@@ -17,6 +17,7 @@ from manager.cache.failure import (
     NO_STREAMING,
     HistoryRestored,
     NotStreaming,
+    OlderList,
     Pause,
     Rule,
     State,
@@ -33,6 +34,7 @@ from manager.kube.errors import (
     NoMatch,
     NotFound,
     ProtocolError,
+    TransportError,
     Unauthorized,
 )
 from manager.kube.rest_mapping import RestMapper
@@ -60,6 +62,11 @@ BACKOFF_BASE = 0.8
 BACKOFF_CAP = 30.0
 # Somebody may be waiting for a kind whose CRD was just installed, and asking for it costs the server little.
 NOT_SERVED_CAP = 10.0
+
+# Several servers may answer under one address, and one that is behind would bring back what is gone. A list
+# that is older than what was seen is taken for the truth (the storage was restored from a backup) only after
+# all answers for so many seconds have said the same.
+RESTORED_AFTER = 30.0
 
 JSON = "application/json"
 PARTIAL = "application/json;as=PartialObjectMetadata{form};g=meta.k8s.io;v=v1"
@@ -101,6 +108,7 @@ class Reflector:
         self._streaming = True
         self._attempt = _Attempt(0.0)
         self._delay = 0.0
+        self._doubts_since: float | None = None
         self._after_wait = State.RESOLVE
         self._told: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the reason for not following
         self._log = get_logger("cache.reflector", resource=spec.resource, namespace=intake.namespace or None)
@@ -150,7 +158,7 @@ class Reflector:
         if not self._streaming:
             return State.LIST
         self._intake.begin_list()
-        query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", **self._not_older()}
         async with self._events(query) as events:
             async for event in events:
                 match event.type:
@@ -171,9 +179,10 @@ class Reflector:
         raise WatchClosed("the server closed the stream")
 
     async def _list(self, page: int | None) -> State:
-        query = self._selection()
+        selection = self._selection()
         if page is not None:
-            query["limit"] = str(page)
+            selection["limit"] = str(page)
+        query = {**selection, **self._not_older()}
         accept = self._accept("List")
         self._intake.begin_list()
         while True:
@@ -186,7 +195,7 @@ class Reflector:
             if not answer.resume:
                 self._finish_list(answer.version)
                 return State.WATCH
-            query["continue"] = answer.resume
+            query = {**selection, "continue": answer.resume}
 
     async def _watch(self) -> State:
         async with self._events({"resourceVersion": str(self._intake.version)}) as events:
@@ -235,7 +244,23 @@ class Reflector:
         # A server that cannot send metadata alone sends all, and the rest is dropped on arrival.
         return f"{PARTIAL.format(form=form)},{JSON}" if self._spec.metadata_only else JSON
 
+    def _not_older(self) -> dict[str, str]:
+        """What demands a list that is no older than what was seen, while there is reason to."""
+        if self._doubts_since is None or self._believes():
+            return {}
+        return {"resourceVersion": str(self._intake.seen), "resourceVersionMatch": "NotOlderThan"}
+
+    def _believes(self) -> bool:
+        """Whether an older list has to be believed, because nothing else was answered for long enough."""
+        now = asyncio.get_running_loop().time()
+        return self._doubts_since is not None and now - self._doubts_since >= RESTORED_AFTER
+
     def _finish_list(self, version: int) -> None:
+        if version < self._intake.seen and not self._believes():
+            if self._doubts_since is None:
+                self._doubts_since = asyncio.get_running_loop().time()
+            raise OlderList(f"the server lists version {version}, after {self._intake.seen}")
+        self._doubts_since = None
         first = not self._intake.synced.is_set()
         self._intake.finish_list(version)
         self.problem = None
@@ -253,6 +278,8 @@ class Reflector:
             self._mapper.forget(self._spec.gvk)
         if rule.reason == NO_STREAMING:
             self._streaming = False
+        if isinstance(failure, TransportError):
+            self._doubts_since = None  # for how long it lasts is not known
         self._delay = self._pause(rule, failure)
         times = self._told[rule.reason].count() if self.problem else None
         log = self._log.debug if times is None else self._log.warning

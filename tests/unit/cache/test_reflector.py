@@ -22,7 +22,9 @@ from tests.support.scripted_wire import (
     LostBefore,
     Reply,
     ScriptedWire,
+    Sent,
     Stall,
+    Step,
     Stream,
     Unreached,
 )
@@ -510,16 +512,117 @@ class TestAWatch:
             await moments()
             assert {record.key.name: record.version for record in following.store} == {"b": 20, "c": 21}
 
-    async def test_of_a_server_restored_from_a_backup_leads_to_a_list_that_is_believed(
-        self, following: Following, server: PodServer
+    async def test_of_a_server_restored_from_a_backup_leads_to_a_list_that_is_believed_in_the_end(
+        self, following: Following, server: PodServer, metrics: Metrics
     ):
         stream = Listed(50, ("a", 45))
-        server.on("stream", stream, Listed(41, ("a", 30)))
+        server.on("stream", stream, *[Listed(41, ("a", 30)) for _ in range(20)])
         async with following.running():
             await asyncio.sleep(10)
             stream.event("BOOKMARK", bookmark(40))
-            await asyncio.sleep(5)
-            assert following.told.take() == ["ADDED ns/a@45", "MODIFIED ns/a@30"]
+            await asyncio.sleep(20)
+            assert following.told.take() == ["ADDED ns/a@45"]
+            assert following.reflector.problem == "pods: the server lists version 41, after 50"
+            await asyncio.sleep(60)
+            assert following.told.take() == ["MODIFIED ns/a@30"]
+            assert following.reflector.problem is None
+        first, second, *others, last = server.sent("stream")
+        assert "resourceVersion" not in first.query.keys() | second.query.keys() | last.query.keys()
+        for sent in others:
+            assert sent.query["resourceVersion"] == "50"
+            assert sent.query["resourceVersionMatch"] == "NotOlderThan"
+        assert 3 < restarts(metrics)["stale"] < 10
+
+    @pytest.mark.parametrize("sort", ["stream", "list"])
+    async def test_of_a_server_that_says_it_is_behind_is_believed_in_the_end_too(
+        self, following: Following, server: PodServer, sort: str
+    ):
+        too_large = Reply.status(504, "Timeout", "Too large resource version: 50, current: 41")
+
+        def answer(sent: Sent) -> Step:
+            if "resourceVersion" in sent.query:
+                return too_large
+            return Listed(41, ("a", 30)) if sort == "stream" else page(41, ("a", 30))
+
+        stream = Listed(50, ("a", 45))
+        if sort == "list":
+            server.on("stream", NO_STREAMING)
+            server.on("list", page(50, ("a", 45)), answer)
+        else:
+            server.on("stream", stream, answer)
+            server.on("list", answer)
+        watch = Stream()
+        server.on("watch", watch, Stream())
+        async with following.running():
+            await following.intake.synced.wait()
+            await moments()
+            (stream if sort == "stream" else watch).event("ERROR", expired())
+            await asyncio.sleep(20)
+            assert following.told.take() == ["ADDED ns/a@45"]
+            await asyncio.sleep(90)
+            assert following.told.take() == ["MODIFIED ns/a@30"]
+
+
+class TestAListThatIsBehind:
+    """It comes from a server that does not know yet what another one has told of."""
+
+    async def test_is_not_taken_and_asked_for_again(self, following: Following, server: PodServer):
+        first = Listed(10, ("a", 3), ("gone", 4))
+        now = Listed(13, ("a", 3), ("c", 12))
+        server.on("stream", first, Listed(9, ("gone", 4), ("older", 2)), Listed(11, ("gone", 4)), now)
+        async with following.running():
+            await following.intake.synced.wait()
+            first.event("DELETED", pod("gone", 11))
+            first.event("ADDED", pod("c", 12))
+            await moments()
+            following.told.take()
+            first.event("ERROR", expired())
+            await asyncio.sleep(20)
+            assert following.told.take() == []
+            assert following.names == ["a", "c"]
+            assert following.reflector.problem is None
+            now.event("ADDED", pod("d", 14))
+            await moments()
+            assert following.told.take() == ["ADDED ns/d@14"]
+        assert [sent.query.get("resourceVersion") for sent in server.sent("stream")] == [
+            None,
+            None,
+            "12",
+            "12",
+        ]
+
+    async def test_is_not_believed_because_of_one_long_ago(self, following: Following, server: PodServer):
+        first, now = Listed(10, ("a", 3)), Listed(11, ("a", 3))
+        unreachable = [Unreached() for _ in range(8)]
+        older = [Listed(9, ("gone", 4)), *unreachable, Listed(9, ("gone", 4)), now]
+        server.on("stream", first, *older)
+        server.on("list", Unreached())
+        async with following.running():
+            await following.intake.synced.wait()
+            first.event("ERROR", expired())
+            await asyncio.sleep(600)
+            assert (following.names, following.intake.version) == (["a"], 11)
+
+    async def test_is_not_taken_from_pages_either(self, following: Following, server: PodServer):
+        watch = Stream()
+        server.on("stream", NO_STREAMING)
+        server.on(
+            "list",
+            page(10, ("a", 3)),
+            page(9, ("gone", 4)),
+            page(12, ("a", 3), resume="more"),
+            page(12, ("b", 12)),
+        )
+        server.on("watch", watch, Stream())
+        async with following.running():
+            await following.intake.synced.wait()
+            watch.event("ERROR", expired())
+            await asyncio.sleep(20)
+            assert following.names == ["a", "b"]
+        *_, again, rest = server.sent("list")
+        assert (again.query["resourceVersion"], again.query["resourceVersionMatch"]) == ("10", "NotOlderThan")
+        assert "resourceVersion" not in rest.query  # which a server refuses beside the token of a page
+        assert "resourceVersionMatch" not in rest.query
 
 
 class TestAProblem:
