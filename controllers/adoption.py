@@ -1,4 +1,4 @@
-"""Giving an owner to what is there already: only for as long as that owner is not going itself."""
+"""What is done for an owner only for as long as it is there, and not going: it could not be taken back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ async def check_still_wanted(client: Client, owner: Resource) -> None:
     """Return if the API server, too, has the owner; raises NotWanted when it has not, or not for long.
 
     To be asked before anything that is there already gets an owner. What belonged to an object that is
-    deleted with `--cascade=orphan` loses its owner so that it stays; given it back, it would go too.
+    deleted with `--cascade=orphan` loses its owner so that it stays; given it back, it would go too. And
+    before anything is made that has no owner, or cannot be undone: the cache may be behind, and nobody else
+    would remove it.
     """
     live = await client.uncached.find(type(owner), owner.key)
     if (

@@ -61,7 +61,8 @@ class Passwords:
     async def ensure(self, site: Wordpress) -> list[Trouble]:
         """Make sure of the site's Secret, and return what is not as wanted with it.
 
-        Raises Obstacle when there is none, and it cannot be made yet, or one that cannot be used.
+        Raises Obstacle when there is none, and it cannot be made yet, or one that cannot be used; and
+        NotWanted when the site is gone and the cache has not heard of it yet.
         """
         key = secret_key(site)
         held = await self._client.metadata.find(Secret, key)
@@ -90,6 +91,8 @@ class Passwords:
         self._verdicts.pop(site, None)
 
     async def _create(self, site: Wordpress) -> None:
+        # What the site retains outlives it, and nobody else would remove it.
+        await check_still_wanted(self._client, site)
         # First, so that a change between this and reading its value is seen as one.
         reference = await self._reference_metadata(site)
         root = await self._root_password(site)

@@ -44,7 +44,8 @@ class Volumes:
     async def ensure(self, site: Wordpress, part: Part) -> list[Trouble]:
         """Make sure of the part's claim, and return what is not as wanted with it.
 
-        Raises Obstacle when there is no claim that the part's pod could use.
+        Raises Obstacle when there is no claim that the part's pod could use, and NotWanted when the site is
+        gone and the cache has not heard of it yet.
         """
         name = part.claim(site)
         key = ObjectKey(site.metadata.namespace, name)
@@ -72,6 +73,8 @@ class Volumes:
         self._refusals.pop(ObjectKey(site.namespace, site.name + part.claim_suffix), None)
 
     async def _create(self, site: Wordpress, part: Part) -> None:
+        # A volume that the site retains outlives it, and nobody else would remove it.
+        await check_still_wanted(self._client, site)
         claim = wanted_claim(site, part)
         name = f"PersistentVolumeClaim {claim.metadata.name}"
         try:
@@ -88,6 +91,7 @@ class Volumes:
         refusal = self._refusals.get(claim.key)
         if refusal is not None and refusal.storage == storage and clock.monotonic() < refusal.until:
             return [refusal.trouble]
+        await check_still_wanted(self._client, site)  # what has grown cannot shrink
         before = claim.spec.resources.requests["storage"]
         claim.spec.resources.requests["storage"] = storage
         name = f"PersistentVolumeClaim {claim.metadata.name}"

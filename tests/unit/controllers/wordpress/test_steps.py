@@ -3,8 +3,10 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 
+from apis.example.v1.wordpress import Wordpress
 from apis.meta import ObjectKey
 from devcluster.errors import StatusError
 from manager.controller import Result
@@ -13,6 +15,8 @@ from tests.unit.controllers.wordpress.world import DEFINITION, SECRET, SITES, Wo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from controllers.example.wordpress.reconciler import WordpressReconciler
 
 pytestmark = pytest.mark.looptime
 
@@ -39,6 +43,48 @@ async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World
     assert world.cluster.store.version == before
 
 
+def behind(world: World) -> WordpressReconciler:
+    """A manager whose cache shows the site as it is now, from now on."""
+    process = world.process(Fate())
+    site = world.site()
+    process.client.stale[site.key] = Wordpress.decode(orjson.dumps(site.to_wire()))  # type: ignore[attr-defined]
+    return process
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+async def test_a_site_that_is_gone_gets_no_volume_and_no_password(world: World, policy: str) -> None:
+    # A new leader may not have heard of the deletion. What a site retains has no owner, so nobody would
+    # ever remove it.
+    await world.create(reclaimPolicy=policy)
+    process = behind(world)
+    await world.api.delete(SITES, world.namespace, "site")
+    assert await process.reconcile(world.key) is None
+    assert world.children() == {}
+
+
+async def test_a_site_of_an_earlier_one_s_name_gets_its_own_volumes(world: World) -> None:
+    await world.create(storageSize="20Gi")
+    process = behind(world)
+    await world.api.delete(SITES, world.namespace, "site")
+    await world.create_site(storageSize="10Gi")
+    assert await process.reconcile(world.key) is None
+    assert world.children() == {}
+
+
+async def test_a_volume_does_not_grow_for_an_earlier_site_of_the_name(world: World) -> None:
+    # It cannot shrink.
+    await world.create(storageSize="10Gi")
+    await world.settle()
+    await world.change(storageSize="20Gi")
+    process = behind(world)
+    await world.api.delete(SITES, world.namespace, "site")
+    await world.create_site(storageSize="10Gi")
+    assert await process.reconcile(world.key) is None
+    claims = [world.api.peek("persistentvolumeclaims", world.namespace, name) for name in CLAIMS]
+    assert [each["spec"]["resources"]["requests"]["storage"] for each in claims if each] == ["10Gi"] * 2
+
+
+CLAIMS = ("site-mysql-pv-claim", "site-wp-pv-claim")
 WORKLOADS = (
     ("deployments.apps", "site-mysql"),
     ("services", "site-mysql"),
