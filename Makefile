@@ -75,6 +75,13 @@ test: venv ## all tests, on the embedded control plane, and on a real one too wh
 	@if [ -n "$(KUBEBUILDER_ASSETS)" ]; then echo "make test: passed, on the control plane of KUBEBUILDER_ASSETS too."; \
 	else echo "make test: passed, on the embedded control plane."; fi
 
+# How long `make fuzz` tries.
+SECONDS ?= 60
+
+.PHONY: fuzz
+fuzz: venv ## odd input for everything that reads what others write (SECONDS=600: for longer; ARGS="--only=TARGET --seed=N")
+	@$(BIN)/python -m tests.fuzz --seconds=$(SECONDS) $(ARGS)
+
 .PHONY: lint
 lint: venv ## style, types, layers, and that generated files are current
 	$(BIN)/ruff check .

@@ -92,7 +92,7 @@ class ExecPlugin:
         output = await self._output()
         try:
             credential = msgspec.json.decode(output, type=_Credential)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(f"{self.label}: prints no ExecCredential: {error}") from error
         if credential.kind != "ExecCredential" or credential.api_version != self.spec.api_version:
             printed = f"{credential.kind} of {credential.api_version}"

@@ -49,6 +49,18 @@ class Entry:
             raise ConfigError(f"{self.path}: {key} of {self.name!r} is neither true nor false")
         return value
 
+    def several(self, key: str) -> list[Any]:
+        """The value of a key that holds a list; empty where it is absent.
+
+        Raises `ConfigError` where it is something else.
+        """
+        value = self.value.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise ConfigError(f"{self.path}: {key} of {self.name!r} is not a list")
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -144,7 +156,10 @@ def _load(path: Path) -> Mapping[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except RecursionError as error:
+        raise ConfigError(f"{path}: not a kubeconfig: it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # A number or a date may be none that there is, which the parser leaves to Python to say.
         # Not the parser's whole text: it quotes the file, which holds credentials.
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f" in line {mark.line + 1}"

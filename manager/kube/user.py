@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,7 +90,7 @@ def pem_of(entry: Entry, key: str) -> Pem | None:
         label = f"{entry.path}: {key}-data of {entry.name!r}"
         try:
             return Pem(label, data=base64.b64decode(data, validate=True))
-        except binascii.Error as error:
+        except ValueError as error:  # what is not ASCII is not called a binascii.Error
             raise ConfigError(f"{label}: not base64: {error}") from error
     if (name := entry.text(key)) is not None:
         return Pem(f"{entry.path}: {key} of {entry.name!r}", path=_resolve(name, entry))
@@ -106,10 +105,13 @@ def impersonation_of(user: Entry | None) -> list[tuple[str, str]]:
     for key, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):
         if (value := user.text(key)) is not None:
             headers.append((header, _line(user, key, value)))
-    groups = user.value.get("as-groups") or ()
+    groups = user.several("as-groups")
     headers += [("Impersonate-Group", _line(user, "as-groups", group)) for group in groups]
-    for key, values in (user.value.get("as-user-extra") or {}).items():
-        header = f"Impersonate-Extra-{quote(key, safe=_NAME_OF_HEADER)}"
+    extra = user.value.get("as-user-extra") or {}
+    if not isinstance(extra, dict) or not all(isinstance(values, list) for values in extra.values()):
+        raise ConfigError(f"{user.path}: as-user-extra of {user.name!r} is not a mapping to lists")
+    for key, values in extra.items():
+        header = f"Impersonate-Extra-{quote(str(key), safe=_NAME_OF_HEADER)}"
         headers += [(header, _line(user, "as-user-extra", value)) for value in values]
     if headers and headers[0][0] != "Impersonate-User":
         raise ConfigError(f"{user.path}: user {user.name!r} acts as somebody without saying whom ('as')")
@@ -199,8 +201,8 @@ def _exec_plugin(choice: Choice, user: Entry, label: str, environ: Mapping[str, 
         ca := pem_of(choice.cluster, "certificate-authority")
     ):
         cluster["certificate-authority-data"] = base64.b64encode(ca.read()).decode()
-    for extension in choice.cluster.value.get("extensions") or ():
-        if extension.get("name") == "client.authentication.k8s.io/exec":
+    for extension in choice.cluster.several("extensions"):
+        if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
             cluster["config"] = extension.get("extension")
     return ExecPlugin(spec, f"{label}: exec {spec.command!r}", user.path.parent, cluster, environ)
 

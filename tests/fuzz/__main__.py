@@ -1,0 +1,49 @@
+"""`make fuzz SECONDS=60`: every target in turn, with other examples each time, until the time is over."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+
+from tests.fuzz.targets import TARGETS, run
+
+ROUND = 100
+"""Examples that one seed stands for."""
+
+
+def main() -> int:
+    """Returns 1 if anything was found."""
+    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to try; default 60")
+    parser.add_argument("--seed", type=int, help="try these examples alone, which an earlier run has named")
+    parser.add_argument("--only", choices=TARGETS, metavar="TARGET", help=f"one of {', '.join(TARGETS)}")
+    options = parser.parse_args()
+    names = [options.only] if options.only else list(TARGETS)
+    number = int(time.time()) if options.seed is None else options.seed
+    until = time.monotonic() + options.seconds
+    rounds, found = dict.fromkeys(names, 0), set[str]()
+    while len(found) < len(names) and (options.seed is None or not any(rounds.values())):
+        for name in names:
+            if name in found or (time.monotonic() > until and rounds[name]):
+                continue
+            rounds[name] += 1
+            try:
+                run(name, examples=ROUND, number=number)
+            except Exception:  # noqa: BLE001 - that is what is looked for
+                found.add(name)
+                traceback.print_exc()
+                print(
+                    f"\nfuzz: {name} has found this; again: make fuzz ARGS='--only={name} --seed={number}'\n"
+                )
+        number += 1
+        if time.monotonic() > until:
+            break
+    for name in names:
+        print(f"{name:20} {rounds[name] * ROUND:7} examples{', and a fault' if name in found else ''}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

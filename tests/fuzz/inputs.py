@@ -1,0 +1,190 @@
+"""What is fed to the targets: good input with something wrong in it, and what is out of all proportion."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from hypothesis import strategies as st
+
+__all__ = ["bombs", "mutated", "odd", "odd_json", "texts", "values"]
+
+_TOKENS = (
+    *(
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b'{"a":',
+        b"[[],",
+        b"[{},",
+        b'"',
+        b"\\",
+        b"\\ud800",
+        b",",
+        b":",
+        b"null",
+        b"true",
+    ),
+    *(
+        b"-",
+        b"9",
+        b"1e999",
+        b"-1",
+        b"0.1",
+        b"\xff",
+        b"\xed\xa0\x80",
+        b"\0",
+        b"\n",
+        b"\r\n",
+        b" ",
+        b"\xc3",
+        b"e",
+    ),
+    *(
+        b"kind",
+        b"metadata",
+        b"resourceVersion",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"&a",
+        b"*a",
+        b"!!python/object:x",
+    ),
+    *(b"!!int ", b"!!timestamp ", b"2001-99-99", b"0001-01-01T00:00:00+23:59", b"? ", b"- ", b"<<: ", b"%"),
+)
+_DEEP = {f"@{depth}": b"[" * depth + b"1" + b"]" * depth for depth in (200, 260, 900, 1100, 5000)}
+"""In JSON, these texts stand for lists in lists that no encoder would write."""
+
+_ODD = (
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        2**63,
+        2**64 - 1,
+        1e308,
+        "",
+        " ",
+        "0",
+        "9" * 5000,
+        "a" * 70_000,
+        "\ud7ff\ue000",
+        "\0",
+    ),
+    *_DEEP,
+    *(
+        "2001-01-01T00:00:00Z",
+        "1h",
+        "../..",
+        "a/b",
+        "a\nb",
+        "ä",
+        [],
+        {},
+        [None],
+        [{}],
+        [[]],
+        {"": ""},
+        {"name": 1},
+    ),
+)
+
+
+def bombs(most: int = 30_000) -> st.SearchStrategy[bytes]:
+    """The same, over and over."""
+    return st.builds(
+        lambda token, times, end: token * min(times, most) + end,
+        st.sampled_from(_TOKENS),
+        st.sampled_from([100, 1500, 30_000]),
+        st.sampled_from([b"", b"1", b"]", b"}", b"\n"]),
+    )
+
+
+def pieces(most: int) -> st.SearchStrategy[bytes]:
+    """What may stand in the place of a few bytes."""
+    return st.one_of(st.binary(max_size=8), st.sampled_from(_TOKENS), bombs(most))
+
+
+@st.composite
+def mutated(draw: st.DrawFn, originals: Sequence[bytes], most: int = 30_000) -> bytes:
+    """One of the originals, of which up to three places are overwritten."""
+    data = draw(st.sampled_from(originals))
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(data)))
+        end = min(len(data), start + draw(st.integers(0, 12)))
+        data = data[:start] + draw(pieces(most)) + data[end:]
+    return data
+
+
+def texts() -> st.SearchStrategy[str]:
+    """Any text, and what programs read in texts."""
+    return st.one_of(
+        st.text(max_size=20),
+        st.sampled_from([each for each in _ODD if isinstance(each, str)]),
+        bombs().map(lambda data: data.decode("utf-8", "replace")),
+    )
+
+
+def values() -> st.SearchStrategy[Any]:
+    """Anything that JSON can hold."""
+    leaves = st.one_of(
+        st.sampled_from(_ODD),
+        st.integers(-(2**63), 2**64 - 1),
+        st.floats(allow_nan=False),
+        st.text(max_size=5),
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=6,
+    )
+
+
+@st.composite
+def odd(draw: st.DrawFn, originals: Sequence[Any]) -> Any:
+    """One of the originals, with up to three values in it exchanged, added or taken away."""
+    document = copy.deepcopy(draw(st.sampled_from(originals)))
+    for _ in range(draw(st.integers(0, 3))):
+        places = list(_places(document))
+        if not places:
+            break
+        holder, key = draw(st.sampled_from(places))
+        what = draw(st.sampled_from(["exchange", "add", "take"]))
+        if what == "take":
+            del holder[key]
+        elif what == "add" and isinstance(holder, dict):
+            holder[draw(st.sampled_from(["metadata", "spec", "kind", "name", ""]) | st.text(max_size=5))] = (
+                draw(values())
+            )
+        else:
+            holder[key] = draw(values())
+    return document
+
+
+def odd_json(originals: Sequence[Any]) -> st.SearchStrategy[bytes]:
+    """The same as JSON; also with bytes of it overwritten."""
+    written = [orjson.dumps(each) for each in originals]
+    return st.one_of(odd(originals).map(_dumped), mutated(written))
+
+
+def _dumped(document: Any) -> bytes:
+    try:
+        written = orjson.dumps(document)
+    except TypeError:  # half a surrogate pair
+        return b"null"
+    for text, value in _DEEP.items():
+        written = written.replace(b'"%b"' % text.encode(), value)
+    return written
+
+
+def _places(document: Any) -> Any:
+    """Every value in it that has a holder, as the holder and its key."""
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in list(pairs):
+        yield document, key
+        if isinstance(value, (dict, list)):
+            yield from _places(value)

@@ -1,0 +1,24 @@
+"""A few examples for every target; `make fuzz` tries more."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import grpc
+import pytest
+
+from tests.fuzz.targets import TARGETS, run
+
+
+@pytest.fixture(autouse=True)
+async def grpc_stays():
+    """Keep gRPC's thread, whose end is waited for by whoever lets go of it last."""
+    grpc.aio.init_grpc_aio()
+    yield
+    grpc.aio.shutdown_grpc_aio()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_only_declared_errors_come_out(name: str):
+    run(name, examples=20, number=1 if os.environ.get("CI") else random.randrange(1_000_000))
