@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any, cast
 
@@ -30,6 +31,8 @@ class Cluster:
         self.trace: list[tuple[float, str, str]] = []
         """What happened: true time, what, who."""
         self._writers: list[str] = []
+        self._actors: list[str] = []
+        self._acting: str | None = None
 
     @property
     def watchers(self) -> list[Callable[[str, dict[str, Any]], None]]:
@@ -43,6 +46,19 @@ class Cluster:
             return self.server.handle(method, path, body)
         self._wrote((body or b"").decode())
         return Reply()
+
+    @contextmanager
+    def acting(self, identity: str) -> Iterator[None]:
+        """While entered, a replica has an effect outside of the cluster: one at a time, none again."""
+        assert self._acting is None, f"at {now():.3f} {identity} acts while {self._acting} does"
+        if not self._actors or self._actors[-1] != identity:
+            assert identity not in self._actors, f"at {now():.3f} {identity} acts again, after its successor"
+            self._actors.append(identity)
+        self._acting = identity
+        try:
+            yield
+        finally:
+            self._acting = None
 
     def note(self, what: str, who: str) -> None:
         self.trace.append((now(), what, who))
@@ -94,6 +110,7 @@ class Replica:
         )
         self._work_ends = asyncio.Event()
         self._terminated = asyncio.Event()
+        self._slow_end = rng.choice([0.0, 30.0]) * unit
         self._alive = True
         self._context = contextvars.copy_context()
         self._context.run(process_clock.set, clock)
@@ -136,7 +153,7 @@ class Replica:
     async def _live(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                election = group.create_task(self._elector.run(), name=f"{self.identity} election")
+                election = group.create_task(self._elect(), name=f"{self.identity} election")
                 work = group.create_task(self._work(), name=f"{self.identity} work")
                 stopper = group.create_task(self._stop_when_asked(work), name=f"{self.identity} stop")
                 await asyncio.wait([election])
@@ -148,6 +165,14 @@ class Replica:
             self._cluster.note("lost", self.identity)
         finally:
             self._alive = False
+
+    async def _elect(self) -> None:
+        try:
+            await self._elector.run()
+        except LeadershipLost:
+            # It is slow to end. Whatever it does until then, nobody is to notice.
+            await asyncio.sleep(self._slow_end)
+            raise
 
     async def _stop_when_asked(self, work: asyncio.Task[None]) -> None:
         await self._terminated.wait()
@@ -162,6 +187,25 @@ class Replica:
         await self._elector.elected.wait()
         self._cluster.note("elected", self.identity)
         self._cluster.check()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._write(), name=f"{self.identity} writes")
+            group.create_task(self._act(), name=f"{self.identity} acts")
+
+    async def _act(self) -> None:
+        """Effects that no API server sees: some are over at once, some take longer than any lease."""
+        rng = Random(self.identity)
+        while not self._work_ends.is_set():
+            try:
+                async with self._elector.leadership.held():
+                    with self._cluster.acting(self.identity):
+                        async with asyncio.timeout(rng.choice([0.0, 1.0, 30.0]) * self._cluster.unit):
+                            await self._work_ends.wait()
+            except Fenced:
+                return
+            except TimeoutError:
+                await asyncio.sleep(rng.uniform(0.0, 1.0) * self._cluster.unit)
+
+    async def _write(self) -> None:
         surely = True
         while not self._work_ends.is_set():
             try:
