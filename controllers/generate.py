@@ -27,11 +27,12 @@ def generated_tree(operators: Iterable[Operator], config: Path) -> GeneratedTree
     do not fit together.
     """
     operators = tuple(operators)
-    modules = [operator.load() for operator in operators]
-    kinds = [kind for module in modules for kind in module.KINDS]
-    rules = [
-        rule for module in modules for reconciler in module.RECONCILERS for rule in rbac_rules(reconciler)
-    ]
+    modules = {operator.name: operator.load() for operator in operators}
+    kinds = [kind for module in modules.values() for kind in module.KINDS]
+    rules = {
+        name: [rule for reconciler in module.RECONCILERS for rule in rbac_rules(reconciler)]
+        for name, module in modules.items()
+    }
     samples = (path.name for path in (config / "samples").glob("*.yaml") if path.name != "kustomization.yaml")
     webhooks = Webhooks(each for operator in operators for each in operator.load_webhooks())
     return GeneratedTree(config, config_files(kinds, rules, samples, webhooks))

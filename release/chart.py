@@ -52,14 +52,14 @@ _NOTES = """\
 def chart_files(
     manifests: Sequence[Manifest],
     monitoring: Sequence[Manifest],
-    policies: Sequence[Manifest],
     certificates: Sequence[Manifest],
+    owner_references: Sequence[Manifest],
     budget: Manifest,
 ) -> dict[str, str]:
     """Return the chart's files by their paths.
 
-    `manifests` is config/default; `monitoring`, `policies`, `certificates` and `budget` are what goes with it
-    on demand, with names and namespace like those.
+    `manifests` is config/default; `monitoring`, `certificates`, `owner_references` and `budget` are what goes
+    with it on demand, with names and namespace like those.
     """
     values = _values(manifests)
     files = {
@@ -75,8 +75,8 @@ def chart_files(
             files[_path(folder, manifest)] = _template(manifest, condition)
     for folder, condition, group in (
         ("prometheus", ".Values.prometheus.enable", monitoring),
-        ("network-policy", ".Values.networkPolicy.enable", policies),
         ("certmanager", CERTIFICATES, certificates),
+        ("rbac", ".Values.rbac.ownerReferences.enable", owner_references),
         ("manager", "gt (int .Values.manager.replicas) 1", [budget]),
     ):
         for manifest in group:
@@ -97,6 +97,8 @@ def _place(manifest: Manifest) -> tuple[str, str | None]:
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     if kind == "CustomResourceDefinition":
         return "crd", ".Values.crd.enable"
+    if kind == "NetworkPolicy":
+        return "network-policy", _narrowed(manifest, ".Values.networkPolicy.enable")
     if manifest["metadata"].get("labels", {}).get("app.kubernetes.io/name") == _PETSTORE:
         return _PETSTORE, ".Values.petstore.enable"
     if kind in _POLICIES:
@@ -105,10 +107,8 @@ def _place(manifest: Manifest) -> tuple[str, str | None]:
         return "webhook", ".Values.webhook.enable"
     if name.startswith(f"{PREFIX}webhook-"):  # what it takes to look after certificates
         return "rbac", "and .Values.webhook.enable (not .Values.certManager.enable)"
-    if name.endswith(_HELPER_ROLES):
-        return "rbac", ".Values.rbac.helpers.enable"
     if kind in {"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}:
-        return "rbac", None
+        return "rbac", ".Values.rbac.helpers.enable" if name.endswith(_HELPER_ROLES) else None
     return "manager", None
 
 

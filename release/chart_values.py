@@ -44,6 +44,10 @@ rbac:
   # Roles for people: administrators, editors and viewers of each kind, and who migrates what is stored.
   helpers:
     enable: true
+  # The right to delete what operators make, for clusters whose admission plugin
+  # OwnerReferencesPermissionEnforcement asks it of who gives something an owner: OpenShift, for one.
+  ownerReferences:
+    enable: false
 
 admissionPolicy:
   # A ValidatingAdmissionPolicy with what the manager may make, where RBAC cannot say it. Without it, the
@@ -80,9 +84,9 @@ prometheus:
   enable: false
 
 networkPolicy:
-  # Lets only namespaces labelled `metrics: enabled` reach the metrics, only the manager the store, and only
-  # API servers the webhooks.
-  enable: false
+  # Lets only namespaces labelled `metrics: enabled` reach the metrics, and only the manager the store; of
+  # the manager's other ports, that of the webhooks alone.
+  enable: true
   # Where API servers call from, as blocks of addresses: any, until you say which. Most often those that
   # `kubectl -n default get endpointslices kubernetes` shows.
   apiServers: [0.0.0.0/0, "::/0"]

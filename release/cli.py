@@ -30,7 +30,9 @@ _PARTS = {
     "webhooks": frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
 }
 # What OLM does not take along.
-_POLICIES = {"policies": frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})}
+_POLICIES = {
+    "policies": frozenset({"NetworkPolicy", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
+}
 _DASHBOARD = ROOT / "config" / "grafana" / "operator-manager.json"
 _CONFIGURATION = ROOT / "docs" / "configuration.md"
 
@@ -156,10 +158,6 @@ def _installer(options: argparse.Namespace) -> int:
 
 def _chart(options: argparse.Namespace) -> int:
     config = ROOT / "config"
-
-    def extra(name: str) -> list[Manifest]:
-        return list(yaml.safe_load_all(build(config / name, prefix=PREFIX, namespace=NAMESPACE)))
-
     budget = yaml.safe_load((config / "high-availability" / "pod_disruption_budget.yaml").read_text())
     manifests = list(yaml.safe_load_all(build(config / "default")))
     certificates = [
@@ -167,15 +165,23 @@ def _chart(options: argparse.Namespace) -> int:
         for each in yaml.safe_load_all(build(config / "cert-manager"))
         if each["apiVersion"] == "cert-manager.io/v1"
     ]
-    files = chart_files(manifests, extra("prometheus"), extra("network-policy"), certificates, budget)
+    extras = (_extra("prometheus"), certificates, _extra("owner-references"))
+    files = chart_files(manifests, *extras, budget)
     write_tree(options.folder, files)
     print(f"wrote {options.folder}: helm install operator-manager {options.folder}")
     return 0
 
 
+def _extra(name: str) -> list[Manifest]:
+    """What a folder makes that config/default has on demand, named and placed like the rest."""
+    return list(yaml.safe_load_all(build(ROOT / "config" / name, prefix=PREFIX, namespace=NAMESPACE)))
+
+
 def _bundle(options: argparse.Namespace) -> int:
     icon = (ROOT / "config" / "manifests" / "icon.svg").read_bytes()
-    files = bundle_files(list(yaml.safe_load_all(_build(options, "manifests"))), icon)
+    # OpenShift, where OLM is at home, has the admission plugin on.
+    manifests = [*yaml.safe_load_all(_build(options, "manifests")), *_extra("owner-references")]
+    files = bundle_files(manifests, icon)
     dockerfile = options.folder / "bundle.Dockerfile"
     inside = {path.removeprefix("bundle/"): text for path, text in files.items() if path != dockerfile.name}
     write_tree(options.folder / "bundle", inside)

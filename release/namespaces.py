@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,8 +12,9 @@ __all__ = ["limited_to"]
 Manifest = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
-_ROLE = "manager-role"
-_MANAGER = "controller-manager"
+# The one of all operators, or those of each.
+_ROLE = re.compile(r"(manager|owner-references)-role(-[a-z]+)?$")
+_MANAGER = re.compile(r"controller-manager(-[a-z]+)?$")
 _WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 
 
@@ -25,14 +27,14 @@ def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iter
     """
     for manifest in manifests:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
-        if kind == "ClusterRole" and name.endswith(_ROLE):
+        if kind == "ClusterRole" and _ROLE.search(name):
             for namespace in namespaces:
                 yield {
                     **manifest,
                     "kind": "Role",
                     "metadata": {**manifest["metadata"], "namespace": namespace},
                 }
-        elif kind == "ClusterRoleBinding" and manifest["roleRef"]["name"].endswith(_ROLE):
+        elif kind == "ClusterRoleBinding" and _ROLE.search(manifest["roleRef"]["name"]):
             for namespace in namespaces:
                 yield {
                     **manifest,
@@ -40,7 +42,7 @@ def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iter
                     "metadata": {**manifest["metadata"], "namespace": namespace},
                     "roleRef": {**manifest["roleRef"], "apiGroup": _RBAC, "kind": "Role"},
                 }
-        elif kind == "Deployment" and name.endswith(_MANAGER):
+        elif kind == "Deployment" and _MANAGER.search(name):
             yield _watching(namespaces, manifest)
         elif kind in _WEBHOOKS:
             yield {**manifest, "webhooks": [_scoped(namespaces, each) for each in manifest["webhooks"]]}

@@ -46,9 +46,8 @@ CR_LABEL = "memcached_cr"
 @rbac(groups="cache.example.com", resources="memcacheds/status", verbs="patch")
 @rbac(groups="cache.example.com", resources="memcacheds/finalizers", verbs="update")
 @rbac(groups="apps", resources="deployments", verbs="get;list;watch;create;patch")
-# Nothing is ever deleted here. But where OwnerReferencesPermissionEnforcement is on, to give something its
-# owner back, and with it an end, takes the right to delete it.
-@rbac(groups="apps", resources="deployments", verbs="delete")
+# Nothing is ever deleted here; but its owner is given back to what has lost it.
+@rbac(groups="apps", resources="deployments", verbs="delete", owner_references=True)
 @rbac(groups="", resources="pods", verbs="list;watch")
 @rbac(groups="", resources="events", verbs="create;patch")
 class MemcachedReconciler:

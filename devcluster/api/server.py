@@ -36,6 +36,7 @@ from devcluster.kinds.metadata import match_namespace
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.storage.errors import JournalFailed
+from devcluster.storage.selectors import FieldSelector, SelectorError
 from devcluster.storage.store import Store
 
 __all__ = ["ApiServer"]
@@ -135,7 +136,7 @@ class ApiServer:
             in_flight.leave()
 
     async def _answer(self, request: ApiRequest, user: User, target: Target, since: float) -> ApiResponse:
-        self.authorize(user, target)
+        self.authorize(user, target, name=target.name or _selected_name(request, target))
         if not target.plural:
             answer = self.plain_paths.answer(request)
             self.metrics.count_page(target, answer, since)
@@ -162,8 +163,8 @@ class ApiServer:
         self.metrics.count(call, target.verb, answer, since)
         return answer
 
-    def authorize(self, user: User, target: Target) -> None:
-        """Raises StatusError, 403, when the user may not do that."""
+    def authorize(self, user: User, target: Target, *, name: str | None = None) -> None:
+        """Raises StatusError, 403, when the user may not do that; `name` is the target's unless given."""
         if self.authorizer is None:
             return
         if target.plural:
@@ -174,7 +175,7 @@ class ApiServer:
                 resource=target.plural,
                 subresource=target.subresource,
                 namespace=target.namespace,
-                name=target.name,
+                name=target.name if name is None else name,
             )
         else:
             wanted = Attributes(verb=target.verb, path=target.path)
@@ -392,3 +393,14 @@ def _not_allowed(resource: Resource, target: Target) -> StatusError:
     )
     error.empty_details = True
     return error
+
+
+def _selected_name(request: ApiRequest, target: Target) -> str:
+    """The one name that a list or watch selects by a field, which rights can be limited to; else none."""
+    text = next(iter(request.query.get("fieldSelector", ())), "")
+    if not text or target.verb not in {"list", "watch", "deletecollection"}:
+        return ""
+    try:
+        return FieldSelector.parse(text).value_of("metadata.name") or ""
+    except SelectorError:
+        return ""

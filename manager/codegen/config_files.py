@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import yaml
+
 from apis.meta import Resource
 from manager.codegen.documents import yaml_document, yaml_stream
 from manager.codegen.manifest import custom_resource_definitions
@@ -15,6 +17,8 @@ from manager.codegen.roles import (
     manager_role,
     metrics_auth_role,
     metrics_reader_role,
+    operator_access,
+    owner_references_access,
     role_bindings,
     service_account,
     storage_migration_role,
@@ -46,16 +50,22 @@ Manifests = Mapping[str, Manifest | list[Manifest]]
 
 _KUSTOMIZATION = "kustomization.yaml"
 _REFERENCES = "kustomizeconfig.yaml"
+_DELETED = "$patch: delete\nkind: Namespace\nmetadata:\n  name: any\n"
 
 
 def config_files(
-    kinds: Sequence[type[Resource]], rules: Iterable[RbacRule], samples: Iterable[str], webhooks: Webhooks
+    kinds: Sequence[type[Resource]],
+    rules: Mapping[str, Sequence[RbacRule]],
+    samples: Iterable[str],
+    webhooks: Webhooks,
 ) -> dict[str, str]:
     """Return the text of each generated file by its path under `config/`.
 
-    `samples` are the names of the hand-written files in `config/samples/`. Raises ModelError as
-    `custom_resource_definitions` does.
+    `rules` are by the names of the operators that need them, `samples` the names of the hand-written files in
+    `config/samples/`. Raises ModelError as `custom_resource_definitions` does.
     """
+    every = [rule for each in rules.values() for rule in each]
+    owner_role, owner_binding = owner_references_access(every)
     definitions = custom_resource_definitions(kinds, webhooks.conversions)
     converted = [each["metadata"]["name"] for each in definitions if "conversion" in each["spec"]]
     return {
@@ -64,7 +74,9 @@ def config_files(
             {f"bases/{_crd_file(each)}": each for each in definitions},
             conversion_references() if converted else None,
         ),
-        **_folder("rbac", _rbac(kinds, rules) | (_webhook_rbac(converted) if webhooks else {})),
+        **_folder("rbac", _rbac(kinds, every) | (_webhook_rbac(converted) if webhooks else {})),
+        **_folder("owner-references", {"role.yaml": owner_role, "role_binding.yaml": owner_binding}),
+        **_per_operator(rules),
         **(_webhooks(webhooks) if webhooks else {}),
         f"samples/{_KUSTOMIZATION}": yaml_document(_kustomization(sorted(samples))),
     }
@@ -94,6 +106,40 @@ def _rbac(kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]) -> dict[st
         files[f"{name}_editor_role.yaml"] = editor_role(kind)
         files[f"{name}_viewer_role.yaml"] = viewer_role(kind)
     return files
+
+
+def _per_operator(rules: Mapping[str, Sequence[RbacRule]]) -> dict[str, str]:
+    """A Deployment, an account and its roles for each operator; their names end with the operator's."""
+    folder = "per-operator/operators"
+    files = {f"{folder}/{_KUSTOMIZATION}": yaml_document(_kustomization(list(rules)))}
+    for operator, theirs in rules.items():
+        kustomization = _kustomization(["../../../manager", "rbac.yaml"])
+        kustomization["nameSuffix"] = f"-{operator}"
+        component = {"app.kubernetes.io/component": operator}
+        kustomization["labels"] = [{"pairs": component, "includeSelectors": True}]
+        kustomization["patches"] = [
+            {"target": {"kind": "Namespace"}, "patch": _DELETED},
+            {"target": {"kind": "Deployment"}, "patch": _alone(operator)},
+        ]
+        files[f"{folder}/{operator}/{_KUSTOMIZATION}"] = yaml_document(kustomization)
+        files[f"{folder}/{operator}/rbac.yaml"] = yaml_stream(operator_access(operator, theirs))
+    return files
+
+
+def _alone(operator: str) -> str:
+    """A patch of the Deployment, as YAML, by which it runs nothing but that operator."""
+    flags = (
+        *(f"--controllers={operator}", f"--leader-election-id=operator-manager-{operator}"),
+        *("--metrics-bind-address=:8443", "--metrics-secure"),
+    )
+    container = "/spec/template/spec/containers/0"
+    operations: list[Manifest] = [
+        {"op": "add", "path": f"{container}/args/-", "value": flag} for flag in flags
+    ]
+    port = {"name": "metrics", "containerPort": 8443, "protocol": "TCP"}
+    operations.append({"op": "add", "path": f"{container}/ports/-", "value": port})
+    text: str = yaml.safe_dump(operations, sort_keys=False)
+    return text
 
 
 def _webhook_rbac(converted: Iterable[str]) -> dict[str, Manifest]:

@@ -18,6 +18,8 @@ __all__ = [
     "manager_role",
     "metrics_auth_role",
     "metrics_reader_role",
+    "operator_access",
+    "owner_references_access",
     "role_bindings",
     "service_account",
     "storage_migration_role",
@@ -39,13 +41,14 @@ _MANAGER = "manager-role"
 _LEADER_ELECTION = "leader-election-role"
 _METRICS_AUTH = "metrics-auth-role"
 _METRICS_READER = "metrics-reader"
+_OWNER_REFERENCES = "owner-references-role"
 _STORAGE_MIGRATION = "storage-migration-role"
 _WEBHOOK_CERTIFICATE = "webhook-certificate-role"
 _WEBHOOK_INJECTION = "webhook-injection-role"
 _SERVICE_ACCOUNT = "controller-manager"
 
-# What the elector asks of the one Lease; `create` cannot be limited to a name.
-_LEASES = RbacRule(("coordination.k8s.io",), ("leases",), ("get", "watch", "create", "update"))
+# What --leader-election-id is by default.
+_LEASE = "operator-manager"
 
 # What asking the API server about others takes. Neither kind has a namespace, and nothing of them is kept.
 _REVIEWS = (
@@ -58,13 +61,28 @@ _WRITE = ("create", "update", "patch", "delete")
 
 
 def manager_role(rules: Iterable[RbacRule]) -> Manifest:
-    """Return the cluster role with what all controllers need."""
-    return _role("ClusterRole", _MANAGER, rules)
+    """Return the cluster role with what all controllers need, whichever admission plugins are on."""
+    return _role("ClusterRole", _MANAGER, [rule for rule in rules if not rule.owner_references])
 
 
-def leader_election_role() -> Manifest:
-    """Return the role for the namespace that holds the Lease."""
-    return _role("Role", _LEADER_ELECTION, [_LEASES])
+def owner_references_access(rules: Iterable[RbacRule]) -> tuple[Manifest, Manifest]:
+    """Return the cluster role, and its binding, with what that admission plugin asks for besides."""
+    role = _role("ClusterRole", _OWNER_REFERENCES, [rule for rule in rules if rule.owner_references])
+    return role, _binding("ClusterRole", _OWNER_REFERENCES)
+
+
+def operator_access(operator: str, rules: Iterable[RbacRule]) -> list[Manifest]:
+    """Return the account of a manager that runs one operator alone, its roles, and what binds them to it."""
+    roles = [manager_role(rules), leader_election_role(f"{_LEASE}-{operator}"), metrics_auth_role()]
+    return [service_account(), *roles, *role_bindings()]
+
+
+def leader_election_role(lease: str = _LEASE) -> Manifest:
+    """Return the role for the namespace that holds the Lease of that name."""
+    api, leases = ("coordination.k8s.io",), ("leases",)
+    # `create` cannot be limited to a name.
+    rules = [RbacRule(api, leases, ("create",)), RbacRule(api, leases, ("get", "update", "watch"), (lease,))]
+    return _role("Role", _LEADER_ELECTION, rules)
 
 
 def metrics_auth_role() -> Manifest:

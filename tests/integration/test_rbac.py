@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controllers.petstore.notes import FINALIZER
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import condition, deployment_path, object_path
 from tests.support.control_plane import Feature
@@ -19,7 +20,7 @@ from tests.support.manifests import SYSTEM as DEPLOYED
 from tests.support.manifests import manifests
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.petstore_process import PetStoreProcess
-from tests.support.roles import LEADER_ELECTION, MANAGER, Roles, permission_for
+from tests.support.roles import LEADER_ELECTION, MANAGER, OWNER_REFERENCES, Roles, permission_for
 from tests.support.storage import storage_classes
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     pet_store: PetStoreProcess,
 ) -> None:
     plane.require(Feature.READY_PODS)
-    granted = Roles(plane, WORKER, SYSTEM).grant(*MANAGER, *LEADER_ELECTION)
+    granted = Roles(plane, WORKER, SYSTEM).grant(*MANAGER, *OWNER_REFERENCES, *LEADER_ELECTION)
     worker, known = user(WORKER), owner_in(plane, "known")
     # New roles and new kinds take the server a while to learn of.
     eventually(lambda: may_own(worker, known))
@@ -238,6 +239,14 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
     eventually(lambda: has_status("myapp.idcos.com/v1alpha1", "mysrvs", "mysrv-sample"))
 
     eventually(lambda: has_status("petstore.example.com/v1beta1", "pets", "pet-sample1"))
+    # Begun by an earlier manager: a record is added once the server has said that the Pet is still there.
+    begun = {"name": "begun", "finalizers": [FINALIZER]}
+    spec = {"name": "Begun", "species": "dog", "birthday": "2020-01-01"}
+    plane.api.create(
+        object_path("petstore.example.com/v1beta1", NAMESPACE, "pets"),
+        {"apiVersion": "petstore.example.com/v1beta1", "kind": "Pet", "metadata": begun, "spec": spec},
+    )
+    eventually(lambda: has_status("petstore.example.com/v1beta1", "pets", "begun"))
     kubectl("delete", "pets", "--all")
 
     walk_through_wordpress(plane)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path("config/rbac")
 MANAGER = ("role.yaml", "role_binding.yaml")
+OWNER_REFERENCES = ("../owner-references/role.yaml", "../owner-references/role_binding.yaml")
 LEADER_ELECTION = ("leader_election_role.yaml", "leader_election_role_binding.yaml")
 BYSTANDER = Path(__file__).with_name("bystander").resolve() / "role.yaml"
 
@@ -43,22 +44,22 @@ class Roles:
         """
         texts = [(FOLDER / name).read_text() for name in files]
         manifests = [self._adapt(each) for text in texts for each in yaml.safe_load_all(text)]
-        granted = set()
+        granted: dict[Permission, dict[str, list[str]]] = {}
         for manifest in manifests:
             if "rules" in manifest:
-                permissions = [each for each in _permissions(manifest) if keep(each)]
+                permissions = [each for each in _permissions(manifest) if keep(each[0])]
                 manifest["rules"] = [
-                    {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-                    for group, resource, verb in permissions
+                    {"apiGroups": [group], "resources": [resource], "verbs": [verb], **names}
+                    for (group, resource, verb), names in permissions
                 ]
-                granted.update(permissions)
+                granted.update(dict(permissions))
         self._plane.api.apply(manifests)
-        for permission in granted:
+        for permission, names in granted.items():
             # What is written has an effect once the authorizer has seen it, too.
-            eventually(lambda permission=permission: self._has(permission), every=0.02)
-        return granted
+            eventually(lambda each=(permission, names): self._has(*each), every=0.02)
+        return set(granted)
 
-    def _has(self, permission: Permission) -> bool:
+    def _has(self, permission: Permission, names: dict[str, list[str]]) -> bool:
         group, name, verb = permission
         resource, _, subresource = name.partition("/")
         attributes = {
@@ -67,6 +68,7 @@ class Roles:
             "resource": resource,
             "subresource": subresource,
             "verb": verb,
+            "name": next(iter(names.get("resourceNames", ())), ""),
         }
         return is_allowed(self._plane, self._user, resourceAttributes=attributes)
 
@@ -93,13 +95,15 @@ def is_allowed(plane: ControlPlane, user: str, **attributes: dict[str, str]) -> 
     return bool(review["status"]["allowed"])
 
 
-def _permissions(role: dict[str, Any]) -> Iterator[Permission]:
+def _permissions(role: dict[str, Any]) -> Iterator[tuple[Permission, dict[str, list[str]]]]:
+    """Each with the names of objects that it is limited to, if it is."""
     for rule in role["rules"]:
-        assert rule.keys() == {"apiGroups", "resources", "verbs"}
+        names = {"resourceNames": rule["resourceNames"]} if "resourceNames" in rule else {}
+        assert rule.keys() == {"apiGroups", "resources", "verbs", *names}
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 for verb in rule["verbs"]:
-                    yield group, resource, verb
+                    yield (group, resource, verb), names
 
 
 def permission_for(exchange: Exchange) -> Permission | None:

@@ -55,10 +55,9 @@ DATABASE_RETRY = 5.0
 @rbac(groups="", resources="services", verbs="get;list;watch;create;patch")
 @rbac(groups="", resources="persistentvolumeclaims", verbs="list;watch;create;patch")
 @rbac(groups="", resources="secrets", verbs="get;list;watch;create;patch")
-# Nothing is ever deleted here. But where OwnerReferencesPermissionEnforcement is on, to give something an
-# owner, and with it an end, takes the right to delete it.
-@rbac(groups="apps", resources="deployments", verbs="delete")
-@rbac(groups="", resources="services;persistentvolumeclaims;secrets", verbs="delete")
+# Nothing is ever deleted here; but an owner is given to what has none.
+@rbac(groups="apps", resources="deployments", verbs="delete", owner_references=True)
+@rbac(groups="", resources="services;persistentvolumeclaims;secrets", verbs="delete", owner_references=True)
 @rbac(groups="", resources="events", verbs="create;patch")
 class WordpressReconciler:
     """Brings a site's children to the wanted state, in order, and its status to what is seen."""

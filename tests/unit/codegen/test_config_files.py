@@ -9,7 +9,11 @@ from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.webhooks import Webhooks
 from tests.support.widget import Widget
 
-KINDS, RULES = (Memcached, Widget), (RbacRule(("",), ("pods",), ("get",)),)
+KINDS = (Memcached, Widget)
+RULES = {
+    "memcached": [RbacRule(("",), ("pods",), ("get",)), RbacRule(("",), ("secrets",), ("list",))],
+    "widget": [RbacRule(("",), ("pods",), ("delete",), owner_references=True)],
+}
 
 admission = Admission(Widget)
 
@@ -34,6 +38,14 @@ def test_files_have_the_names_that_kubebuilder_gives_them():
         "crd/bases/cache.example.com_memcacheds.yaml",
         "crd/bases/test.example.com_widgets.yaml",
         "crd/kustomization.yaml",
+        "owner-references/kustomization.yaml",
+        "owner-references/role.yaml",
+        "owner-references/role_binding.yaml",
+        "per-operator/operators/kustomization.yaml",
+        "per-operator/operators/memcached/kustomization.yaml",
+        "per-operator/operators/memcached/rbac.yaml",
+        "per-operator/operators/widget/kustomization.yaml",
+        "per-operator/operators/widget/rbac.yaml",
         "rbac/kustomization.yaml",
         "rbac/leader_election_role.yaml",
         "rbac/leader_election_role_binding.yaml",
@@ -74,6 +86,23 @@ def test_each_kustomization_lists_all_files_beside_it():
         }
         assert set(listed) == beside
     assert yaml.safe_load(FILES["samples/kustomization.yaml"])["resources"] == ["a.yaml", "b.yaml"]
+
+
+def test_rights_that_only_an_admission_plugin_asks_for_are_apart():
+    (role,) = yaml.safe_load_all(FILES["rbac/role.yaml"])
+    (apart,) = yaml.safe_load_all(FILES["owner-references/role.yaml"])
+    assert [rule["verbs"] for rule in role["rules"]] == [["get"], ["list"]]
+    assert [rule["verbs"] for rule in apart["rules"]] == [["delete"]]
+
+
+def test_each_operator_has_an_account_with_its_own_rights_and_a_lease_of_its_own():
+    made = list(yaml.safe_load_all(FILES["per-operator/operators/memcached/rbac.yaml"]))
+    roles = {each["metadata"]["name"]: each["rules"] for each in made if "rules" in each}
+    assert [rule["resources"] for rule in roles["manager-role"]] == [["pods"], ["secrets"]]
+    named = [rule["resourceNames"] for rule in roles["leader-election-role"] if "resourceNames" in rule]
+    assert named == [["operator-manager-memcached"]]
+    other = list(yaml.safe_load_all(FILES["per-operator/operators/widget/rbac.yaml"]))
+    assert [each["rules"] for each in other if each["metadata"]["name"] == "manager-role"] == [[]]
 
 
 def test_without_webhooks_there_is_nothing_for_them():

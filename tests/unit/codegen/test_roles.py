@@ -34,7 +34,16 @@ def test_the_role_for_leader_election_is_for_leases_in_one_namespace():
     role = leader_election_role()
     assert (role["kind"], role["metadata"]["name"]) == ("Role", "leader-election-role")
     assert role["metadata"]["namespace"] == service_account()["metadata"]["namespace"]
-    assert [rule["resources"] for rule in role["rules"]] == [["leases"]]
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}
+
+
+def test_nothing_but_its_creation_is_granted_on_more_than_the_one_lease():
+    for lease in ("operator-manager", "another"):
+        rules = {
+            tuple(rule.get("resourceNames", ())): rule["verbs"]
+            for rule in leader_election_role(lease)["rules"]
+        }
+        assert rules == {(): ["create"], (lease,): ["get", "update", "watch"]}
 
 
 def test_the_service_account_is_bound_to_its_roles():

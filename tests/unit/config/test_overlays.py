@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from controllers.main import OPERATORS
 from manager.cli.flags import parse_flags
 from manager.http.address import parse_address
 from manager.manager import EVENTS_FLUSH_TIMEOUT
@@ -106,6 +107,83 @@ def test_the_manager_looks_for_configurations_and_secret_under_the_names_they_ha
     assert configured <= {f"{prefix}{MUTATING}", f"{prefix}{VALIDATING}"}
     (secret,) = named_in(the("Role", "operator-manager-webhook-certificate-role"), "secrets")
     assert secret == f"{prefix}{SECRET}"
+
+
+@pytest.mark.parametrize("overlay", ["default", "per-operator"])
+def test_each_manager_may_use_the_lease_that_it_asks_for_and_no_other(overlay: str):
+    made = manifests(overlay)
+    deployments = [
+        each for each in made if MANAGER in each["metadata"]["name"] and each["kind"] == "Deployment"
+    ]
+    leases = set()
+    for deployment in deployments:
+        account = pod_of(deployment)["serviceAccountName"]
+        (binding,) = [
+            each
+            for each in made
+            if each["kind"] == "RoleBinding"
+            and "leader-election" in each["metadata"]["name"]
+            and each["subjects"][0]["name"] == account
+        ]
+        settings = load_settings(parse_flags(flags_of(deployment)))
+        assert named_in(the("Role", binding["roleRef"]["name"], overlay), "leases") == {
+            settings.leader_election_id
+        }
+        leases.add(settings.leader_election_id)
+    assert len(leases) == len(deployments)
+
+
+def test_each_operator_can_have_a_deployment_of_its_own_and_webhooks_have_one_home():
+    made = manifests("per-operator")
+    managers = {
+        name.removeprefix(f"{MANAGER}-"): each
+        for each in made
+        if each["kind"] == "Deployment" and (name := each["metadata"]["name"]).startswith(MANAGER)
+    }
+    settings = {name: load_settings(parse_flags(flags_of(each))) for name, each in managers.items()}
+    assert {name: each.controllers for name, each in settings.items()} == {
+        operator.name: (operator.name,) for operator in OPERATORS
+    }
+    serving = [name for name, each in settings.items() if each.webhook_bind_address is not None]
+    labels = {name: each["spec"]["template"]["metadata"]["labels"] for name, each in managers.items()}
+    selector = the("Service", WEBHOOK_SERVICE, "per-operator")["spec"]["selector"]
+    assert [name for name in managers if selected(selector, labels[name])] == serving
+    home = pod_of(managers[serving[0]])["serviceAccountName"]
+    subjects = [
+        subject
+        for each in made
+        if "webhook" in each["metadata"]["name"]
+        for subject in each.get("subjects", ())
+    ]
+    assert subjects
+    assert all((each["name"], each["namespace"]) == (home, SYSTEM) for each in subjects)
+    # No pod belongs to two.
+    for name, each in managers.items():
+        matching = [
+            other for other in managers if selected(each["spec"]["selector"]["matchLabels"], labels[other])
+        ]
+        assert matching == [name]
+
+
+def test_every_operator_alone_has_no_more_rights_than_all_together():
+    def rights(role: dict[str, Any]) -> set[tuple[str, str, str]]:
+        return {
+            (group, resource, verb)
+            for rule in role["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+
+    whole = rights(the("ClusterRole", "operator-manager-manager-role"))
+    apart = {
+        each["metadata"]["name"].removeprefix("operator-manager-manager-role-"): rights(each)
+        for each in manifests("per-operator")
+        if each["kind"] == "ClusterRole" and "-manager-role-" in each["metadata"]["name"]
+    }
+    assert set().union(*apart.values()) == whole
+    assert [name for name, granted in apart.items() if ("", "secrets", "get") in granted] == ["wordpress"]
+    assert not [verb for _, _, verb in whole if verb == "delete"]
 
 
 def named_in(role: dict[str, Any], resource: str) -> set[str]:
@@ -296,6 +374,34 @@ def test_network_policies_open_the_ports_that_pods_listen_on():
         assert opened <= listening[matched]
 
 
+@pytest.mark.parametrize("overlay", ["default", "per-operator"])
+def test_what_no_policy_opens_is_closed_at_every_pod(overlay: str):
+    made = manifests(overlay)
+    policies = [each["spec"] for each in made if each["kind"] == "NetworkPolicy"]
+    for deployment in (each for each in made if each["kind"] == "Deployment"):
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        mine = [each for each in policies if selected(each["podSelector"]["matchLabels"], labels)]
+        assert mine
+        assert all(each["policyTypes"] == ["Ingress"] for each in mine)
+
+
+@pytest.mark.parametrize("overlay", ["default", "per-operator"])
+def test_nobody_but_a_manager_reaches_the_store(overlay: str):
+    (policy,) = [
+        each
+        for each in manifests(overlay)
+        if each["kind"] == "NetworkPolicy" and each["metadata"]["name"].endswith("petstore-traffic")
+    ]
+    grpc = [rule for rule in policy["spec"]["ingress"] if 6742 in [port["port"] for port in rule["ports"]]]
+    ((source,),) = [rule["from"] for rule in grpc]
+    assert source.keys() == {"podSelector"}
+    for deployment in (each for each in manifests(overlay) if each["kind"] == "Deployment"):
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert selected(source["podSelector"]["matchLabels"], labels) is (
+            MANAGER in deployment["metadata"]["name"]
+        )
+
+
 def test_two_managers_have_a_disruption_budget():
     assert the("Deployment", MANAGER, "high-availability")["spec"]["replicas"] == 2
     (budget,) = [each for each in manifests("high-availability") if each["kind"] == "PodDisruptionBudget"]
@@ -327,8 +433,10 @@ def test_what_is_commented_out_in_the_default_can_be_had(edited: Path):
     # Whatever they are for, they are where the rest is and are called like it.
     added = [each for each in made if each not in manifests()]
     assert changes == 2
-    assert {each["kind"] for each in added} == {"ServiceMonitor", "PrometheusRule", "NetworkPolicy"}
-    assert {each["metadata"]["namespace"] for each in added} == {SYSTEM}
+    assert {each["kind"] for each in added} == {
+        *("ServiceMonitor", "PrometheusRule", "ClusterRole", "ClusterRoleBinding")
+    }
+    assert {each["metadata"].get("namespace") for each in added} == {SYSTEM, None}
     assert all(each["metadata"]["name"].startswith("operator-manager-") for each in added)
     assert len(made) == len(added) + len(manifests())
 

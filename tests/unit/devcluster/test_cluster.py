@@ -54,6 +54,33 @@ async def test_users_may_do_what_roles_say(tmp_path: Path) -> None:
             assert answer["message"].startswith('pods is forbidden: User "bob" cannot list resource "pods"')
 
 
+async def test_a_right_to_one_name_lets_list_and_watch_what_selects_that_name(tmp_path: Path) -> None:
+    rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"], "verbs": ["list"]}]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "one"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}
+    async with DevCluster(controllers=False) as cluster:
+        headers = {"authorization": f"Bearer {cluster.token}"}
+        for plural, fields in (
+            ("roles", {"rules": rules}),
+            ("rolebindings", {"roleRef": role, "subjects": [subject]}),
+        ):
+            body = json.dumps({"metadata": {"name": "one"}, **fields}).encode()
+            answer = await cluster.handle(
+                ApiRequest(method="POST", path=f"{rbac}/{plural}", headers=headers, body=body)
+            )
+            assert answer.status == 201
+        kubeconfig = cluster.user_kubeconfig("bob")
+        for query, status in (
+            ("?fieldSelector=metadata.name%3Dmine", 200),
+            ("?fieldSelector=metadata.name%3Dother", 403),
+            ("?fieldSelector=metadata.name!%3Dmine", 403),
+            ("?fieldSelector=%3D", 403),
+            ("", 403),
+        ):
+            assert (await get(kubeconfig, CONFIG_MAPS + query, tmp_path))[0] == status, query
+
+
 async def test_a_temporary_cluster_leaves_nothing_behind() -> None:
     async with DevCluster(controllers=False) as cluster:
         path = cluster.kubeconfig_path

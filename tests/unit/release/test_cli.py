@@ -52,7 +52,7 @@ def test_for_deletion_it_comes_in_parts_of_which_the_namespace_is_last(capsys: p
     assert {each["kind"] for each in definitions} == {"CustomResourceDefinition"}
     assert {each["apiVersion"] for each in webhooks} == {"admissionregistration.k8s.io/v1"}
     assert {each["kind"] for each in printed("--only=policies")} == {
-        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+        *("NetworkPolicy", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
     }
     rest = printed("--for-deletion")
     assert rest == [each for each in reversed(printed()) if each not in [*webhooks, *definitions]]

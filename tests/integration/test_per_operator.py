@@ -1,0 +1,135 @@
+"""A Deployment for each operator, with an account of its own: each run with its own token."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controllers.main import OPERATORS
+from tests.support.api_access import ApiAccess, ApiFailure
+from tests.support.api_objects import object_path
+from tests.support.control_plane import Feature
+from tests.support.crds import wait_served
+from tests.support.eventually import eventually
+from tests.support.kubeconfig import Credentials
+from tests.support.manifests import MANAGER, SYSTEM, container_of, flags_of, manifests, pod_of, the
+from tests.support.petstore_process import PetStoreProcess
+from tests.support.ports import PortBlock
+from tests.support.storage import storage_classes
+from tests.support.webhook_service import lead_to_this_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import RunManager, StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+OVERLAY = "per-operator"
+SAMPLES = Path(__file__).resolve().parents[2] / "config" / "samples"
+NAMES = [operator.name for operator in OPERATORS]
+# Where they listen is for the pod.
+ADDRESSES = ("--metrics-bind-address", "--health-probe-bind-address", "--webhook-bind-address")
+
+
+@pytest.fixture(scope="module")
+def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
+    """With everything that is installed but what runs in pods."""
+    plane = module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
+    left_out = {"Deployment", "PersistentVolumeClaim"}
+    plane.api.apply(each for each in manifests(OVERLAY) if each["kind"] not in left_out)
+    wait_served(plane)
+    with storage_classes(plane):
+        yield plane
+
+
+def account(plane: ControlPlane, name: str) -> Credentials:
+    """The token of the account that an operator's pods run under."""
+    deployed = pod_of(the("Deployment", f"{MANAGER}-{name}", OVERLAY))["serviceAccountName"]
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = object_path("v1", SYSTEM, "serviceaccounts", f"{deployed}/token")
+    token = plane.api.create(path, request)["status"]["token"]
+    return Credentials(server=plane.credentials.server, authority=plane.credentials.authority, token=token)
+
+
+def test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything(
+    plane: ControlPlane, namespace_of_samples: str, run_manager: RunManager, tmp_path: Path
+) -> None:
+    managers = {}
+    with PetStoreProcess(tmp_path / "petstore", "--memory") as store, PortBlock(1) as ports:
+        lead_to_this_machine(plane, SYSTEM, "operator-manager-webhook-service", ports[0])
+        for name in NAMES:
+            deployment = the("Deployment", f"{MANAGER}-{name}", OVERLAY)
+            kubeconfig = account(plane, name).write(tmp_path / f"{name}.kubeconfig", namespace=SYSTEM)
+            flags = [flag for flag in flags_of(deployment) if not flag.startswith(ADDRESSES)]
+            serves = "--webhook-bind-address=:9443" in flags_of(deployment)
+            flags += (
+                [f"--webhook-bind-address=:{ports[0]}", "--webhook-certificates=secret"]
+                if serves
+                else ["--webhook-bind-address=0"]
+            )
+            environ = {each["name"]: each["value"] for each in container_of(deployment).get("env", ())}
+            if "PETSTORE_ADDRESS" in environ:
+                environ["PETSTORE_ADDRESS"] = store.address
+            flags.append("--metrics-secure=false")
+            managers[name] = run_manager(kubeconfig, *flags, environ=environ).wait_ready()
+
+        def samples_are_applied() -> None:
+            plane.kubectl(f"--namespace={namespace_of_samples}", "apply", "--kustomize", SAMPLES)
+
+        eventually(samples_are_applied)
+        for sample in manifests("samples"):
+            if sample["apiVersion"] != "v1":
+                eventually(lambda sample=sample: has_status(plane, namespace_of_samples, sample))
+        leases = plane.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases")["items"]
+        assert {each["metadata"]["name"] for each in leases} == {f"operator-manager-{name}" for name in NAMES}
+        for name, manager in managers.items():
+            assert manager.metrics().value("rest_client_requests_total", code="403") == 0, name
+        plane.kubectl(f"--namespace={namespace_of_samples}", "delete", "pets", "--all")
+        for manager in managers.values():
+            assert manager.stop() == 0
+
+
+@pytest.fixture
+def namespace_of_samples(plane: ControlPlane) -> str:
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": "samples"}})
+    return "samples"
+
+
+def has_status(plane: ControlPlane, namespace: str, sample: dict[str, Any]) -> bool:
+    plurals = {"Memcached": "memcacheds", "Wordpress": "wordpresses"}
+    plural = plurals.get(sample["kind"], f"{sample['kind'].lower()}s")
+    name = sample["metadata"]["name"]
+    return bool(plane.api.get(object_path(sample["apiVersion"], namespace, plural, name)).get("status"))
+
+
+def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> bool:
+    """Whether the server does not say 403."""
+    try:
+        access.request(method, path, query={"dryRun": "All"} if body else None, body=body)
+    except ApiFailure as failure:
+        return failure.status != 403
+    return True
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_operators_token_opens_nothing_of_another_operator(
+    plane: ControlPlane, tmp_path: Path, name: str
+) -> None:
+    access = ApiAccess(account(plane, name), scratch=tmp_path)
+    try:
+        for owner, path in (
+            ("wordpress", "/api/v1/secrets"),
+            ("wordpress", "/apis/example.com/v1/wordpresses"),
+            ("memcached", "/apis/cache.example.com/v1/memcacheds"),
+            ("mysrv", "/apis/myapp.idcos.com/v1alpha1/mysrvs"),
+            ("foo", "/apis/tutorial.my.domain/v1/foos"),
+        ):
+            assert is_allowed(access, "GET", path) is (name == owner), path
+        for other in NAMES:
+            lease = object_path("coordination.k8s.io/v1", SYSTEM, "leases", f"operator-manager-{other}")
+            body = {"metadata": {"name": f"operator-manager-{other}"}}
+            assert is_allowed(access, "PUT", lease, body) is (other == name), other
+    finally:
+        access.close()
