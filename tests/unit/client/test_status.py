@@ -1,0 +1,177 @@
+"""Several writers of one status: what each of them changes is there in the end, and nothing is undone."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import Field
+
+from apis.meta import Resource
+from devcluster.errors import StatusError
+from devcluster.patch.json_patch import json_patch
+from manager.cache import Cache
+from manager.client import Client
+from manager.kube.errors import Conflict, Invalid
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+
+PATH = "/apis/example.com/v1/namespaces/ns/things/a"
+SERVED = {"resources": [{"name": "things", "kind": "Thing", "namespaced": True}]}
+
+Status = dict[str, Any]
+
+
+class Thing(Resource, group="example.com", version="v1", plural="things"):
+    status: dict[str, Any] = Field(default_factory=dict)
+
+
+class Server:
+    """Holds one object, which somebody else may change right before each of our writes arrives."""
+
+    def __init__(self, status: Status | None, *, before: Callable[[Server], None] = lambda _: None) -> None:
+        self.version = 1
+        self.status = status
+        self._before = before
+        self.wire = ScriptedWire()
+        self.wire.on("GET", "/apis/example.com/v1", Reply.json(SERVED))
+        self.wire.on("GET", PATH, lambda _: Reply.json(self.object))
+        self.wire.on("PATCH", f"{PATH}/status", self._patch)
+        metrics, rng = Metrics(), random.Random(1)
+        transport = Transport(self.wire, metrics=metrics, rng=rng, user_agent="test")
+        mapper = RestMapper(transport)
+        cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+        self.client = Client(transport, mapper, cache, field_manager="test")
+
+    @property
+    def object(self) -> dict[str, Any]:
+        metadata = {"name": "a", "namespace": "ns", "uid": "1", "resourceVersion": str(self.version)}
+        return {"metadata": metadata} | ({} if self.status is None else {"status": self.status})
+
+    @property
+    def writes(self) -> int:
+        return len(self.wire.sent("PATCH"))
+
+    def read(self) -> Thing:
+        return Thing.decode(orjson.dumps(self.object))
+
+    def _patch(self, sent: Sent) -> Reply:
+        self._before(self)
+        try:
+            self.status = json_patch(self.object, sent.json())["status"]
+        except StatusError:
+            return Reply.status(422, "Invalid", "the server rejected our request")
+        self.version += 1
+        return Reply.json(self.object)
+
+
+def condition(kind: str, message: str) -> Status:
+    return {"type": kind, "status": "True", "message": message}
+
+
+def conditions(kinds: str) -> st.SearchStrategy[list[Status]]:
+    chosen = st.dictionaries(st.sampled_from(kinds), st.sampled_from(["1", "2"]))
+    return chosen.map(lambda found: [condition(*each) for each in found.items()])
+
+
+@st.composite
+def statuses(draw: st.DrawFn, kinds: str, fields: str) -> Status:
+    """Some conditions and some fields, any of which may be missing."""
+    status: Status = draw(st.dictionaries(st.sampled_from(fields), st.integers(0, 2)))
+    return status | draw(st.one_of(st.just({}), conditions(kinds).map(lambda found: {"conditions": found})))
+
+
+def joined(ours: Status, theirs: Status) -> Status:
+    both = [*ours.get("conditions", ()), *theirs.get("conditions", ())]
+    return {**ours, **theirs} | ({"conditions": both} if both else {})
+
+
+def parts(status: Status | None) -> dict[str, Any]:
+    """A status as it is compared: the order of conditions, and that there are none, mean nothing."""
+    found = dict(status or {})
+    return {**found, "conditions": {each["type"]: each for each in found.pop("conditions", ())}}
+
+
+OURS, THEIRS = statuses("AB", "ab"), statuses("CD", "cd")
+
+
+@settings(max_examples=50)
+@given(st.one_of(st.none(), st.just({}), OURS), THEIRS, OURS, THEIRS)
+async def test_what_two_writers_change_at_the_same_time_is_there_in_the_end(
+    ours: Status | None, theirs: Status, wanted: Status, others: Status
+) -> None:
+    def interfere(server: Server) -> None:
+        mine = {name: value for name, value in (server.status or {}).items() if name in "ab"}
+        kept = [each for each in (server.status or {}).get("conditions", ()) if each["type"] in "AB"]
+        server.status = joined({**mine, **({"conditions": kept} if kept else {})}, others)
+
+    server = Server(None if ours is None else joined(ours, theirs), before=interfere)
+    thing = server.read()
+    read = copy.deepcopy(thing.status)
+    # What is theirs stays in what we want as it was read: by now that is out of date.
+    thing.status = joined(wanted, {} if ours is None else theirs)
+    if await server.client.status.report(thing):
+        assert parts(server.status) == parts(joined(wanted, others))
+    else:
+        assert parts(thing.status) == parts(read)
+        assert server.writes == 0
+
+
+async def test_without_anybody_else_it_is_one_request() -> None:
+    server = Server(joined({"a": 1}, {"conditions": [condition("A", "1")]}))
+    thing = server.read()
+    thing.status["conditions"] = [condition("A", "2")]
+    assert await server.client.status.report(thing)
+    assert [sent.method for sent in server.wire.requests if sent.path.startswith(PATH)] == ["PATCH"]
+    assert server.status == {"a": 1, "conditions": [condition("A", "2")]}
+
+
+async def test_one_who_is_always_quicker_makes_it_a_conflict() -> None:
+    def again(server: Server) -> None:
+        server.version += 1
+        server.status = {"conditions": [condition("C", str(server.version))]}
+
+    server = Server({}, before=again)
+    thing = server.read()
+    thing.status = {"conditions": [condition("A", "1")]}
+    with pytest.raises(Conflict, match="changed again and again"):
+        await server.client.status.report(thing)
+    assert server.writes == 5
+
+
+async def test_what_somebody_has_written_already_is_not_written_again() -> None:
+    def the_same(server: Server) -> None:
+        server.status = {"conditions": [condition("A", "1")]}
+
+    server = Server({}, before=the_same)
+    thing = server.read()
+    thing.status = {"conditions": [condition("A", "1")]}
+    assert (await server.client.status.patch(thing)).status == thing.status
+    assert server.writes == 1
+
+
+async def test_a_list_of_that_name_which_holds_no_conditions_is_replaced() -> None:
+    server = Server({"conditions": ["cold"]})
+    thing = server.read()
+    thing.status = {"conditions": ["warm"]}
+    server.status = {"conditions": ["wet"]}
+    assert await server.client.status.report(thing)
+    assert server.status == {"conditions": ["warm"]}
+
+
+async def test_a_refusal_that_is_meant_is_passed_on() -> None:
+    server = Server({})
+    server.wire.on("PATCH", f"{PATH}/status", Reply.status(422, "Invalid", "status.a: too odd"))
+    thing = server.read()
+    thing.status = {"a": 1}
+    with pytest.raises(Invalid, match="too odd"):
+        await server.client.status.report(thing)
+    assert server.writes == 1
