@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import orjson
 
 from manager import clock
 from manager.logs.lean import structlog
+from manager.logs.shorten import LONGEST, shortened
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict
 
 _LEVELS = {"warning": "warn", "critical": "error", "exception": "error", "notset": "debug"}
+_LONG_NUMBER = 64
+"""Bits of what JSON cannot hold as a number."""
+
+_LONGEST_PART = 4 * 1024
+"""Characters of one step of a traceback, or of its message."""
+
+_LONGEST_TRACEBACK = 32 * 1024
+"""Characters of all of it: some two hundred steps."""
+
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 
 
@@ -30,18 +40,19 @@ def render_json(_logger: Any, method: str, event: EventDict) -> bytes:
         "ts": timestamp(),
         "level": _LEVELS.get(method, method),
         "logger": event.pop("logger_name", ""),
-        "msg": event.pop("event", ""),
+        "msg": _bounded(event.pop("event", "")),
     }
     exception = _exception(event.pop("exc_info", None))
-    line.update(event)
+    for name, value in event.items():
+        line[name] = _bounded(value)
     if exception is not None:
-        line.setdefault("error", str(exception) or type(exception).__name__)
-        line["stacktrace"] = "".join(traceback.format_exception(exception))
+        line.setdefault("error", shortened(_text(exception) or type(exception).__name__))
+        line["stacktrace"] = _traceback(exception)
     try:
-        return orjson.dumps(line, default=repr, option=_OPTIONS)
+        return orjson.dumps(line, default=_shown, option=_OPTIONS)
     except TypeError:
-        # A lone surrogate, an integer of more than 64 bits, a cycle: rare, so slow is fine.
-        plain = {str(key): value if isinstance(value, str) else repr(value) for key, value in line.items()}
+        # A lone surrogate, for one: rare, so slow is fine.
+        plain = {str(key): value if isinstance(value, str) else _shown(value) for key, value in line.items()}
         return json.dumps(plain).encode()
 
 
@@ -52,7 +63,7 @@ class ConsoleLines:
         """`colours` adds ANSI colours, which only a terminal understands."""
         self._render = structlog.dev.ConsoleRenderer(
             colors=colours,
-            exception_formatter=structlog.dev.plain_traceback,
+            exception_formatter=_write_traceback,
             timestamp_key="ts",
             event_key="msg",
             sort_keys=False,
@@ -60,12 +71,79 @@ class ConsoleLines:
         )
 
     def __call__(self, logger: Any, method: str, event: EventDict) -> bytes:
-        """One line, or several when an exception comes with it, without the last newline."""
+        """One line, without its newline; those of an exception that comes with it are below, and indented.
+
+        So whatever stands in a value, nothing but a line of log looks like one.
+        """
+        message, exception = event.pop("event", ""), _exception(event.pop("exc_info", None))
+        event = {name: _on_one_line(_bounded(value)) for name, value in event.items()}
         event["ts"] = timestamp()
         event["level"] = _LEVELS.get(method, method)
-        event["msg"] = event.pop("event", "")
-        event["exc_info"] = _exception(event.pop("exc_info", None))
+        event["msg"] = _escaped(shortened(_text(message)))
+        event["exc_info"] = exception
         return self._render(logger, method, event).encode(errors="backslashreplace")
+
+
+class _Escaped:
+    """A text with characters that a terminal would obey, and that are shown as Python writes them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return repr(self._text)
+
+
+def _on_one_line(value: Any) -> Any:
+    return _Escaped(value) if isinstance(value, str) and not value.isprintable() else value
+
+
+def _escaped(text: str) -> str:
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def _bounded(value: Any) -> Any:
+    """The value, or as much of its text as a line may have: what strangers send is logged, too."""
+    if isinstance(value, str):
+        return shortened(value)
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return value if value.bit_length() < _LONG_NUMBER else shortened(_shown(value))
+    try:
+        text = orjson.dumps(value, default=_shown, option=_OPTIONS)
+    except TypeError:  # an integer of more than 64 bits, a cycle
+        return shortened(_shown(value))
+    return value if len(text) <= LONGEST else shortened(text.decode())
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - a line of log must not end what it tells of
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - as above
+        return _shown(value)
+
+
+def _traceback(exception: BaseException) -> str:
+    """As Python shows it, but for what is too long."""
+    text = "".join(shortened(part, _LONGEST_PART) for part in traceback.format_exception(exception))
+    if len(text) <= _LONGEST_TRACEBACK:
+        return text
+    half = _LONGEST_TRACEBACK // 2
+    return f"{text[:half]}\n… ({len(text) - 2 * half} more characters)\n{text[-half:]}"
+
+
+def _write_traceback(out: TextIO, info: Any) -> None:
+    exception = _exception(info)
+    if exception is not None:
+        out.writelines(f"\n  {_escaped(line)}" for line in _traceback(exception).rstrip("\n").split("\n"))
 
 
 def _exception(info: Any) -> BaseException | None:

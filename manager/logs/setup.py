@@ -56,8 +56,10 @@ def configured(
         render = ConsoleLines(colours=terminal and "NO_COLOR" not in os.environ)
     writer = LineWriter(
         fd,
-        dropped_line=lambda count: render(
-            None, "warning", {"logger_name": "logs", "event": "log lines dropped", "lines": count}
+        dropped_line=lambda lines, size: render(
+            None,
+            "warning",
+            {"logger_name": "logs", "event": "log lines dropped", "lines": lines, "bytes": size},
         ),
     )
     sink = _Sink(writer)

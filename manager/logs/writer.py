@@ -8,8 +8,11 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-MAX_WAITING = 10_000
-"""Lines held for a reader that does not keep up. Beyond that new ones are dropped and counted."""
+MAX_WAITING = 8 * 1024 * 1024
+"""Bytes held for a reader that does not keep up. Lines beyond that are dropped and counted."""
+
+_FOR_A_LINE = 64
+"""Bytes that a line takes in memory besides its own."""
 
 _BATCH_BYTES = 64 * 1024
 
@@ -23,15 +26,20 @@ class LineWriter:
     """
 
     def __init__(
-        self, fd: int, *, dropped_line: Callable[[int], bytes], max_waiting: int = MAX_WAITING
+        self, fd: int, *, dropped_line: Callable[[int, int], bytes], max_waiting: int = MAX_WAITING
     ) -> None:
-        """`dropped_line` renders the line that tells how many lines were dropped."""
+        """Args:
+        fd: where to.
+        dropped_line: renders the line that tells how many lines were dropped, and how many bytes.
+        max_waiting: bytes that may wait.
+        """
         self._fd = fd
         self._dropped_line = dropped_line
         self._max_waiting = max_waiting
         self._queue: SimpleQueue[bytes | threading.Event | None] = SimpleQueue()
-        self._dropped = 0
-        self._dropped_lock = threading.Lock()
+        self._waiting = 0
+        self._dropped = self._dropped_bytes = 0
+        self._counting = threading.Lock()  # held for as long as it takes to add
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
         self._thread.start()
@@ -40,11 +48,15 @@ class LineWriter:
         """Take one line, without its newline. Never waits and never fails; safe in any thread."""
         if self._closed:
             self._write_all(line + b"\n")
-        elif self._queue.qsize() >= self._max_waiting:
-            with self._dropped_lock:
+            return
+        size = len(line) + _FOR_A_LINE
+        with self._counting:
+            if self._waiting and self._waiting + size > self._max_waiting:
                 self._dropped += 1
-        else:
-            self._queue.put(line)
+                self._dropped_bytes += len(line)
+                return
+            self._waiting += size
+        self._queue.put(line)
 
     def flush(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds until all lines taken so far are written; blocks.
@@ -76,6 +88,8 @@ class LineWriter:
                     continue
             if batch:
                 self._write_all(b"\n".join(batch) + b"\n")
+                with self._counting:
+                    self._waiting -= size + len(batch) * _FOR_A_LINE
                 batch, size = [], 0
             self._report_dropped()
             if isinstance(item, threading.Event):
@@ -91,10 +105,11 @@ class LineWriter:
             return False
 
     def _report_dropped(self) -> None:
-        with self._dropped_lock:
-            dropped, self._dropped = self._dropped, 0
-        if dropped:
-            self._write_all(self._dropped_line(dropped) + b"\n")
+        with self._counting:
+            lines, size = self._dropped, self._dropped_bytes
+            self._dropped = self._dropped_bytes = 0
+        if lines:
+            self._write_all(self._dropped_line(lines, size) + b"\n")
 
     def _write_all(self, data: bytes) -> None:
         rest = memoryview(data)

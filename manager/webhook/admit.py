@@ -71,7 +71,7 @@ class AdmissionEndpoint:
             endpoints.append(cls(admission, validating.path, Validating(admission), what=what, panics=panics))
         return tuple(endpoints)
 
-    async def answer(self, body: bytes, *, waits: float | None = None) -> bytes:
+    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes:
         """See `Endpoint`."""
         question = await read_admission(body)
         try:

@@ -57,12 +57,12 @@ async def own_turn(size: int) -> None:
         await asyncio.sleep(0)
 
 
-async def check_review(body: bytes, limit: int) -> None:
+async def check_review(body: bytes | bytearray, limit: int) -> None:
     """Raise `TooCostly` when to open a review would cost more than `limit`."""
     await _check(body, limit, "a review here")
 
 
-async def check_number(body: bytes) -> None:
+async def check_number(body: bytes | bytearray) -> None:
     """Raise `TooCostly` for more objects to convert than can be, if each of them says its version."""
     count = 0
     for form in _NAMED:
@@ -72,14 +72,14 @@ async def check_number(body: bytes) -> None:
         raise TooCostly(f"a review here has at most {_OBJECTS} objects")
 
 
-async def check_object(content: bytes | memoryview, field: str) -> None:
+async def check_object(content: bytes | bytearray | memoryview, field: str) -> None:
     """Raise `TooCostly` for an object that is too large, or has too many fields; `field` says which it is."""
     if len(content) > MAX_OBJECT:
         raise TooCostly(f"`{field}` has {len(content)} bytes, and an object has at most {MAX_OBJECT}")
     await _check(content, OBJECT_WORK, f"`{field}`")
 
 
-async def _check(content: bytes | memoryview, limit: int, what: str) -> None:
+async def _check(content: bytes | bytearray | memoryview, limit: int, what: str) -> None:
     if len(content) * _MOST_FOR_A_BYTE <= limit:
         return
     allowed = limit - len(content) // _BYTES
@@ -90,7 +90,7 @@ async def _check(content: bytes | memoryview, limit: int, what: str) -> None:
         raise TooCostly(f"{what} has more lists, objects and members than can be read: some {allowed}")
 
 
-async def _structure(content: bytes | memoryview, enough: int, *, strings: bool) -> int:
+async def _structure(content: bytes | bytearray | memoryview, enough: int, *, strings: bool) -> int:
     """The work that commas and brackets stand for, those in strings too or not; no further than `enough`.
 
     It is exact as far as the text is JSON, and a parser goes no further.

@@ -44,7 +44,7 @@ class ConversionEndpoint:
         self._converter = Converter(conversions)
         self._panics = panics
 
-    async def answer(self, body: bytes, *, waits: float | None = None) -> bytearray:
+    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytearray:
         """See `Endpoint`. An object that cannot be converted fails its whole review, and is named in it."""
         question = await read_conversion(body)
         told = {"webhook": self.path, "uid": question.uid, "version": question.desired_api_version}

@@ -18,7 +18,7 @@ class Endpoint(Protocol):
     def max_body(self) -> int:
         """How many bytes a review may have."""
 
-    async def answer(self, body: bytes, *, waits: float | None = None) -> bytes | bytearray:
+    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
         """The answer to the review in `body`, whose sender gives up after `waits` seconds (None: not known).
 
         Raises `Unanswered` where there can be none.

@@ -158,13 +158,13 @@ _conversion = msgspec.json.Decoder(ConversionReview)
 _versions = msgspec.json.Decoder(_VersionsReview)
 
 
-async def read_admission(body: bytes) -> AdmissionQuestion:
+async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
     """The question in an AdmissionReview. Raises `BadReview`, which says what is wrong with it."""
     await check_review(body, ADMISSION_WORK)
     return _opened(body, _admission, "admission.k8s.io/v1", "AdmissionReview").request
 
 
-async def read_conversion(body: bytes) -> ConversionQuestion:
+async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
     """The question in a ConversionReview. Raises `BadReview`, which says what is wrong with it."""
     await check_review(body, CONVERSION_WORK)
     if len(body) > _FEW:
@@ -183,7 +183,7 @@ def _named(raw: msgspec.Raw) -> str:
     return metadata.name or metadata.generate_name
 
 
-def _opened(body: bytes, decoder: msgspec.json.Decoder[Q], api_version: str, kind: str) -> Q:
+def _opened(body: bytes | bytearray, decoder: msgspec.json.Decoder[Q], api_version: str, kind: str) -> Q:
     expected = f"an {kind} of {api_version}" if kind[0] in "AEIOU" else f"a {kind} of {api_version}"
     try:
         review = decoder.decode(body)

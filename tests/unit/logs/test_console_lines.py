@@ -38,7 +38,7 @@ def test_an_exception_is_shown_below_its_line():
 
     first, *rest = written(call, "console").splitlines()
     assert "failed" in first
-    assert rest[-1] == "ValueError: wrong"
+    assert rest[-1] == "  ValueError: wrong"
 
 
 def test_auto_is_json_where_there_is_no_terminal():
@@ -55,3 +55,25 @@ def test_auto_is_a_coloured_console_on_a_terminal(monkeypatch: pytest.MonkeyPatc
 def test_no_colours_for_who_does_not_want_them(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in written(hello, "auto", terminal=True)
+
+
+FORGED = "x\n2026-11-21T08:31:02.123Z [error    ] the lease is lost\r\x1b[2J\u2028\x85"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_nothing_that_a_stranger_writes_looks_like_a_line_of_its_own(terminal: bool):
+    def call() -> None:
+        log = get_logger("x")
+        log.info(FORGED, user=FORGED, names=[FORGED], short="\x1b[2J")
+        try:
+            raise ValueError(FORGED)
+        except ValueError as error:
+            log.error("failed", exc_info=error)  # noqa: TRY400 - as libraries' records come
+
+    text = written(call, "console", terminal=terminal).replace("\r\n", "\n")  # as a terminal has it
+    assert not {"\r", "\x1b[2J", "\u2028", "\x85"} & {*text, *(["\x1b[2J"] if "\x1b[2J" in text else [])}
+    first, second, *rest = text.rstrip("\n").split("\n")
+    assert first.count(r"x\n2026-11-21") == 3
+    assert "failed" in second
+    assert rest
+    assert all(line.startswith("  ") for line in rest)

@@ -155,3 +155,62 @@ def test_after_the_context_the_standard_library_is_as_before(output: Output):
     output.logged(lambda: None, "debug")
     assert root.handlers == handlers
     assert root.level == level
+
+
+class Unwilling:
+    """Cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise LookupError
+
+    __str__ = __repr__
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("u" * 1024, "u" * 1024),
+        ("u" * 3000, "u" * 1024 + "… (1976 more characters)"),
+        (["u" * 3000, 1], '["' + "u" * 1022 + "… (1982 more characters)"),
+        ({"a": [1] * 10}, {"a": [1] * 10}),
+        (b"u" * 3000, "\"b'" + "u" * 1021 + "… (1981 more characters)"),
+        (10**50, str(10**50)),
+        (10**5000, "<int that cannot be shown>"),
+        (Unwilling(), "<Unwilling that cannot be shown>"),
+    ],
+    ids=["fits", "long", "list", "short object", "bytes", "number", "very long number", "unwilling"],
+)
+def test_a_value_is_cut_where_it_becomes_too_long(output: Output, value: object, shown: object):
+    [line] = output.logged(lambda: get_logger("x").info("hello", user=value))
+    assert line["user"] == shown
+
+
+def test_a_message_and_an_error_are_cut_as_well(output: Output):
+    def call() -> None:
+        get_logger("x").error("m" * 3000, exc_info=ValueError("e" * 1_000_000))
+
+    [line] = output.logged(call)
+    assert line["msg"] == "m" * 1024 + "… (1976 more characters)"
+    assert len(line["error"]) < 1100
+    assert len(line["stacktrace"]) < 5000
+
+
+def test_a_traceback_of_very_many_steps_has_its_beginning_and_its_end(output: Output):
+    def fail(steps: int) -> None:
+        if not steps:
+            raise ValueError("at last")
+        (fail if steps % 2 else other)(steps - 1)
+
+    def other(steps: int) -> None:
+        fail(steps)
+
+    def call() -> None:
+        try:
+            fail(300)
+        except ValueError as error:
+            get_logger("x").error("failed", exc_info=error)
+
+    [line] = output.logged(call)
+    assert line["stacktrace"].startswith("Traceback")
+    assert line["stacktrace"].endswith("ValueError: at last\n")
+    assert len(line["stacktrace"]) < 33_000

@@ -12,16 +12,21 @@ from manager.logs import LineWriter
 PIPE_HOLDS = 64 * 1024
 """What Linux keeps for a pipe's reader; a write beyond that waits."""
 
+MOST = 100 * (1024 + 64)
+"""Bytes that wait at most: a hundred lines of a kilobyte, each with what it takes besides."""
+
 GENEROUS = 30.0
 
 
 class Ends:
     """A pipe and a writer into it."""
 
-    def __init__(self, *, max_waiting: int = 10_000) -> None:
+    def __init__(self, *, max_waiting: int = 1 << 20) -> None:
         self.reading, self.writing = os.pipe()
         self.writer = LineWriter(
-            self.writing, dropped_line=lambda count: b"dropped %d" % count, max_waiting=max_waiting
+            self.writing,
+            dropped_line=lambda lines, size: b"dropped %d of %d" % (lines, size),
+            max_waiting=max_waiting,
         )
         self._received = bytearray()
 
@@ -50,7 +55,14 @@ class Ends:
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    ends = Ends(max_waiting=100)
+    ends = Ends()
+    yield ends
+    ends.close()
+
+
+@pytest.fixture
+def narrow_ends() -> Iterator[Ends]:
+    ends = Ends(max_waiting=MOST)
     yield ends
     ends.close()
 
@@ -67,21 +79,32 @@ def test_flush_waits_until_all_is_written(ends: Ends):
     assert os.read(ends.reading, 100) == b"one\n"
 
 
-def test_a_reader_that_stalls_holds_up_nobody_and_learns_how_much_it_missed(ends: Ends):
-    ends.writer.write(b"x" * (PIPE_HOLDS - 1))
-    assert ends.writer.flush(GENEROUS)
+def test_a_reader_that_stalls_holds_up_nobody_and_learns_how_much_it_missed(narrow_ends: Ends):
+    narrow_ends.writer.write(b"x" * (PIPE_HOLDS - 1))
+    assert narrow_ends.writer.flush(GENEROUS)
     sent = [b"%04d" % number + b"." * 1020 for number in range(300)]
     for line in sent:
-        ends.writer.write(line)
-    assert not ends.writer.flush(0)
-    ends.read_until_line(b"dropped ")
-    assert ends.writer.flush(GENEROUS)
-    _, *lines = ends.read_rest()
+        narrow_ends.writer.write(line)
+    assert not narrow_ends.writer.flush(0)
+    narrow_ends.read_until_line(b"dropped ")
+    assert narrow_ends.writer.flush(GENEROUS)
+    _, *lines = narrow_ends.read_rest()
     [told] = [line for line in lines if line.startswith(b"dropped ")]
     lines.remove(told)
     assert lines == sent[: len(lines)]
+    missed = len(sent) - len(lines)
     assert 100 <= len(lines) < 200
-    assert told == b"dropped %d" % (len(sent) - len(lines))
+    assert told == b"dropped %d of %d" % (missed, missed * 1024)
+
+
+def test_few_long_lines_are_no_way_to_fill_the_memory(narrow_ends: Ends):
+    narrow_ends.writer.write(b"x" * (PIPE_HOLDS - 1))
+    assert narrow_ends.writer.flush(GENEROUS)
+    for _ in range(10):
+        narrow_ends.writer.write(b"y" * (MOST // 2))
+    narrow_ends.read_until_line(b"dropped 9 of %d" % (9 * MOST // 2))
+    narrow_ends.writer.write(b"and on")
+    assert narrow_ends.read_until(b"and on")
 
 
 def test_a_line_larger_than_the_pipe_comes_out_whole(ends: Ends):
