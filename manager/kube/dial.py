@@ -59,7 +59,7 @@ async def dial(
         raise Unreachable(f"cannot connect to {server}: {reason}") from error
     except OSError as error:
         raise Unreachable(f"cannot connect to {server}: {_reason(error)}") from error
-    except UnicodeError as error:
+    except ValueError as error:  # UnicodeError, or one of the ssl module
         raise Unreachable(f"cannot connect to {server}: no name of a host can be written so") from error
 
 

@@ -109,9 +109,9 @@ class ExecPlugin:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             hint = f" ({' '.join(self.spec.install_hint.split())})" if self.spec.install_hint else ""
-            raise ConfigError(f"{self.label}: cannot be started: {error.strerror}{hint}") from error
+            raise ConfigError(f"{self.label}: cannot be started: {_reason(error)}{hint}") from error
         try:
             async with asyncio.timeout(TIMEOUT):
                 output, complaint = await process.communicate()
@@ -145,7 +145,10 @@ class ExecPlugin:
         request = {"apiVersion": self.spec.api_version, "kind": "ExecCredential", "spec": wanted}
         environment = dict(self.environ)
         environment.update((variable.name, variable.value) for variable in self.spec.env or ())
-        environment["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
+        try:
+            environment["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
+        except orjson.JSONEncodeError as error:
+            raise ConfigError(f"{self.label}: cannot be told of the cluster: {error}") from error
         return environment
 
     def _obtained(self, status: _Status) -> Obtained:
@@ -163,6 +166,11 @@ class ExecPlugin:
         header = one_line(f"Bearer {status.token}", self.label) if status.token else None
         lifetime = validity - min(MARGIN, validity / 5) if validity < FOREVER else FOREVER
         return Obtained(header, lifetime, validity, certificate)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Why it could not be started; a ValueError is about what no argument of a program can hold."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 class ExecCredentials(Credentials):

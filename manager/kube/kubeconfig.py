@@ -102,7 +102,7 @@ class Kubeconfig:
             raise ConfigError(f"{self.source}: no current-context; name one with --context")
         found = self.sections["contexts"].get(name)
         if found is None:
-            known = ", ".join(sorted(self.sections["contexts"])) or "none"
+            known = ", ".join(sorted(map(repr, self.sections["contexts"]))) or "none"
             raise ConfigError(f"{self.source}: no context {name!r} (there are: {known})")
         cluster = found.text("cluster")
         user = found.text("user")
@@ -158,8 +158,8 @@ def _load(path: Path) -> Mapping[str, Any]:
         document = yaml.safe_load(text)
     except RecursionError as error:
         raise ConfigError(f"{path}: not a kubeconfig: it is nested too deeply") from error
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # A number or a date may be none that there is, which the parser leaves to Python to say.
+    except Exception as error:
+        # A number or a date may be none that there is, which the parser leaves to whatever meets it.
         # Not the parser's whole text: it quotes the file, which holds credentials.
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f" in line {mark.line + 1}"

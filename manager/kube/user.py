@@ -111,8 +111,8 @@ def impersonation_of(user: Entry | None) -> list[tuple[str, str]]:
     if not isinstance(extra, dict) or not all(isinstance(values, list) for values in extra.values()):
         raise ConfigError(f"{user.path}: as-user-extra of {user.name!r} is not a mapping to lists")
     for key, values in extra.items():
-        header = f"Impersonate-Extra-{quote(str(key), safe=_NAME_OF_HEADER)}"
-        headers += [(header, _line(user, "as-user-extra", value)) for value in values]
+        name = quote(_line(user, "as-user-extra", key), safe=_NAME_OF_HEADER)
+        headers += [(f"Impersonate-Extra-{name}", _line(user, "as-user-extra", value)) for value in values]
     if headers and headers[0][0] != "Impersonate-User":
         raise ConfigError(f"{user.path}: user {user.name!r} acts as somebody without saying whom ('as')")
     return headers
@@ -194,7 +194,7 @@ class LoadedCredentials(Credentials):
 def _exec_plugin(choice: Choice, user: Entry, label: str, environ: Mapping[str, str]) -> ExecPlugin:
     try:
         spec = msgspec.convert(user.value["exec"], ExecSpec)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise ConfigError(f"{label}: exec: {error}") from error
     cluster = {key: value for key, value in choice.cluster.value.items() if key in _EXEC_CLUSTER_KEYS}
     if "certificate-authority-data" not in cluster and (
@@ -210,10 +210,21 @@ def _exec_plugin(choice: Choice, user: Entry, label: str, environ: Mapping[str, 
 def _line(user: Entry, key: str, value: object) -> str:
     """The value of a header."""
     text = str(value)
-    if any(character in text for character in "\r\n\0"):
+    if any(character in text for character in "\r\n\0") or not _is_encodable(text):
         raise ConfigError(f"{user.path}: user {user.name!r}: {key}: {text!r} is not one line of text")
     return text
 
 
+def _is_encodable(text: str) -> bool:
+    """Whether there are bytes for it, as there are not for half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _resolve(name: str, entry: Entry) -> Path:
+    if any(character in name for character in "\r\n\0") or not _is_encodable(name):
+        raise ConfigError(f"{entry.path}: {name!r}, in {entry.name!r}, cannot be the name of a file")
     return entry.path.parent / name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -93,7 +94,7 @@ def garbled(draw: st.DrawFn) -> bytes:
         while isinstance(part, dict | list) and part and draw(st.booleans()):
             inner = draw(st.sampled_from(sorted(part) if isinstance(part, dict) else range(len(part))))
             if not isinstance(part[inner], dict | list) or draw(st.booleans()):
-                part[inner] = draw(st.sampled_from(VALUES))
+                part[inner] = copy.deepcopy(draw(st.sampled_from(VALUES)))
                 break
             part = part[inner]
     raw = orjson.dumps(secret)

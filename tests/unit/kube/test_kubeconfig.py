@@ -96,7 +96,7 @@ def test_a_context_may_name_no_user(tmp_path: Path):
         (document(clusters=[{"cluster": {}}]), "an entry of clusters has no name"),
         (document(users=[{"name": "a", "user": "me"}]), "user 'a' is not a mapping"),
         (document(contexts=[]), r"here: no context 'a' \(there are: none\)"),
-        (document(**{"current-context": "z"}), r"here: no context 'z' \(there are: a\)"),
+        (document(**{"current-context": "z"}), r"here: no context 'z' \(there are: 'a'\)"),
         (document(clusters=[]), "here: no cluster 'a', which context 'a' refers to"),
         (document(users=None), "here: no user 'a', which context 'a' refers to"),
         (document(contexts=[{"name": "a", "context": {}}]), "context 'a' names no cluster"),

@@ -1,14 +1,130 @@
+"""Kubeconfigs of any shape: a configuration, or one line that says what is wrong with which file."""
+
 from __future__ import annotations
 
+import asyncio
+import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from manager.kube import config
 from manager.kube.errors import ConfigError
 from manager.kube.kubeconfig import Choice, Entry, read_kubeconfig
 from manager.kube.user import credentials_of, impersonation_of, pem_of
+
+INFO = "client.authentication.k8s.io/exec"
+
+SHAPES: list[Any] = [{}, [], [[]], [{}], [5], [None], ["a\nb"], {5: 6}, {"a": "b"}, {"a": 5}, {"a": ["b", 5]}]
+SHAPES += [{None: [None]}, {"a\nb": ["c"]}, [{"name": 5}], [{"name": INFO, "extension": {5: {b"x"}}}]]
+SCALARS: list[Any] = [None, True, False, 0, -1, 2**70, 1.5, float("nan"), b"\xff"]
+TEXTS = ["", " ", ".", "..", "/", "//", "~", "a\0b", "a\nb", "\u00e9", "\ud800", "x" * 5000, "=", "eHg="]
+URLS = [
+    "https://a:1",
+    "a:1",
+    "https://",
+    "https://[",
+    "https://a:99999",
+    "https://.",
+    "https://%zz",
+    "a..b:1",
+]
+ODD = [*SHAPES, *SCALARS, *TEXTS, *URLS]
+
+PEM = "certificate-authority certificate-authority-data"
+CLUSTER = f"server insecure-skip-tls-verify proxy-url tls-server-name extensions {PEM}".split()
+CLIENT = "client-certificate client-certificate-data client-key client-key-data"
+ACTING = "as as-uid as-groups as-user-extra"
+USER = f"token tokenFile username password auth-provider exec {CLIENT} {ACTING}".split()
+EXEC = ["command", "apiVersion", "args", "env", "installHint", "provideClusterInfo", "interactiveMode"]
+
+
+def document(**sections: Any) -> dict[str, Any]:
+    exec_plugin = {"command": "none-such", "apiVersion": "v1", "provideClusterInfo": True}
+    value = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": "https://a:1", **sections.pop("cluster", {})}}],
+        "users": [{"name": "a", "user": sections.pop("user", {"as": "jane"})}],
+    }
+    if "exec" in sections:
+        value["users"] = [{"name": "a", "user": {"exec": {**exec_plugin, **sections.pop("exec")}}}]
+    return {**value, **sections}
+
+
+def documents() -> Iterator[Any]:
+    for odd in ODD:
+        yield odd
+        for key in ("current-context", "contexts", "clusters", "users"):
+            yield document(**{key: odd})
+        for key, kind in itertools.product(("name", "context"), ("cluster", "user", "namespace")):
+            yield document(
+                contexts=[{"name": "a", "context": {"cluster": "a", "user": "a", kind: odd}, key: odd}]
+            )
+        for key in CLUSTER:
+            yield document(cluster={key: odd})
+            yield document(cluster={key: odd}, exec={})
+        for key in USER:
+            yield document(user={"as": "jane", key: odd})
+        yield document(user={"as-user-extra": {"a": odd}, "as": "jane"})
+        yield document(user={"as-groups": [odd], "as": "jane"})
+        for key in ("certificate", "key"):
+            yield document(user={"client-certificate": "a", "client-key": "b", f"client-{key}-data": odd})
+        for key in EXEC:
+            yield document(exec={key: odd})
+        yield document(exec={"env": [{"name": odd, "value": odd}]})
+
+
+def test_a_kubeconfig_with_anything_in_any_place_is_read_or_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "config"
+    path.touch()
+    for each in documents():
+        monkeypatch.setattr(yaml, "safe_load", lambda _, each=each: each)  # what no YAML spells is here too
+        try:
+            found = config._find(str(path), None, {"HOME": "/none", "PATH": "/none"})
+            asyncio.run(found.authorization())
+        except ConfigError as error:
+            refusal = str(error)
+        except Exception as error:
+            error.add_note(f"for {each!r}"[:1000])
+            raise
+        else:
+            continue
+        assert "\n" not in refusal, each
+        assert refusal.startswith((f"{path}:", f"--kubeconfig {path}")), each
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" * 1500, b"{a: " * 1500, b"a: 2001-99-99", b"a: !!int x", b"a: !!float x", b"a: !!timestamp x"],
+)
+def test_a_file_that_yaml_itself_cannot_take_is_refused_in_one_line(tmp_path: Path, content: bytes):
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"^{path}: not (valid YAML|a kubeconfig): .*$"):
+        read_kubeconfig([path], source="test")
+
+
+@given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_any_bytes_are_a_kubeconfig_or_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+):
+    path = tmp_path_factory.getbasetemp() / "bytes"
+    path.write_bytes(content)
+    refusal = ""
+    try:
+        read_kubeconfig([path], source="test")
+    except ConfigError as error:
+        refusal = str(error)
+    assert "\n" not in refusal
 
 
 @pytest.mark.parametrize(
