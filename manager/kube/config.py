@@ -154,7 +154,7 @@ def _from_kubeconfig(
         tls=Tls(_tls_files(choice)) if server.scheme == "https" else None,
         namespace=choice.namespace,
         proxy=_proxy(choice.cluster, server, environ),
-        tls_server_name=choice.cluster.text("tls-server-name"),
+        tls_server_name=_tls_server_name(choice.cluster),
         headers=impersonation_of(choice.user),
     )
 
@@ -237,6 +237,22 @@ def _tls_files(choice: Choice) -> TlsFiles:
             missing = "client-key" if key is None else "client-certificate"
             raise ConfigError(f"{user.path}: user {user.name!r} has no {missing}")
     return TlsFiles(authorities, certificate, key, verify=not insecure)
+
+
+def _tls_server_name(cluster: Entry) -> str | None:
+    name = cluster.text("tls-server-name")
+    if name is None:
+        return None
+    try:
+        name.encode("idna")
+        known = name.isprintable() and not name.startswith(".")
+    except UnicodeError:
+        known = False
+    if not known:
+        raise ConfigError(
+            f"{cluster.path}: tls-server-name of cluster {cluster.name!r}: {name!r} is not a host's name"
+        )
+    return name
 
 
 def _proxy(cluster: Entry, server: URL, environ: Mapping[str, str]) -> URL | None:
