@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.birthday import InvalidBirthday
@@ -31,6 +33,7 @@ from manager.controller import (
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log
 from manager.manager import Manager, Runnable
+from manager.rate_limit import Repeats
 from manager.rbac import rbac
 from petstore.client import InvalidPet, NoAnswer, PetStoreClient, PetStoreError
 
@@ -62,6 +65,8 @@ class PetReconciler:
         self.outlook = outlook
         self.retries = retries
         self.reporter = reporter
+        # A store that fails does so for every Pet, and the log needs to say it once.
+        self.failures: defaultdict[type[PetStoreError], Repeats] = defaultdict(Repeats)
 
     async def reconcile(self, request: Request) -> Result | None:
         """Bring one Pet up to date."""
@@ -98,7 +103,8 @@ class PetReconciler:
             message = str(error).replace("pets[0].type", "spec.species").replace("pets[0].", "spec.")
             await self.reporter.impossible(notes.pet, "InvalidPet", message, answered=True)
         except PetStoreError as error:
-            reconcile_log().warning("the pet store failed", error=str(error))
+            if (times := self.failures[type(error)].count()) is not None:
+                reconcile_log().warning("the pet store failed", error=str(error), times=times)
             await self.reporter.failed(notes.pet, str(error))
             return Result(requeue_after=self.retries.next(key))
         self.outlook.forget(key)
@@ -144,7 +150,8 @@ class PetReconciler:
     async def try_again(self, pet: Pet, error: NoAnswer) -> Result | None:
         """Say that the store does not answer, and come back: when it does, or after a while."""
         if not self.outlook.down:
-            reconcile_log().info("no answer from the pet store", error=str(error))
+            if (times := self.failures[type(error)].count()) is not None:
+                reconcile_log().info("no answer from the pet store", error=str(error), times=times)
             self.outlook.doubt()
         self.outlook.wait(pet.key)
         down = self.outlook.down

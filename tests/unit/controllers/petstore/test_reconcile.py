@@ -8,6 +8,7 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from apis.meta import find_condition
 from apis.petstore.v1beta1.pet import Pet
@@ -15,9 +16,9 @@ from controllers.petstore.notes import FINALIZER, OLD_FINALIZER
 from controllers.petstore.record import ADDED_AS
 from manager.kube.errors import ConnectionLost
 from petstore.client import Pet as Record
-from petstore.client import PetType
+from petstore.client import PetStoreError, PetType
 from tests.support.petstores import local_store
-from tests.unit.controllers.petstore.world import ApiServer, Died, Fate, Process
+from tests.unit.controllers.petstore.world import ApiServer, Died, Fate, FatefulStore, Process
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -330,6 +331,26 @@ async def test_what_the_store_refuses_is_said_with_the_name_of_the_field(stage: 
     stage.server.delete(key)
     await stage.process.settle(key)
     assert stage.server.pets == {}
+
+
+async def test_a_store_that_fails_for_every_pet_is_one_line_of_log(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+):
+    async def fail(self: object, **filters: object) -> AsyncIterator[None]:
+        raise PetStoreError("its disk is broken")
+        yield  # what makes it a generator
+
+    monkeypatch.setattr(FatefulStore, "search", fail)
+    keys = [stage.create(f"pet-{number}") for number in range(20)]
+    with capture_logs() as lines:
+        for key in keys:
+            result = await stage.process.reconcile(key)
+            assert result is not None
+            assert result.requeue_after is not None
+    assert [(line["event"], line["error"]) for line in lines] == [
+        ("the pet store failed", "its disk is broken")
+    ]
+    assert {stage.says(key, "Ready") for key in keys} == {("False", "StoreFailed")}
 
 
 async def test_no_answer_is_said_once_and_tried_again_more_and_more_rarely(stage: Stage):
