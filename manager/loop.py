@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from prometheus_client import Histogram
 
-__all__ = ["WorkThreads", "count_tasks", "loop_factory", "observe_lag"]
+__all__ = ["WorkThreads", "count_tasks", "ended", "loop_factory", "observe_lag", "threads_from_here"]
 
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ _MOST = 32
 """Threads of a kind, as many as Python has at most. They are made when they are needed."""
 
 _is_work: ContextVar[bool] = ContextVar("is_work", default=False)
+_asked: ContextVar[set[Future[Any]] | None] = ContextVar("asked", default=None)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -84,8 +85,10 @@ class WorkThreads(ThreadPoolExecutor):
         if not _is_work.get():
             return self._others.submit(fn, *args, **kwargs)
         future = super().submit(_named, _asking(), partial(fn, *args, **kwargs))
-        self._busy.add(future)
-        future.add_done_callback(self._busy.discard)
+        for busy in (self._busy, _asked.get()):
+            if busy is not None:
+                busy.add(future)
+                future.add_done_callback(busy.discard)
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -100,11 +103,26 @@ class WorkThreads(ThreadPoolExecutor):
 
     async def wait_idle(self) -> None:
         """Return once none of them does."""
-        loop = asyncio.get_running_loop()
-        while busy := tuple(self._busy):
-            ended = asyncio.Event()
-            busy[0].add_done_callback(partial(_tell, loop, ended))
-            await ended.wait()
+        await ended(self._busy)
+
+
+def threads_from_here() -> set[Future[Any]]:
+    """Collect the threads that the calling task, and tasks that it starts, ask `WorkThreads` for from now on.
+
+    Those that have ended leave the set.
+    """
+    threads: set[Future[Any]] = set()
+    _asked.set(threads)
+    return threads
+
+
+async def ended(threads: set[Future[Any]]) -> None:
+    """Return once there is none left in such a set."""
+    loop = asyncio.get_running_loop()
+    while busy := tuple(threads):
+        over = asyncio.Event()
+        busy[0].add_done_callback(partial(_tell, loop, over))
+        await over.wait()
 
 
 def _asking() -> str:
@@ -125,6 +143,6 @@ def _named(name: str, work: Callable[[], T]) -> T:
         thread.name = before
 
 
-def _tell(loop: asyncio.AbstractEventLoop, ended: asyncio.Event, _: object) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, over: asyncio.Event, _: object) -> None:
     with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-        loop.call_soon_threadsafe(ended.set)
+        loop.call_soon_threadsafe(over.set)

@@ -20,9 +20,13 @@ from manager.controller.troubles import Trouble, Troubles
 from manager.kube.deadlines import Deadlines
 from manager.kube.errors import NotFound
 from manager.logs import reset_reconcile_log, set_reconcile_log
+from manager.loop import ended, threads_from_here
 from manager.rate_limit import Repeats, TokenBucket
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from collections.abc import Set as AbstractSet
+
     from structlog.typing import FilteringBoundLogger
 
 __all__ = ["ReconcileRunner"]
@@ -94,18 +98,36 @@ class ReconcileRunner:
         return [request for request, started in self._running.items() if started < since]
 
     async def run(self, item: QueueItem[Request]) -> None:
-        """Reconcile once. Raises only what is meant to end the worker: its cancellation, or the process's."""
+        """Reconcile once. Raises only what is meant to end the worker: its cancellation, or the process's.
+
+        Threads that the reconciler has asked for belong to it. When it is over and they are not, say because
+        it ran out of time, they are waited for: nobody else is to work on the object meanwhile.
+        """
         log = self._log.bind(
             namespace=item.key.namespace, name=item.key.name, reconcile_id=f"{self._rng.getrandbits(64):016x}"
         )
         token = set_reconcile_log(log)
         own_writes = own_writes_from_here() if self._skips_own_writes else None
+        threads = threads_from_here()
         loop = asyncio.get_running_loop()
         started = loop.time()
         if item.received is not None:
             self._metrics.event_latency(started - item.received)
-        limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
         self._running[item.key] = started
+        try:
+            await self._attempt(item, own_writes, log)
+            if threads:
+                log.warning("waiting for threads, which cannot be cancelled", count=len(threads))
+                await ended(threads)
+        finally:
+            del self._running[item.key]
+            self._metrics.time(loop.time() - started)
+            reset_reconcile_log(token)
+
+    async def _attempt(
+        self, item: QueueItem[Request], own_writes: AbstractSet[Hashable] | None, log: FilteringBoundLogger
+    ) -> None:
+        limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
         try:
             try:
                 result = await self._reconciler.reconcile(item.key)
@@ -127,10 +149,6 @@ class ReconcileRunner:
             if _is_meant_for_worker(error):
                 raise
             self._fail(item, error, timed_out=limit.expired, log=log)
-        finally:
-            del self._running[item.key]
-            self._metrics.time(loop.time() - started)
-            reset_reconcile_log(token)
 
     def close(self) -> None:
         """Leave nothing behind, once no reconcile runs any more."""

@@ -496,3 +496,42 @@ async def test_reconciles_without_a_time_limit_are_never_taken_for_stuck():
     assert house.manager.health.liveness.report().healthy
     house.stop.set()
     await house.ended()
+
+
+async def test_an_object_is_not_worked_on_again_while_a_thread_of_the_last_attempt_still_works_on_it(
+    log_lines: list[MutableMapping[str, Any]],
+):
+    house = House()
+    attempts = 0
+    running = most = 0
+    may_end, again = threading.Event(), asyncio.Event()
+
+    def work() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        may_end.wait(30)
+        running -= 1
+
+    async def act(request: Request) -> Result | None:
+        nonlocal attempts
+        attempts += 1
+        if attempts > 1:
+            again.set()
+        await asyncio.to_thread(work)
+        return None
+
+    source = house.reconciling("worker", act, reconcile_timeout=1.0)
+    await house.start()
+    source.add("a")
+    await asyncio.sleep(600)
+    source.add("a")
+    await asyncio.sleep(600)
+    assert attempts == 1
+    [line] = [line for line in log_lines if line["event"] == "waiting for threads, which cannot be cancelled"]
+    assert (line["name"], line["count"]) == ("a", 1)
+    may_end.set()
+    await again.wait()
+    assert most == 1
+    house.stop.set()
+    await house.ended()
