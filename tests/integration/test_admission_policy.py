@@ -80,10 +80,13 @@ def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
         scratch=tmp_path_factory.mktemp("thief"),
     )
 
-    def is_held() -> None:
+    def is_held() -> bool:
         """A policy takes the server a moment to learn of."""
-        with pytest.raises(ApiFailure, match=REFUSED):
+        try:
             ESCALATIONS["a privileged container"].by(access)
+        except ApiFailure as failure:
+            return REFUSED in failure.body
+        return False
 
     eventually(is_held)
     yield access
@@ -109,6 +112,13 @@ def deployed(**pod: Any) -> Write:
     if pod.get("automountServiceAccountToken", False) is None:
         del template["automountServiceAccountToken"]
     return Write("POST", object_path("apps/v1", PLACE, "deployments"), deployment)
+
+
+def annotated(annotations: dict[str, str]) -> Write:
+    """A Deployment whose pods have these annotations."""
+    write = deployed()
+    write.body["spec"]["template"]["metadata"]["annotations"] = annotations
+    return write
 
 
 def made(plural: str, namespace: str = PLACE, /, *, metadata: Any = None, **fields: Any) -> Write:
@@ -226,6 +236,17 @@ ESCALATIONS = {
     ),
     "a path of the node": deployed(volumes=[{"name": "data", "hostPath": {"path": "/"}}]),
     "a disk of a network": deployed(volumes=[{"name": "data", "nfs": {"server": "a", "path": "/"}}]),
+    "a volume of others, made for the pod": deployed(
+        volumes=[
+            {
+                "name": "data",
+                "ephemeral": {
+                    "volumeClaimTemplate": {"spec": {**claim().body["spec"], "volumeName": "theirs"}}
+                },
+            }
+        ]
+    ),
+    "what a driver mounts": deployed(volumes=[{"name": "data", "csi": {"driver": "secrets.example"}}]),
     "a port of the node": deployed(container={"ports": [{"containerPort": 80, "hostPort": 80}]}),
     "a privileged container": deployed(container={"securityContext": {"privileged": True}}),
     "a privileged first container": deployed(
@@ -239,6 +260,9 @@ ESCALATIONS = {
     "no seccomp": deployed(container={"securityContext": {"seccompProfile": {"type": "Unconfined"}}}),
     "no seccomp for all": deployed(securityContext={"seccompProfile": {"type": "Unconfined"}}),
     "no AppArmor": deployed(container={"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}),
+    "no AppArmor, by annotation": annotated(
+        {"container.apparmor.security.beta.kubernetes.io/wordpress": "unconfined"}
+    ),
     "another SELinux type": deployed(securityContext={"seLinuxOptions": {"type": "spc_t"}}),
     "a setting of the kernel": deployed(
         securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}
