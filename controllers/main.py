@@ -6,7 +6,12 @@ import sys
 
 from controllers.cache.settings import MEMCACHED_IMAGE
 from controllers.example.settings import MYSQL_IMAGE, WORDPRESS_IMAGE
-from controllers.petstore.settings import PETSTORE_ADDRESS, PETSTORE_CHECK_INTERVAL, PETSTORE_TIMEOUT
+from controllers.petstore.settings import (
+    PETSTORE_ADDRESS,
+    PETSTORE_CHECK_INTERVAL,
+    PETSTORE_TIMEOUT,
+    PETSTORE_TLS,
+)
 from controllers.settings import PROXY_CREDENTIALS
 from manager.cli import Operator
 from manager.cli import main as run_command
@@ -24,7 +29,7 @@ OPERATORS = (
     Operator(
         "pet",
         "controllers.petstore.pet",
-        settings=(PETSTORE_ADDRESS, PETSTORE_TIMEOUT, PETSTORE_CHECK_INTERVAL),
+        settings=(PETSTORE_ADDRESS, PETSTORE_TIMEOUT, PETSTORE_CHECK_INTERVAL, *PETSTORE_TLS),
         webhooks="controllers.petstore.webhooks",
     ),
     Operator(

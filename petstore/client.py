@@ -23,7 +23,7 @@ import contextlib
 import datetime
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import grpc
 
@@ -31,7 +31,11 @@ from petstore.metrics import code_name
 from petstore.pet import Pet, PetType
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreStub
+from petstore.tls import Tls, TlsFiles, TlsUnusable
 from petstore.wire import Malformed, date_message, pet_message, read_pet, type_number
+
+if TYPE_CHECKING:
+    from petstore.proto.petstore_pb2_grpc import PetStoreAsyncStub
 
 __all__ = [
     "DeadlinePassed",
@@ -43,6 +47,9 @@ __all__ = [
     "PetStoreClient",
     "PetStoreError",
     "PetType",
+    "Tls",
+    "TlsFiles",
+    "TlsUnusable",
     "UnexpectedAnswer",
     "UnknownPet",
     "Unreachable",
@@ -61,6 +68,10 @@ _OPTIONS: Final = (
     # Clients of one process that ask for the same address do not share their fate.
     ("grpc.use_local_subchannel_pool", 1),
 )
+
+
+_LOOK_EVERY: Final = 10.0
+"""Seconds between two looks at the files of certificates."""
 
 
 class PetStoreError(Exception):
@@ -131,25 +142,61 @@ class PetStoreClient:
         timeout: float = 5.0,
         handled: Handled | None = None,
         writing: Writing = contextlib.nullcontext,
+        tls: Tls | None = None,
+        server_name: str | None = None,
     ) -> None:
         """`address` is `host:port`, or any other name that gRPC resolves; `handled` is told of each call.
 
         `writing` may refuse a call that changes something, or cancel it: what it raises leaves the call.
+
+        Without `tls` nothing is encrypted. With it, the store's certificate has to be for `server_name`, else
+        for the host of `address`; files that are renewed are used for a new connection.
         """
         self.address = address
         self.timeout = timeout
         self._handled = handled
         self._writing = writing
+        self._tls = tls
+        self._server_name = server_name
+        self._channels: list[grpc.aio.Channel] = []
         self.knows_keys: bool | None = None
         """Whether the store knows idempotency keys, as far as its answers to searches have shown."""
 
     async def __aenter__(self) -> Self:
-        self._channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
-        self._stub = PetStoreStub(self._channel)
+        self._connect()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._channel.close()
+        for channel in self._channels:
+            await channel.close()
+
+    def _connect(self) -> None:
+        if self._tls is None:
+            channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
+        else:
+            name = self._server_name
+            content = self._tls.content
+            channel = grpc.aio.secure_channel(
+                self.address,
+                grpc.ssl_channel_credentials(content.ca, content.key, content.certificates),
+                options=(*_OPTIONS, ("grpc.ssl_target_name_override", name)) if name else _OPTIONS,
+            )
+        self._channels.append(channel)
+        self._stub = PetStoreStub(channel)
+        self._looked = asyncio.get_running_loop().time()
+
+    async def _current(self) -> PetStoreAsyncStub:
+        """The calls, by way of certificates that were current a moment ago."""
+        now = asyncio.get_running_loop().time()
+        if self._tls is not None and now - self._looked >= _LOOK_EVERY:
+            self._looked = now
+            if await asyncio.to_thread(self._tls.look):
+                self._connect()
+                # The one before may still have calls under way; of those before that, all are long over.
+                for channel in self._channels[:-2]:
+                    await channel.close()
+                del self._channels[:-2]
+        return self._stub
 
     async def add(self, pets: Iterable[Pet], *, timeout: float | None = None) -> list[str]:
         """Add all of them, or none; returns their ids, in order.
@@ -163,7 +210,7 @@ class PetStoreClient:
         request = pb.AddPetsReq(pets=[pet_message(pet) for pet in pets])
         async with self._writing():
             with self._told("AddPets"):
-                answer = await self._stub.AddPets(request, timeout=self._seconds(timeout))
+                answer = await (await self._current()).AddPets(request, timeout=self._seconds(timeout))
         if len(answer.ids) != len(request.pets):
             raise UnexpectedAnswer(f"{len(answer.ids)} ids came for {len(request.pets)} pets")
         if not all(answer.ids):
@@ -183,13 +230,15 @@ class PetStoreClient:
         request = pb.UpdatePetsReq(pets=[pet_message(pet) for pet in pets])
         async with self._writing():
             with self._told("UpdatePets"):
-                await self._stub.UpdatePets(request, timeout=self._seconds(timeout))
+                await (await self._current()).UpdatePets(request, timeout=self._seconds(timeout))
 
     async def delete(self, ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Remove all of them, or none, but for those that are not there."""
         async with self._writing():
             with self._told("DeletePets"):
-                await self._stub.DeletePets(pb.DeletePetsReq(ids=ids), timeout=self._seconds(timeout))
+                await (await self._current()).DeletePets(
+                    pb.DeletePetsReq(ids=ids), timeout=self._seconds(timeout)
+                )
 
     async def search(
         self,
@@ -220,7 +269,7 @@ class PetStoreClient:
             request.birthdate_range.end.CopyFrom(date_message(born_before))
         wanted = set(keys)
         with self._told("SearchPets", "server_stream"):
-            call = self._stub.SearchPets(request, timeout=self._seconds(timeout))
+            call = (await self._current()).SearchPets(request, timeout=self._seconds(timeout))
             try:
                 async for message in call:
                     if wanted and message.idempotency_key not in wanted:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -24,6 +25,7 @@ from petstore.proto.petstore_pb2_grpc import add_PetStoreServicer_to_server
 from petstore.sampler import Sampler
 from petstore.service import PetStoreService
 from petstore.storage import Storage
+from petstore.tls import Tls, TlsFiles
 
 __all__ = ["CannotListen", "PetStoreServer", "ServerOptions"]
 
@@ -56,6 +58,9 @@ class ServerOptions:
     allow_change_sampler: bool = False
     """Let whoever can call change what is logged of calls."""
 
+    tls: TlsFiles = field(default_factory=TlsFiles)
+    """No file: not encrypted. With a `ca_file`, only clients are served whose certificate it has signed."""
+
     limits: Limits = field(default_factory=Limits)
 
     grace: float = 10.0
@@ -65,8 +70,8 @@ class ServerOptions:
 class PetStoreServer:
     """A store that serves while it is entered.
 
-    Entering raises DataUnusable or CannotListen. Leaving takes no more calls, gives the running ones the
-    grace, and closes the file.
+    Entering raises TlsUnusable, DataUnusable or CannotListen. Leaving takes no more calls, gives the running
+    ones the grace, and closes the file.
     """
 
     def __init__(
@@ -83,10 +88,11 @@ class PetStoreServer:
         """Likewise."""
 
     async def __aenter__(self) -> Self:
+        tls = await asyncio.to_thread(Tls.of_server, self._options.tls)
         async with AsyncExitStack() as stack:
             storage = await stack.enter_async_context(Storage(self._options.data, self._options.limits))
             await self._serve_metrics(stack)
-            await self._serve_calls(stack, storage)
+            await self._serve_calls(stack, storage, tls)
             self._stack = stack.pop_all()
         return self
 
@@ -103,7 +109,7 @@ class PetStoreServer:
             raise CannotListen(address, _reason(error)) from error
         self.metrics_address = BindAddress(address.host, port)
 
-    async def _serve_calls(self, stack: AsyncExitStack, storage: Storage) -> None:
+    async def _serve_calls(self, stack: AsyncExitStack, storage: Storage, tls: Tls | None) -> None:
         sampler, limits = Sampler(), self._options.limits
         server = grpc.aio.server(
             interceptors=(ObservingInterceptor(self.metrics, sampler, limits), *self._interceptors),
@@ -121,7 +127,7 @@ class PetStoreServer:
         checks = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(checks, server)
         reflection.enable_server_reflection((_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        self.address = self._bind(server)
+        self.address = self._bind(server, tls)
         for name in ("", _SERVICE):
             await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
         await server.start()
@@ -133,13 +139,37 @@ class PetStoreServer:
 
         stack.push_async_callback(stop)
 
-    def _bind(self, server: grpc.aio.Server) -> BindAddress:
+    def _bind(self, server: grpc.aio.Server, tls: Tls | None) -> BindAddress:
         address = self.address
+        where = str(BindAddress(address.interface, address.port))
         try:
-            port = server.add_insecure_port(str(BindAddress(address.interface, address.port)))
+            if tls is None:
+                port = server.add_insecure_port(where)
+            else:
+                port = server.add_secure_port(where, _credentials(tls))
         except RuntimeError as error:
             raise CannotListen(address, _why_not(address) or str(error)) from error
         return BindAddress(address.host, port)
+
+
+def _credentials(tls: Tls) -> grpc.ServerCredentials:
+    """What each connection is met with; gRPC asks, in a thread of its own, whether it is still the same."""
+
+    def current() -> grpc.ServerCertificateConfiguration:
+        content = tls.content
+        assert content.key is not None
+        assert content.certificates is not None
+        pair = (content.key, content.certificates)
+        return grpc.ssl_server_certificate_configuration([pair], root_certificates=content.ca)
+
+    def renewed() -> Any:
+        return current() if tls.look() else None  # the stubs do not know None, which is "as before"
+
+    return grpc.dynamic_ssl_server_credentials(
+        current(),
+        renewed,
+        require_client_authentication=tls.content.ca is not None,
+    )
 
 
 def _why_not(address: BindAddress) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
@@ -17,7 +18,12 @@ from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import noted, wanted
 from controllers.petstore.report import Reporter
 from controllers.petstore.retries import Retries
-from controllers.petstore.settings import PETSTORE_ADDRESS, PETSTORE_CHECK_INTERVAL, PETSTORE_TIMEOUT
+from controllers.petstore.settings import (
+    PETSTORE_ADDRESS,
+    PETSTORE_CHECK_INTERVAL,
+    PETSTORE_TIMEOUT,
+    PETSTORE_TLS,
+)
 from manager.cache import CacheEvent
 from manager.client import Client
 from manager.controller import (
@@ -35,7 +41,16 @@ from manager.logs import reconcile_log
 from manager.manager import Manager, Runnable
 from manager.rate_limit import Repeats
 from manager.rbac import rbac
-from petstore.client import InvalidPet, NoAnswer, PetStoreClient, PetStoreError
+from manager.settings import SettingsError
+from petstore.client import (
+    InvalidPet,
+    NoAnswer,
+    PetStoreClient,
+    PetStoreError,
+    Tls,
+    TlsFiles,
+    TlsUnusable,
+)
 
 __all__ = ["KINDS", "RECONCILERS", "PetReconciler", "setup"]
 
@@ -186,15 +201,27 @@ def _lacks_finalizer(event: CacheEvent) -> bool:
     return FINALIZER not in event.meta.finalizers
 
 
+def _tls(*files: str | None) -> Tls | None:
+    """What the settings say. Raises SettingsError."""
+    ca, cert, key = (Path(file) if file else None for file in files)
+    try:
+        return Tls.of_client(TlsFiles(ca_file=ca, cert_file=cert, key_file=key))
+    except TlsUnusable as error:
+        raise SettingsError(f"--petstore-tls-{error.file.replace('_', '-')}: {error}") from None
+
+
 def setup(manager: Manager, options: ControllerOptions) -> None:
     """Wire the controller up, and the watch over the store beside it."""
     client = manager.client.named("pet")
+    *files, server_name = (manager.settings[key] for key in PETSTORE_TLS)
     # One connection for the whole process; it is made with the first call.
     store = PetStoreClient(
         manager.settings[PETSTORE_ADDRESS],
         timeout=manager.settings[PETSTORE_TIMEOUT],
         handled=StoreMetrics(manager.metrics.registry).handled,
         writing=manager.leadership.held,
+        tls=_tls(*files),
+        server_name=server_name,
     )
     manager.keep(lambda: store)
     pets = CachedPets(manager.cache)

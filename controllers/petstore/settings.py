@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from manager.address import parse_address
 from manager.duration import parse_duration
-from manager.setting import Setting
+from manager.setting import Setting, parse_text
 
-__all__ = ["PETSTORE_ADDRESS", "PETSTORE_CHECK_INTERVAL", "PETSTORE_TIMEOUT"]
+__all__ = ["PETSTORE_ADDRESS", "PETSTORE_CHECK_INTERVAL", "PETSTORE_TIMEOUT", "PETSTORE_TLS"]
 
 
 def _some_time(text: str) -> float:
@@ -41,3 +41,30 @@ PETSTORE_CHECK_INTERVAL = Setting(
     description="how often to look for records of Pets that were changed or lost in the pet store",
     placeholder="DURATION",
 )
+PETSTORE_TLS = (
+    Setting(
+        "petstore-tls-ca-file",
+        parse_text,
+        description="talk to the pet store over TLS, and trust these authorities (PEM)",
+        placeholder="FILE",
+    ),
+    Setting(
+        "petstore-tls-cert-file",
+        parse_text,
+        description="the certificate to show the pet store (PEM)",
+        placeholder="FILE",
+    ),
+    Setting(
+        "petstore-tls-key-file",
+        parse_text,
+        description="the key of --petstore-tls-cert-file (PEM)",
+        placeholder="FILE",
+    ),
+    Setting(
+        "petstore-tls-server-name",
+        parse_text,
+        description="whom the pet store's certificate is for; default the host of --petstore-address",
+        placeholder="NAME",
+    ),
+)
+"""Authorities, certificate, key, and name; files are read again when they are renewed."""

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
 from contextlib import aclosing
 
-from petstore.client import NoAnswer, Pet, PetStoreClient, PetStoreError
+from petstore.client import NoAnswer, Pet, PetStoreClient, PetStoreError, Tls, TlsFiles, TlsUnusable
 
 __all__ = ["call"]
 
-_FAILED = 1
+_FAILED, _WRONG_USAGE = 1, 2
 _ROW = "{:36}  {:7}  {:10}  {}\n"
 
 
 async def call(options: argparse.Namespace) -> int:
     """Make the call that the command stands for; returns the exit code."""
     commands = {"add": _add, "search": _search, "delete": _delete}
+    files = TlsFiles(
+        ca_file=options.tls_ca_file, cert_file=options.tls_cert_file, key_file=options.tls_key_file
+    )
     try:
-        async with PetStoreClient(options.address, timeout=options.timeout) as store:
+        async with PetStoreClient(
+            options.address,
+            timeout=options.timeout,
+            tls=await asyncio.to_thread(Tls.of_client, files),
+            server_name=options.tls_server_name,
+        ) as store:
             await commands[options.command](store, options)
+    except TlsUnusable as error:
+        _fail(f"--tls-{error.file.replace('_', '-')}: {error}")
+        return _WRONG_USAGE
     except NoAnswer as error:
         return _fail(f"--address: no answer from the store at {options.address}: {error}")
     except PetStoreError as error:

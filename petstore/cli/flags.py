@@ -88,6 +88,12 @@ def _serve(command: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="where /metrics is (default %(default)s); 0 is off",
     )
+    for name, text in (
+        ("cert", "the certificate to serve with (PEM); without it, nothing is encrypted"),
+        ("key", "its key (PEM)"),
+        ("client-ca", "serve only clients with a certificate of these authorities (PEM)"),
+    ):
+        _tls_file(command, name, text)
     data = command.add_mutually_exclusive_group()
     data.add_argument(
         "--data",
@@ -164,6 +170,17 @@ def _client(command: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help=f"where the store is (default ${ADDRESS_VARIABLE}, else localhost:6742)",
     )
+    for name, text in (
+        ("ca", "talk to the store over TLS, and trust these authorities (PEM)"),
+        ("cert", "the certificate to show it (PEM)"),
+        ("key", "its key (PEM)"),
+    ):
+        _tls_file(command, name, text)
+    command.add_argument(
+        "--tls-server-name",
+        metavar="NAME",
+        help="whom the store's certificate is for (default: the host of --address)",
+    )
     command.add_argument(
         "--timeout",
         type=_checked(_duration),
@@ -174,6 +191,10 @@ def _client(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-o", "--output", choices=("text", "json"), default="text", help="for people, or for programs"
     )
+
+
+def _tls_file(command: argparse.ArgumentParser, name: str, text: str) -> None:
+    command.add_argument(f"--tls-{name}-file", type=_checked(_file), metavar="FILE", help=text)
 
 
 def _checked(convert: Callable[[str], T]) -> Callable[[str], T]:

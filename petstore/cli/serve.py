@@ -12,10 +12,11 @@ import sys
 from petstore.cli.flags import limits
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
+from petstore.tls import TlsFiles, TlsUnusable
 
 __all__ = ["serve"]
 
-_FAILED = 1
+_FAILED, _WRONG_USAGE = 1, 2
 _SIGNALS = signal.SIGINT, signal.SIGTERM
 
 
@@ -24,18 +25,26 @@ def serve(options: argparse.Namespace) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    tls = TlsFiles(
+        ca_file=options.tls_client_ca_file, cert_file=options.tls_cert_file, key_file=options.tls_key_file
+    )
     settings = ServerOptions(
         bind_address=options.bind_address,
         metrics_bind_address=options.metrics_bind_address,
         data=None if options.memory else options.data,
         ignore_idempotency_keys=options.ignore_idempotency_keys,
         allow_change_sampler=options.allow_change_sampler,
+        tls=tls,
         limits=limits(options),
         grace=options.graceful_shutdown_timeout,
     )
     try:
         with asyncio.Runner(loop_factory=_new_event_loop) as runner:
             runner.run(_serve(settings))
+    except TlsUnusable as error:
+        name = "--tls-client-ca-file" if error.file == "ca_file" else f"--tls-{error.file.replace('_', '-')}"
+        _fail(f"{name}: {error}")
+        return _WRONG_USAGE
     except DataUnusable as error:
         return _fail(f"--data: {error}")
     except CannotListen as error:

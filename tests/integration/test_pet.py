@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography import x509
 
 from tests.support.api_objects import condition, deployment_path, event_counts
+from tests.support.certificates import Authority
 from tests.support.eventually import consistently, eventually
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.pets import API, assert_in_step, forget, pet, pet_path, records, rewrite
@@ -275,3 +278,47 @@ def test_a_manager_without_pets_neither_imports_the_store_nor_connects_to_it(
     ).wait_ready()
     assert manager.stop() == 0
     assert "imported: []" in manager.process.output()
+
+
+def test_a_store_over_tls_that_serves_the_manager_alone(
+    crds: ControlPlane, namespace: str, run_manager: RunManager, tmp_path: Path
+) -> None:
+    authority = Authority("pets")
+    pairs = {
+        "server": authority.server(x509.IPAddress(ipaddress.ip_address("127.0.0.1"))),
+        "client": authority.user("manager", ()),
+    }
+    for side, pair in pairs.items():
+        for name, content in zip(("crt", "key"), pair, strict=True):
+            (tmp_path / f"{side}.{name}").write_bytes(content)
+    ca = tmp_path / "ca.crt"
+    ca.write_bytes(authority.pem)
+
+    def flags(prefix: str, side: str, authorities: str) -> list[str]:
+        pair = (
+            f"--{prefix}-{name}-file={tmp_path}/{side}.{end}"
+            for name, end in (("cert", "crt"), ("key", "key"))
+        )
+        return [f"--{prefix}-{authorities}-file={ca}", *pair]
+
+    with PetStoreProcess(tmp_path, *flags("tls", "server", "client-ca")) as store:
+        place = (f"--namespaces={namespace}", "--controllers=pet", f"--petstore-address={store.address}")
+        manager = run_manager(crds.kubeconfig, *place, *flags("petstore-tls", "client", "ca")).wait_ready()
+        crds.api.create(pet_path(namespace), pet("sample"))
+        eventually(
+            lambda: condition(crds.api.get(pet_path(namespace, "sample")), "Ready")["status"] == "True"
+        )
+        found = petstore("search", f"--address={store.address}", *flags("tls", "client", "ca"), "-o", "json")
+        assert [each["name"] for each in json.loads(found.stdout)] == ["Thor"]
+        assert "no answer" in petstore("search", f"--address={store.address}", "--timeout=2s").stderr
+        crds.api.delete(pet_path(namespace, "sample"))
+        eventually(lambda: not crds.api.get(pet_path(namespace))["items"])
+        assert manager.stop() == 0
+
+    (tmp_path / "client.key").unlink()
+    manager = run_manager(crds.kubeconfig, *place, *flags("petstore-tls", "client", "ca"))
+    assert manager.process.wait(60) == 2
+    assert (
+        f"--petstore-tls-key-file: {tmp_path}/client.key: No such file or directory"
+        in manager.process.output()
+    )

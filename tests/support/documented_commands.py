@@ -96,6 +96,14 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         ".venv/bin/operator-manager migrate-storage",
         "kubectl get crd pets.petstore.example.com -o jsonpath='{.status.storedVersions}'",
     ),
+    "tests/integration/test_pet.py::test_a_store_over_tls_that_serves_the_manager_alone": (
+        "petstore serve --tls-cert-file=tls.crt --tls-key-file=tls.key --tls-client-ca-file=clients.crt",
+        "petstore search --tls-ca-file=ca.crt --tls-cert-file=client.crt --tls-key-file=client.key",
+        (
+            "operator-manager run --petstore-tls-ca-file=ca.crt --petstore-tls-cert-file=client.crt "
+            "--petstore-tls-key-file=client.key"
+        ),
+    ),
     "tests/integration/test_deploy.py::test_from_an_empty_cluster_to_a_deployed_manager_and_back": (
         "make install",
         "make deploy",

@@ -1,0 +1,195 @@
+"""Over TLS: who is let in, who is trusted, and certificates that are renewed or wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography import x509
+
+from petstore.cli import main
+from petstore.client import PetStoreClient, Tls, TlsFiles, TlsUnusable, Unreachable
+from petstore.server import PetStoreServer, ServerOptions
+from tests.support.certificates import Authority, signing_key
+from tests.support.petstores import LOOPBACK, pet
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+NAMES = (x509.DNSName("pets.example"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+
+
+class Folder:
+    """The files of one side."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir()
+        self.ca, self.cert, self.key = path / "ca.crt", path / "tls.crt", path / "tls.key"
+        self._time = 1
+
+    def write(self, ca: bytes, pair: tuple[bytes, bytes]) -> TlsFiles:
+        self.cert.write_bytes(pair[0])
+        self.key.write_bytes(pair[1])
+        self.ca.write_bytes(ca)
+        self._time += 1
+        for path in (self.ca, self.cert, self.key):
+            os.utime(path, (self._time, self._time))  # however coarse the clock of the file system is
+        return TlsFiles(ca_file=self.ca, cert_file=self.cert, key_file=self.key)
+
+
+class World:
+    """A server's files and a client's, of one authority each."""
+
+    def __init__(self, path: Path) -> None:
+        self.server_ca, self.client_ca, self.stranger = (Authority(name) for name in ("a", "b", "c"))
+        self.server, self.client = Folder(path / "server"), Folder(path / "client")
+        self.server_files = self.server.write(self.client_ca.pem, self.server_ca.server(*NAMES))
+        self.client_files = self.client.write(self.server_ca.pem, self.client_ca.user("manager", ()))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@asynccontextmanager
+async def serving(files: TlsFiles) -> AsyncIterator[str]:
+    async with PetStoreServer(ServerOptions(bind_address=LOOPBACK, tls=files, grace=0.1)) as server:
+        yield str(server.address)
+
+
+async def ask(address: str, files: TlsFiles, server_name: str | None = None) -> None:
+    """One call of a new client. Raises PetStoreError."""
+    tls = await asyncio.to_thread(Tls.of_client, files)
+    async with PetStoreClient(address, timeout=20, tls=tls, server_name=server_name) as client:
+        assert await client.add([pet()])
+
+
+async def test_who_shows_the_right_certificate_is_served(world: World) -> None:
+    async with serving(world.server_files) as address:
+        await ask(address, world.client_files)
+        await ask(address, world.client_files, "pets.example")
+
+
+async def test_who_shows_no_certificate_or_a_strangers_is_not_served(world: World, tmp_path: Path) -> None:
+    async with serving(world.server_files) as address:
+        with pytest.raises(Unreachable):
+            await ask(address, TlsFiles(ca_file=world.client.ca))
+        strangers = Folder(tmp_path / "stranger").write(
+            world.server_ca.pem, world.stranger.user("manager", ())
+        )
+        with pytest.raises(Unreachable):
+            await ask(address, strangers)
+        with pytest.raises(Unreachable):
+            await ask(address, TlsFiles())  # in the clear
+        await ask(address, world.client_files)
+
+
+async def test_a_store_of_another_authority_or_name_is_not_talked_to(world: World) -> None:
+    async with serving(world.server_files) as address:
+        for files, name in ((TlsFiles(ca_file=world.server.ca), None), (world.client_files, "other.example")):
+            with pytest.raises(Unreachable):
+                await ask(address, files, name)
+
+
+async def test_without_a_client_ca_the_store_asks_for_no_certificate(world: World) -> None:
+    files = TlsFiles(cert_file=world.server.cert, key_file=world.server.key)
+    async with serving(files) as address:
+        await ask(address, TlsFiles(ca_file=world.client.ca))
+
+
+async def test_renewed_certificates_are_used_and_wrong_ones_are_not(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("petstore.client._LOOK_EVERY", 0.0)
+    renewed_ca = Authority("renewed")
+    async with serving(world.server_files) as address:
+        tls = await asyncio.to_thread(Tls.of_client, world.client_files)
+        async with PetStoreClient(address, timeout=20, tls=tls) as client:
+            await client.add([pet()])
+
+            def renew_both() -> None:
+                world.server.write(renewed_ca.pem, renewed_ca.server(*NAMES))
+                world.client.write(renewed_ca.pem, renewed_ca.user("manager", ()))
+
+            await asyncio.to_thread(renew_both)
+            await client.add([pet()])
+            assert len(client._channels) == 2
+            await ask(address, world.client_files)
+
+            def spoil_both() -> None:
+                """As a half-written renewal is."""
+                world.server.key.write_bytes(signing_key())
+                world.client.key.write_bytes(b"")
+
+            await asyncio.to_thread(spoil_both)
+            await client.add([pet()])
+            assert any("used as they were" in message for message in caplog.messages)
+
+            def mend_both() -> None:
+                world.server.write(renewed_ca.pem, renewed_ca.server(*NAMES))
+                world.client.write(renewed_ca.pem, renewed_ca.user("manager", ()))
+
+            await asyncio.to_thread(mend_both)
+            await client.add([pet()])
+            await ask(address, world.client_files)
+
+
+WRONG = {
+    "a missing file": ("key_file", None, "tls.key: No such file or directory"),
+    "no certificate": ("cert_file", b"nothing", "tls.crt: there is no certificate in PEM"),
+    "no key": ("key_file", b"nothing", "tls.key: there is no private key in PEM"),
+    "another's key": ("key_file", signing_key(), "tls.key is not the key of"),
+    "no authority": ("ca_file", b"", "ca.crt: there is no certificate in PEM"),
+}
+
+
+@pytest.mark.parametrize(("file", "content", "text"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_wrong_files_are_one_line_that_names_the_flag(
+    world: World,
+    side: str,
+    file: str,
+    content: bytes | None,
+    text: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = world.server_files if side == "server" else world.client_files
+    path = getattr(files, file)
+    path.unlink() if content is None else path.write_bytes(content)
+    flags = {
+        "--tls-client-ca-file" if side == "server" else "--tls-ca-file": files.ca_file,
+        "--tls-cert-file": files.cert_file,
+        "--tls-key-file": files.key_file,
+    }
+    command = ["serve", "--memory"] if side == "server" else ["search"]
+    assert main([*command, *(f"{flag}={value}" for flag, value in flags.items())]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    flag = (
+        "--tls-client-ca-file" if (side, file) == ("server", "ca_file") else f"--tls-{file.replace('_', '-')}"
+    )
+    assert line.startswith(f"petstore: {flag}: ")
+    assert text in line
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [(("ca_file",), "cert_file"), (("cert_file",), "key_file"), (("key_file",), "cert_file")],
+)
+def test_a_server_has_a_certificate_with_its_key(world: World, names: tuple[str, ...], missing: str) -> None:
+    files = TlsFiles(**{name: getattr(world.server_files, name) for name in names})
+    with pytest.raises(TlsUnusable, match="is missing") as caught:
+        Tls.of_server(files)
+    assert caught.value.file == missing
+
+
+def test_a_client_trusts_somebody(world: World) -> None:
+    with pytest.raises(TlsUnusable, match="is missing: without it there is no TLS") as caught:
+        Tls.of_client(TlsFiles(cert_file=world.client.cert, key_file=world.client.key))
+    assert caught.value.file == "ca_file"
+    assert Tls.of_client(TlsFiles()) is None
