@@ -148,7 +148,13 @@ def test_each_operator_can_have_a_deployment_of_its_own_and_webhooks_have_one_ho
     labels = {name: each["spec"]["template"]["metadata"]["labels"] for name, each in managers.items()}
     selector = the("Service", WEBHOOK_SERVICE, "per-operator")["spec"]["selector"]
     assert [name for name in managers if selected(selector, labels[name])] == serving
-    home = pod_of(managers[serving[0]])["serviceAccountName"]
+    (home_name,) = serving
+    home = pod_of(managers[home_name])["serviceAccountName"]
+    alone, shared = container_of(managers[home_name]), container_of(the("Deployment", MANAGER))
+    assert {*shared["args"]} <= {*alone["args"]}
+    assert alone["readinessProbe"] == shared["readinessProbe"]
+    assert alone["ports"] == shared["ports"]
+    assert container_of(managers["pet"])["env"] == shared["env"]
     subjects = [
         subject
         for each in made
@@ -439,6 +445,27 @@ def test_what_is_commented_out_in_the_default_can_be_had(edited: Path):
     assert {each["metadata"].get("namespace") for each in added} == {SYSTEM, None}
     assert all(each["metadata"]["name"].startswith("operator-manager-") for each in added)
     assert len(made) == len(added) + len(manifests())
+
+
+def test_the_policy_is_for_the_account_wherever_it_is_and_whatever_it_is_called(edited: Path):
+    file = edited / "default" / "kustomization.yaml"
+    text = file.read_text().replace("namespace: operator-manager-system", "namespace: elsewhere")
+    file.write_text(text.replace("namePrefix: operator-manager-", "namePrefix: mine-"))
+    made = list(yaml.safe_load_all(build(edited / "default")))
+    (policy,) = [each for each in made if each["kind"] == "ValidatingAdmissionPolicy"]
+    (binding,) = [each for each in made if each["kind"] == "ValidatingAdmissionPolicyBinding"]
+    (condition,) = policy["spec"]["matchConditions"]
+    whose = "'system:serviceaccount:' + 'elsewhere' + ':' + 'mine-controller-manager'"
+    assert condition["expression"] == f"request.userInfo.username.startsWith({whose})"
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"] == "mine-manager-limits"
+    assert "namespace" not in policy["metadata"].keys() | binding["metadata"].keys()
+
+
+def test_the_default_without_the_policy_is_all_the_rest(edited: Path):
+    file = edited / "default" / "kustomization.yaml"
+    file.write_text(file.read_text().replace("- ../admission-policy\n", ""))
+    made = list(yaml.safe_load_all(build(edited / "default")))
+    assert made == [each for each in manifests() if "AdmissionPolicy" not in each["kind"]]
 
 
 def test_the_default_without_the_store_has_nothing_of_it(edited: Path):
