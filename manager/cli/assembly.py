@@ -111,7 +111,7 @@ async def assembled(
         _keep_metrics(manager, settings, Access(transport, rng=rng))
         _keep_pages(manager, "health", settings.health_probe_bind_address, health_pages(manager.health))
         _add_operators(manager, settings, operators)
-        add_webhooks(manager, settings, known, transport, config)
+        await add_webhooks(manager, settings, known, transport, config)
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from manager.kube.config import IN_CLUSTER
 from manager.logs import get_logger
+from manager.settings import SettingsError
 
 if TYPE_CHECKING:
     from manager.cli.operator import Operator
@@ -34,7 +37,7 @@ def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
     return "secret" if config.source == IN_CLUSTER else None
 
 
-def add_webhooks(
+async def add_webhooks(
     manager: Manager,
     settings: Settings,
     operators: Sequence[Operator],
@@ -43,7 +46,8 @@ def add_webhooks(
 ) -> None:
     """Have the manager serve the webhooks of all `operators`, whether they run or not: the API server asks.
 
-    Raises `RegistrationError` for webhooks that do not fit.
+    Raises `RegistrationError` for webhooks that do not fit, and `SettingsError` for authorities of clients
+    that cannot be read.
     """
     if not any(operator.webhooks for operator in operators):
         return
@@ -60,16 +64,23 @@ def add_webhooks(
     # Who serves none does not pay for their modules.
     from manager.cli.certificates import certificates_for  # noqa: PLC0415
     from manager.runnables import Runnable  # noqa: PLC0415
-    from manager.tls import ServedCertificate  # noqa: PLC0415
+    from manager.tls import CertificateUnusable, ClientAuthorities, ServedCertificate  # noqa: PLC0415
     from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
     from manager.webhook.webhooks import Webhooks  # noqa: PLC0415
 
+    clients = None
+    if settings.webhook_client_ca_file is not None:
+        clients = ClientAuthorities(Path(settings.webhook_client_ca_file))
+        try:
+            await asyncio.to_thread(clients.read)
+        except CertificateUnusable as error:
+            raise SettingsError(f"--webhook-client-ca-file: {error}") from error
     webhooks = Webhooks(chain.from_iterable(operator.load_webhooks() for operator in operators))
     certificates = certificates_for(way, settings, transport, webhooks, config)
     server = WebhookServer(
         address,
         endpoints_of(webhooks, manager.metrics),
-        ServedCertificate(certificates.source),
+        ServedCertificate(certificates.source, clients=clients),
         metrics=manager.metrics,
         stopping=lambda: manager.stopping,
     )

@@ -154,6 +154,12 @@ class Settings(BaseModel):
     webhook_cert_key: Annotated[Text, Shown("Webhooks", "FILE")] = Field(
         default="tls.key", description="the key's file in --webhook-cert-path"
     )
+    webhook_client_ca_file: Annotated[Text | None, Shown("Webhooks", "FILE")] = Field(
+        default=None,
+        description="authorities in PEM, read again whenever the file changes: who asks a webhook has to "
+        "show a client certificate of one of them, as API servers do where they are told to, and not for "
+        "conversion; without, whoever reaches the port may ask",
+    )
     webhook_url: Annotated[BaseUrl | None, Shown("Webhooks", "URL")] = Field(
         default=None,
         description="https://HOST:PORT at which the API server reaches this process, where not by a Service; "

@@ -6,7 +6,7 @@ from manager.tls.certificate import Certificate, certificates_in, keys_in, publi
 from manager.tls.issue import CLOCK_SKEW, Authority, new_authority
 from manager.tls.key_pair import CertificateUnusable, KeyPair
 from manager.tls.served import ServedCertificate
-from manager.tls.sources import CertificateFiles, CertificateSource, SelfSigned
+from manager.tls.sources import CertificateFiles, CertificateSource, ClientAuthorities, SelfSigned
 
 __all__ = [
     "CLOCK_SKEW",
@@ -15,6 +15,7 @@ __all__ = [
     "CertificateFiles",
     "CertificateSource",
     "CertificateUnusable",
+    "ClientAuthorities",
     "KeyPair",
     "SelfSigned",
     "ServedCertificate",

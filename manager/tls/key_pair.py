@@ -25,17 +25,25 @@ class KeyPair:
     key: bytes = field(repr=False)
     """The private key of the first certificate, not encrypted."""
 
-    def context(self) -> ssl.SSLContext:
-        """A context for a server: TLS 1.2 or newer, HTTP/1.1, and clients that show no certificate.
+    def context(self, client_authorities: bytes | None = None) -> ssl.SSLContext:
+        """A context for a server: TLS 1.2 or newer, HTTP/1.1.
 
-        Blocks for about a millisecond. Raises `CertificateUnusable`, for one when certificate and key do
-        not belong together.
+        With authorities, in PEM, clients have to show a certificate that leads to one of them, and is for
+        clients; without, they show none. Blocks for about a millisecond. Raises `CertificateUnusable`, for
+        one when certificate and key do not belong together.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # A client could have us do the costly half of handshakes over and over, on one connection.
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.set_alpn_protocols(["http/1.1"])
+        if client_authorities is not None:
+            try:
+                context.load_verify_locations(cadata=client_authorities.decode("ascii", "replace"))
+            except ssl.SSLError as error:
+                text = f"no authorities of clients in PEM ({error.reason or error})"
+                raise CertificateUnusable(text) from error
+            context.verify_mode = ssl.CERT_REQUIRED
         with as_file(self.certificates + b"\n" + self.key, name="server-certificate") as path:
             try:
                 context.load_cert_chain(path, password=_no_password)

@@ -11,7 +11,7 @@ from datetime import datetime
 from manager import clock
 from manager.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable, KeyPair
-from manager.tls.sources import CertificateSource
+from manager.tls.sources import CertificateSource, ClientAuthorities
 
 __all__ = ["RECHECK_INTERVAL", "ServedCertificate"]
 
@@ -21,6 +21,9 @@ a look is two small reads in a thread, and does on every file system, however a 
 
 FIRST_CHECK_INTERVAL = 0.5
 """Seconds between two looks while there is no certificate yet, and something waits to be served."""
+
+_Known = tuple[KeyPair, bytes | None]
+"""A certificate, and who vouches for clients."""
 
 _log = get_logger("tls")
 
@@ -33,9 +36,14 @@ class ServedCertificate:
     which one file is replaced already, the earlier certificate is served on.
     """
 
-    def __init__(self, source: CertificateSource) -> None:
+    def __init__(self, source: CertificateSource, *, clients: ClientAuthorities | None = None) -> None:
+        """Args:
+        source: where the certificate comes from.
+        clients: who vouches for clients, which then have to show a certificate; None asks for none.
+        """
         self._source = source
-        self._pair: KeyPair | None = None
+        self._clients = clients
+        self._known: _Known | None = None
         self._context: ssl.SSLContext | None = None
         self._complaint: str | None = None
 
@@ -89,10 +97,10 @@ class ServedCertificate:
                 self._complain(repr(error))
 
     async def _renew(self) -> None:
-        pair, context = await asyncio.to_thread(_look, self._source, clock.now(), self._pair)
+        known, context = await asyncio.to_thread(_look, self._source, self._clients, clock.now(), self._known)
         self._complaint = None
         if context is not None:
-            self._pair, self._context = pair, context
+            self._known, self._context = known, context
             _log.info("serving this certificate from now on", source=str(self._source))
 
     def _complain(self, text: str) -> None:
@@ -103,13 +111,13 @@ class ServedCertificate:
 
 
 def _look(
-    source: CertificateSource, now: datetime, known: KeyPair | None
-) -> tuple[KeyPair, ssl.SSLContext | None]:
-    """What the source has, and a context for it unless it is known."""
-    pair = source.pair(now)
-    if pair == known:
-        return pair, None
+    source: CertificateSource, clients: ClientAuthorities | None, now: datetime, known: _Known | None
+) -> tuple[_Known, ssl.SSLContext | None]:
+    """What the source and the authorities of clients have, and a context for it unless it is known."""
+    found = pair, authorities = source.pair(now), None if clients is None else clients.read()
+    if found == known:
+        return found, None
     try:
-        return pair, pair.context()
+        return found, pair.context(authorities)
     except CertificateUnusable as error:
         raise CertificateUnusable(f"{source}: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Protocol
 from manager.tls.issue import self_signed
 from manager.tls.key_pair import CertificateUnusable, KeyPair
 
-__all__ = ["CertificateFiles", "CertificateSource", "SelfSigned"]
+__all__ = ["CertificateFiles", "CertificateSource", "ClientAuthorities", "SelfSigned"]
 
 _VALID_FOR = timedelta(days=365)
 _RENEWED_AFTER = timedelta(days=240)
@@ -43,6 +44,24 @@ class CertificateFiles:
         """See `CertificateSource`. Files that are replaced one after the other may not fit for a moment."""
         del now
         return KeyPair(_content(self._certificate), _content(self._key))
+
+
+class ClientAuthorities:
+    """A file with the certificates of those who vouch for clients; somebody else keeps it current."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def read(self) -> bytes:
+        """What is in it now, PEM. Blocks. Raises `CertificateUnusable` when there is none, or it has none."""
+        content = _content(self._file)
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(
+                cadata=content.decode("ascii", "replace")
+            )
+        except (ssl.SSLError, ValueError) as error:
+            raise CertificateUnusable(f"{self._file} has no certificate of an authority in PEM") from error
+        return content
 
 
 class SelfSigned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from manager.cli.operator import Operator
 from manager.cli.webhooks import certificate_way
 from manager.kube.config import IN_CLUSTER
 from manager.setting import SettingValues
-from manager.settings import load_settings
+from manager.settings import SettingsError, load_settings
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cli.conftest import OPERATORS
 
@@ -78,6 +79,20 @@ async def test_nothing_is_said_where_no_operator_has_any(wire: ScriptedWire):
 async def test_readiness_waits_for_the_certificate(wire: ScriptedWire):
     async with assembled(load_settings(FILES), (), SettingValues(), (WITH,)) as manager:
         assert "no certificate" in str(manager.health.readiness.problem("webhook"))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(None, "ca.crt cannot be read: No such file"), (b"hello", "ca.crt has no certificate of an authority")],
+)
+async def test_authorities_of_clients_that_cannot_be_read_are_told_at_the_start(
+    wire: ScriptedWire, tmp_path: Path, content: bytes | None, told: str
+):
+    file = tmp_path / "ca.crt"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(SettingsError, match=f"^--webhook-client-ca-file: .*{told}"):
+        await assemble({**FILES, "webhook_client_ca_file": str(file)})
 
 
 @pytest.mark.parametrize(

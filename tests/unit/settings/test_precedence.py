@@ -110,6 +110,7 @@ def test_every_setting_can_be_given_in_every_way(monkeypatch: pytest.MonkeyPatch
         "webhook_cert_path": "/webhook",
         "webhook_cert_name": "webhook.crt",
         "webhook_cert_key": "webhook.key",
+        "webhook_client_ca_file": "clients.crt",
         "webhook_local_path": "elsewhere",
         "webhook_name_prefix": "mine-",
         "log_level": "warn",

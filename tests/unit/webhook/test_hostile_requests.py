@@ -9,20 +9,23 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import orjson
 import pytest
+from cryptography.x509 import DNSName
 
 from manager.http.address import BindAddress
 from manager.http.server import CannotListen
 from manager.metrics import Metrics
-from manager.tls import SelfSigned, ServedCertificate
+from manager.tls import ClientAuthorities, SelfSigned, ServedCertificate, served
 from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject
 from manager.webhook.bodies import Bodies
 from manager.webhook.server import LIMITS, WebhookServer, endpoints_of
 from manager.webhook.webhooks import Webhooks
+from tests.support.certificates import Authority
 from tests.support.eventually import eventually_async
 from tests.support.loops import in_each_loop
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, conversion_review, thing
@@ -79,7 +82,12 @@ class Site:
 
 @asynccontextmanager
 async def site(
-    *, bodies: Bodies | None = None, head: float = LONG, act: Any = default, finish: float = LONG
+    *,
+    bodies: Bodies | None = None,
+    head: float = LONG,
+    act: Any = default,
+    finish: float = LONG,
+    clients: ClientAuthorities | None = None,
 ) -> AsyncIterator[Site]:
     admission, conversion = Admission(Thing), Conversion(Thing)
     admission.default(act)
@@ -90,7 +98,7 @@ async def site(
     server = WebhookServer(
         BindAddress("127.0.0.1", 0),
         endpoints,
-        ServedCertificate(SelfSigned()),
+        ServedCertificate(SelfSigned(), clients=clients),
         metrics=metrics,
         limits=replace(LIMITS, head=head, finish=finish),
         bodies=bodies,
@@ -112,6 +120,51 @@ async def until(condition: Callable[[], bool]) -> None:
         return condition()
 
     await eventually_async(holds)
+
+
+def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
+    """A client that shows this certificate, and its key."""
+    (folder / "client.pem").write_bytes(b"\n".join(pair))
+    context = trusting()
+    context.load_cert_chain(folder / "client.pem")
+    return context
+
+
+@in_each_loop
+async def test_only_clients_with_a_certificate_of_the_authority_may_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
+    authority, other = Authority("the API server's"), Authority("another")
+    file = tmp_path / "ca.crt"
+    file.write_bytes(authority.pem)
+    right = showing(tmp_path, authority.user("kube-apiserver", ()))
+    wrong = showing(tmp_path, other.user("kube-apiserver", ()))
+    server = showing(tmp_path, authority.server(DNSName("kube-apiserver")))
+    review = admission_review("CREATE", new=thing())
+    async with site(clients=ClientAuthorities(file)) as made:
+
+        async def asked(context: ssl.SSLContext) -> int | None:
+            connector = aiohttp.TCPConnector(ssl=context)
+            async with aiohttp.ClientSession(connector=connector) as session:
+                try:
+                    url = f"https://{made.address}{MUTATE}"
+                    async with session.post(url, data=review, headers=JSON) as answer:
+                        return answer.status
+                except aiohttp.ClientError:
+                    return None
+
+        assert await asked(right) == 200
+        assert [await asked(each) for each in (wrong, server, trusting())] == [None, None, None]
+        file.write_bytes(other.pem)
+
+        async def changed() -> bool:
+            return await asked(wrong) == 200 and await asked(right) is None
+
+        await eventually_async(changed)
+        file.write_bytes(b"half of a certificate")
+        await asyncio.sleep(0.05)
+        assert (await asked(wrong), await asked(trusting())) == (200, None)
 
 
 def trusting() -> ssl.SSLContext:
