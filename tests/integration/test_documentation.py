@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import http.client
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from tests.support.control_plane import Feature
 from tests.support.crds import wait_served
 from tests.support.documented_commands import DEPLOYED, ELSEWHERE, RUN_BY, WALKED, WALKED_ALONE
+from tests.support.eventually import eventually
 from tests.support.example_operator import PAGE, WEBHOOKS_PAGE, ExampleOperator
+from tests.support.kubeconfig import Credentials
 from tests.support.markdown import Page
 from tests.support.storage import storage_classes
 from tests.support.terminal import Terminal
@@ -166,3 +171,40 @@ def test_a_copy_of_the_store_is_whole(tmp_path: Path) -> None:
     with Terminal(tmp_path / "two") as terminal:
         terminal.follow(Command("", f"petstore serve --data {copy} &", ("...", "petstore: ready; ...")))
         assert "Thor" in terminal.run("petstore search")
+
+
+def test_the_priority_that_a_page_gives_to_the_lease_is_what_its_requests_get(
+    control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    plane = control_plane.require(Feature.PRIORITIES)
+    (schema,) = (
+        found
+        for block in Page(Path("docs/operations.md")).blocks()
+        if block.language == "yaml" and (found := yaml.safe_load(block.text)).get("kind") == "FlowSchema"
+    )
+    (rule,) = schema["spec"]["rules"]
+    # The account that is deployed has too long a name for a certificate.
+    rule["subjects"][0]["serviceAccount"] = {"namespace": namespace, "name": "m"}
+    rule["resourceRules"][0]["namespaces"] = [namespace]
+    collection = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+    uid = plane.api.create(collection, schema)["metadata"]["uid"]
+    try:
+        user = f"system:serviceaccount:{namespace}:m"
+        manager = Credentials.read(plane.user_kubeconfig(user, "system:serviceaccounts"))
+        server = urlsplit(manager.server)
+        leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/x"
+
+        def schema_of(path: str) -> str | None:
+            context = manager.ssl_context(tmp_path)
+            connection = http.client.HTTPSConnection(server.netloc, context=context, timeout=30)
+            headers = {"Authorization": f"Bearer {manager.token}"} if manager.token else {}
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            return answer.headers["X-Kubernetes-PF-FlowSchema-UID"]
+
+        eventually(lambda: schema_of(leases) == uid)
+        assert schema_of("/api/v1/secrets") not in {uid, None}
+    finally:
+        plane.api.request("DELETE", f"{collection}/{schema['metadata']['name']}")

@@ -32,6 +32,7 @@ class Feature(enum.Enum):
     PROCESSES = "parts that can be killed, frozen and started again"
     POD_SECURITY = "pod security levels that namespaces ask for"
     ADMISSION_POLICIES = "admission policies that are held"
+    PRIORITIES = "priority levels for requests"
     SERVER_FLAGS = "flags of its API server that a test may choose"
 
 

@@ -103,6 +103,7 @@ class DevclusterControlPlane(ControlPlane):
             Feature.PROCESSES: True,
             Feature.POD_SECURITY: False,
             Feature.ADMISSION_POLICIES: False,
+            Feature.PRIORITIES: False,
             Feature.SERVER_FLAGS: True,
         }[feature]
 

@@ -130,6 +130,7 @@ class EnvtestControlPlane(ControlPlane):
             Feature.PROCESSES: set(),
             Feature.POD_SECURITY: set(),
             Feature.ADMISSION_POLICIES: set(),
+            Feature.PRIORITIES: set(),
             Feature.SERVER_FLAGS: set(),
         }
         return needed[feature] <= set(self._parts)

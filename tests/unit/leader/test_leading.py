@@ -120,10 +120,13 @@ async def test_a_request_that_hangs_leaves_time_for_a_second_one(election: Elect
 
 
 @virtual_time
-async def test_a_leader_that_is_told_to_come_back_later_does_within_the_deadline(election: Election):
+@pytest.mark.parametrize("seconds", [3, 86_400])
+async def test_a_leader_that_is_told_to_come_back_later_does_within_the_deadline(
+    election: Election, seconds: int
+):
     first = await election.leader()
     await asyncio.sleep(60)
-    busy = Reply.status(429, "TooManyRequests", retry_after=3)
+    busy = Reply.status(429, "TooManyRequests", retry_after=seconds)
     first.wire.on("PUT", LEASE, busy, election.server.answer)
     await asyncio.sleep(30)
     assert first.elector.leading
