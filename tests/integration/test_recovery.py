@@ -177,7 +177,7 @@ def test_rights_for_leader_election_that_come_after_the_start(
     plane: ControlPlane, worker: Worker, tmp_path: Path
 ) -> None:
     worker.roles.grant(*MANAGER)
-    flags = ("--leader-elect", "--leader-election-namespace=default", "--leader-election-id=late")
+    flags = ("--leader-elect", "--leader-election-namespace=default")
     with on_stage(plane, worker.credentials, tmp_path, *flags, ready=False) as scene:
 
         def waits() -> None:
