@@ -11,6 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeAlias
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from petstore.limits import Limits
 from petstore.metrics import CallMetrics, ServerMetrics
@@ -22,6 +23,8 @@ Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
 
 _log = logging.getLogger("petstore.calls")
+
+_UNREADABLE = object()
 
 
 class ObservingInterceptor(grpc.aio.ServerInterceptor):
@@ -58,7 +61,7 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
         _, service, name = method.split("/")
         call = _Call(method, self._metrics.of(kind, service, name), self._sampler, self._limits)
         serializers = {
-            "request_deserializer": handler.request_deserializer,
+            "request_deserializer": _tolerant(handler.request_deserializer),
             "response_serializer": handler.response_serializer,
         }
         if not handler.response_streaming:
@@ -91,6 +94,7 @@ class _Call:
             failure: BaseException | None = None
             try:
                 async with _timely(context, limit):
+                    await _refuse_unreadable(request, context)
                     answer = await behaviour(request, context)
             except BaseException as error:
                 failure = error
@@ -117,6 +121,7 @@ class _Call:
                     _timely(context, patience) as limit,
                     aclosing(behaviour(request, context)) as answers,
                 ):
+                    await _refuse_unreadable(request, context)
                     async for answer in answers:
                         await context.write(answer)
                         self._metrics.sent.inc()
@@ -143,6 +148,28 @@ class _Call:
         self._metrics.handled(code)
         if self._sampler.picks():
             _log.info("%s %s %.1f ms from %s", self._method, code.name, seconds * 1000, context.peer())
+
+
+def _tolerant(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+    """The same, but for bytes that are no message: of these gRPC would log a traceback each.
+
+    None leaves bytes as they are.
+    """
+    if deserialize is None:
+        return None
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError:
+            return _UNREADABLE
+
+    return read
+
+
+async def _refuse_unreadable(request: Any, context: Context) -> None:
+    if request is _UNREADABLE:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request is not a message of this call")
 
 
 @asynccontextmanager

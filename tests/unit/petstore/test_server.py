@@ -74,6 +74,21 @@ async def pick_calls(store: LocalStore, caplog: pytest.LogCaptureFixture) -> Non
     assert "/petstore.PetStore/AddPets INVALID_ARGUMENT" in caplog.messages[-1]
 
 
+@pytest.mark.parametrize("method", ["AddPets", "UpdatePets", "DeletePets", "SearchPets", "ChangeSampler"])
+async def test_bytes_that_are_no_message_are_refused_and_are_no_news(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with local_store() as store, grpc.aio.insecure_channel(str(store.server.address)) as channel:
+        call = channel.unary_stream(f"/petstore.PetStore/{method}")(b"\0\n\x14", timeout=60)
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            async for _ in call:
+                pass
+        assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert error.value.details() == "the request is not a message of this call"
+        assert await store.pets() == []
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
 async def test_health_is_told_until_it_stops() -> None:
     async with AsyncExitStack() as outside:
         async with PetStoreServer(ServerOptions(bind_address=LOOPBACK, grace=0.2)) as server:
