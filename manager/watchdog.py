@@ -10,10 +10,11 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -29,8 +30,8 @@ _HELD_UP = 2.0
 """Seconds that the event loop gets when it cannot have had any: all of the process stood still."""
 _LAST_LINES = 0.5
 """Seconds that an end by force waits for the last lines of the log, at most."""
-_LONGEST = 16_000
-"""Characters of stacks in one line of the log."""
+_DEEPEST = 20
+"""Innermost steps of a stack that are shown."""
 _LOOK = b"\0"
 _MOST = 10
 """Tasks that are shown."""
@@ -199,30 +200,33 @@ class Watchdog:
         self._log.error(
             f"ended by force: {limit.what} {ago:.1f} s ago, and still not over",
             still_running=names,
-            stack=stacks[:_LONGEST],
+            stack=stacks,
         )
 
 
 def _still_running(loop: asyncio.AbstractEventLoop | None) -> tuple[list[str], str]:
     """What keeps the process from ending: names, and stacks under these names."""
-    found: dict[str, str] = {}
+    found: dict[str, Sequence[str]] = dict(_threads())
     if loop is not None:
         found.update(_tasks(loop))
-    found.update(_threads())
-    return list(found), "\n".join(f"{name}:\n{stack}" for name, stack in found.items())
+        if not found:
+            found.update(_waiting(asyncio.all_tasks(loop)))
+    return list(found), "\n".join(f"{name}:\n{''.join(stack[-_DEEPEST:])}" for name, stack in found.items())
 
 
-def _tasks(loop: asyncio.AbstractEventLoop) -> Iterator[tuple[str, str]]:
+def _tasks(loop: asyncio.AbstractEventLoop) -> Iterator[tuple[str, Sequence[str]]]:
     """The task that runs just now, if one does, and those that were cancelled and are still there."""
     running = asyncio.current_task(loop)
     if running is not None:
         # It need not have done anything wrong; but when the loop is blocked, it is blocked there.
         frame = _frames().get(threading.main_thread().ident or 0)
-        yield f"task {running.get_name()}, running", "".join(traceback.format_stack(frame))
-    waiting = [task for task in asyncio.all_tasks(loop) if task is not running]
-    stubborn = [task for task in waiting if task.cancelling()]
-    for task in (stubborn or ([] if running is not None else waiting))[:_MOST]:
-        yield f"task {task.get_name()}", "".join(traceback.format_list(_stack_of(task)))
+        yield f"task {running.get_name()}, running", traceback.format_stack(frame)
+    yield from _waiting(task for task in asyncio.all_tasks(loop) if task is not running and task.cancelling())
+
+
+def _waiting(tasks: Iterable[asyncio.Task[Any]]) -> Iterator[tuple[str, Sequence[str]]]:
+    for task in islice(tasks, _MOST):
+        yield f"task {task.get_name()}", traceback.format_list(_stack_of(task))
 
 
 def _stack_of(task: asyncio.Task[Any]) -> traceback.StackSummary:
@@ -238,13 +242,12 @@ def _stack_of(task: asyncio.Task[Any]) -> traceback.StackSummary:
     return traceback.StackSummary.extract(iter(frames))
 
 
-def _threads() -> Iterator[tuple[str, str]]:
+def _threads() -> Iterator[tuple[str, Sequence[str]]]:
     """The threads at work that the end of the interpreter waits for."""
     frames = _frames()
     for thread in threading.enumerate():
         if thread is not threading.main_thread() and _is_at_work(thread, frames):
-            stack = traceback.format_stack(frames[thread.ident or 0])
-            yield f"thread {thread.name}", "".join(stack)
+            yield f"thread {thread.name}", traceback.format_stack(frames[thread.ident or 0])
 
 
 def _frames() -> Mapping[int, FrameType]:

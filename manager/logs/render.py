@@ -24,7 +24,7 @@ _LONGEST_PART = 4 * 1024
 """Characters of one step of a traceback, or of its message."""
 
 _LONGEST_TRACEBACK = 32 * 1024
-"""Characters of all of it: some two hundred steps."""
+"""Characters of all of it: some two hundred steps. So many may `stack` have, which is this program's own."""
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 
@@ -42,9 +42,11 @@ def render_json(_logger: Any, method: str, event: EventDict) -> bytes:
         "logger": event.pop("logger_name", ""),
         "msg": _bounded(event.pop("event", "")),
     }
-    exception = _exception(event.pop("exc_info", None))
+    exception, stack = _exception(event.pop("exc_info", None)), event.pop("stack", None)
     for name, value in event.items():
         line[name] = _bounded(value)
+    if stack is not None:
+        line["stack"] = shortened(_text(stack), _LONGEST_TRACEBACK)
     if exception is not None:
         line.setdefault("error", shortened(_text(exception) or type(exception).__name__))
         line["stacktrace"] = _traceback(exception)
@@ -71,16 +73,20 @@ class ConsoleLines:
         )
 
     def __call__(self, logger: Any, method: str, event: EventDict) -> bytes:
-        """One line, without its newline; those of an exception that comes with it are below, and indented.
+        """One line, without its newline; those of an exception or a stack are below, and indented.
 
         So whatever stands in a value, nothing but a line of log looks like one.
         """
         message, exception = event.pop("event", ""), _exception(event.pop("exc_info", None))
+        stack = event.pop("stack", None)
         event = {name: _on_one_line(_bounded(value)) for name, value in event.items()}
         event["ts"] = timestamp()
         event["level"] = _LEVELS.get(method, method)
         event["msg"] = _escaped(shortened(_text(message)))
         event["exc_info"] = exception
+        if stack is not None:
+            lines = shortened(_text(stack), _LONGEST_TRACEBACK).splitlines()
+            event["stack"] = "\n".join(f"  {_escaped(line)}" for line in lines)
         return self._render(logger, method, event).encode(errors="backslashreplace")
 
 

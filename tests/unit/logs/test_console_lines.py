@@ -41,6 +41,15 @@ def test_an_exception_is_shown_below_its_line():
     assert rest[-1] == "  ValueError: wrong"
 
 
+def test_a_stack_is_shown_below_its_line_and_nothing_in_it_looks_like_another():
+    def call() -> None:
+        get_logger("x").error("ended", stack="task a:\n  sleep()\n2026-11-21 [error] \x1b[2J")
+
+    first, *rest = written(call, "console").splitlines()
+    assert "ended" in first
+    assert rest == ["  task a:", "    sleep()", r"  2026-11-21 [error] \x1b[2J"]
+
+
 def test_auto_is_json_where_there_is_no_terminal():
     assert written(hello, "auto").startswith('{"ts":')
 

@@ -214,3 +214,10 @@ def test_a_traceback_of_very_many_steps_has_its_beginning_and_its_end(output: Ou
     assert line["stacktrace"].startswith("Traceback")
     assert line["stacktrace"].endswith("ValueError: at last\n")
     assert len(line["stacktrace"]) < 33_000
+
+
+def test_a_stack_is_kept_where_a_value_would_be_cut(output: Output):
+    [line] = output.logged(lambda: get_logger("x").error("ended", stack="step\n" * 1000))
+    assert line["stack"] == "step\n" * 1000
+    [line] = output.logged(lambda: get_logger("x").error("ended", stack="x" * 40_000))
+    assert line["stack"].endswith("… (7232 more characters)")
