@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import cast
 
+from manager.address import client_at
 from manager.http.limits import Limits
 from manager.http.plain import begins_tls
 from manager.http.readable import readable
@@ -29,9 +31,10 @@ _log = get_logger("http")
 class Connections:
     """Takes connections from a listening socket, and ends those that take too long.
 
-    When there are as many as may be, a new one takes the place of the one that has been without a request
-    for longest: whoever opens connections and says nothing keeps nobody else out. Else it takes that of one
-    who keeps us waiting for the rest of a request, or does not take the answer. If we are at work for all of
+    When there are as many as may be, a new one takes the place of one of the client who has most: one without
+    a request, or of which we wait for the rest of a request, or that an answer is taken; the longest goes
+    first. If that client has none such, another's place is taken who has kept us waiting for a moment. So
+    whoever opens connections, whatever they do with them, keeps nobody else out. If we are at work for all of
     them, new ones wait.
     """
 
@@ -82,20 +85,21 @@ class Connections:
         while True:
             try:
                 await readable(self._listening)
-                accepted, _ = self._listening.accept()
+                accepted, address = self._listening.accept()
             except (BlockingIOError, ConnectionError):
                 continue  # gone before its turn came
             except OSError as error:
                 _log.warning("cannot accept a connection", error=str(error))
                 await asyncio.sleep(_ACCEPT_PAUSE)
                 continue
+            client = client_at(address[0] if isinstance(address, tuple) else None)
             try:
-                await self._wait_for_room()
+                await self._wait_for_room(client)
             except BaseException:
                 accepted.close()
                 raise
             accepted.setblocking(False)
-            connection = Connection(self._protocol(), self._heard_of, self._limits)
+            connection = Connection(self._protocol(), self._heard_of, self._limits, client=client)
             task = loop.create_task(self._attend(connection, accepted), name="http-connection")
             task.add_done_callback(functools.partial(self._forget, connection, accepted))
             self._open[connection] = task
@@ -108,27 +112,30 @@ class Connections:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _wait_for_room(self) -> None:
+    async def _wait_for_room(self, client: str) -> None:
         while len(self._open) >= self._limits.connections:
             self._changed.clear()
-            if (first := self._first_to_go()) is not None:
+            leaving = any(each.dropped for each in self._open)
+            if not leaving and (first := self._first_to_go(client)) is not None:
                 self._drop(first)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.patience):
                     await self._changed.wait()
 
-    def _first_to_go(self) -> Connection | None:
-        """Who makes room for another one; None if all are being answered, and as fast as they allow it."""
-        idle = (each for each in self._open if not each.answering and not each.dropped)
-        if (longest := next(idle, None)) is not None:
-            return longest
+    def _first_to_go(self, newcomer: str) -> Connection | None:
+        """Who makes room for a connection of client `newcomer`; None if nobody should."""
+        having = Counter(each.client for each in self._open)
+        having[newcomer] += 1
+        most = max(having.values())
         latest = asyncio.get_running_loop().time() - self._limits.patience
-        slow = [
-            (since, each)
-            for each in self._open
-            if not each.dropped and (since := each.waited_for_since) is not None and since <= latest
-        ]
-        return min(slow, key=itemgetter(0))[1] if slow else None
+        candidates = []
+        for each in self._open:
+            idle, since = not each.answering, each.waited_for_since
+            if each.dropped or since is None:
+                continue
+            if since <= latest or (idle and having[each.client] == most):
+                candidates.append(((-having[each.client], since), each))
+        return min(candidates, key=itemgetter(0))[1] if candidates else None
 
     def _drop(self, connection: Connection) -> None:
         # Once only: a second time would cut short how it ends.
@@ -177,10 +184,16 @@ class Connection(asyncio.Protocol):
     """Passes everything on to the protocol that speaks HTTP, and keeps an eye on the time."""
 
     def __init__(
-        self, protocol: asyncio.Protocol, heard_of: Callable[[Connection], None], limits: Limits
+        self,
+        protocol: asyncio.Protocol,
+        heard_of: Callable[[Connection], None],
+        limits: Limits,
+        *,
+        client: str = "",
     ) -> None:
-        """`heard_of` is called with this connection whenever it has been of use."""
+        """`heard_of` is called with this connection whenever it has been of use; `client` is whose it is."""
         self.protocol = protocol
+        self.client = client
         self.lost = asyncio.Event()
         self.answering = 0
         """How many requests are being answered: one, or none."""
@@ -191,6 +204,8 @@ class Connection(asyncio.Protocol):
         self._heard_of = heard_of
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._taking: asyncio.TimerHandle | None = None
+        self._idle_since = asyncio.get_running_loop().time()
         self._limits = limits
         self._request_began = True
         self._has_come: Callable[[], bool] | None = None
@@ -202,6 +217,8 @@ class Connection(asyncio.Protocol):
     @property
     def waited_for_since(self) -> float | None:
         """Since when, on the loop's clock, its client has to go on; None while it is our turn."""
+        if not self.answering:
+            return self._idle_since
         if self._has_come is not None and not self._has_come():
             return self._answer_began
         return self._not_taking_since
@@ -217,6 +234,7 @@ class Connection(asyncio.Protocol):
         """The answer is on its way."""
         self.answering -= 1
         self._has_come = None
+        self._idle_since = asyncio.get_running_loop().time()
         self._heard_of(self)
 
     async def abort(self) -> None:
@@ -246,18 +264,23 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client takes the answer more slowly than it is made."""
-        self._not_taking_since = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        self._not_taking_since = loop.time()
+        self._taking = loop.call_later(self._limits.taking, self._abort)
         self.protocol.pause_writing()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
         self._not_taking_since = None
+        if self._taking is not None:
+            self._taking.cancel()
         self.protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, whoever wanted it."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._taking):
+            if timer is not None:
+                timer.cancel()
         self.protocol.connection_lost(exc)
         self.lost.set()
 

@@ -23,6 +23,9 @@ class Limits:
     exchange: float = 120.0
     """From one request to the next: for its body, the answer, for taking that, for keeping quiet after."""
 
+    taking: float = 10.0
+    """For a client that takes an answer more slowly than it is made to go on with it."""
+
     goodbye: float = 2.0
     """For a client to take the last words and to answer the end of a TLS session."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Iterable
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from manager.access.answers import Answers
 from manager.http.server import Page
 from manager.metrics import Metrics
 
@@ -61,14 +63,33 @@ async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
 
 
 def metrics_page(metrics: Metrics) -> Page:
-    """The page that shows `metrics`."""
+    """The page that shows `metrics`.
+
+    However many ask for it, it is rendered once for all who ask at a time, and for half of the time at most.
+    """
+    shared: Answers[str, bytes] = Answers(limit=0, keep_yes=0, keep_no=0)
+    turn = asyncio.Lock()
+    rested_at = 0.0
 
     async def show(request: web.Request) -> web.Response:
         from aiohttp import web  # noqa: PLC0415 - see manager.http.server
 
         # A scraper may send several Accept headers, which mean one list.
         accept = ",".join(request.headers.getall("Accept", ()))
-        body, content_type = await exposition(metrics, accept)
-        return web.Response(body=body, headers={"Content-Type": content_type})
+
+        async def render() -> bytes:
+            nonlocal rested_at
+            loop = asyncio.get_running_loop()
+            async with turn:
+                await asyncio.sleep(rested_at - loop.time())
+                began = loop.time()
+                body, _ = await exposition(metrics, accept)
+                rested_at = loop.time() + (loop.time() - began)
+                return body
+
+        _, content_type = choose_encoder(accept)
+        body = await shared.get(content_type, render)
+        # In pieces: of what is written at once, TLS makes a copy, whether or not the client takes any.
+        return web.Response(body=BytesIO(body), headers={"Content-Type": content_type})
 
     return show

@@ -14,6 +14,7 @@ from manager.http.address import BindAddress
 from manager.http.connections import Connections
 from manager.http.limits import Limits
 from manager.logs import get_logger
+from manager.rate_limit import TokenBucket
 from manager.tls import CertificateUnusable, ServedCertificate
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ _DEFAULTS = Limits()
 _log = get_logger("http")
 
 _BACKLOG = 128
+
+_FAULTS_TOLD = 5
+"""How many faults of pages are told in a minute: anybody can call them again and again."""
+
+_MUCH = 200
+"""Characters that are logged of why something is no request: it quotes what came."""
 
 _NO_IPV6 = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 """How binding fails where IPv6 is compiled in but switched off."""
@@ -91,12 +98,25 @@ async def _answering(
     # Imported only where something is served: it costs 3 MB.
     from aiohttp import web  # noqa: PLC0415
 
+    faults = _Faults()
+
     @web.middleware
     async def timed(
         request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         with connections.answering(request.protocol, request.content.is_eof):
-            response = await handler(request)
+            response: web.StreamResponse
+            try:
+                response = await handler(request)
+            except web.HTTPException as refusal:
+                response = refusal
+            except ConnectionError:
+                raise  # nobody is there to be told
+            except Exception as error:  # noqa: BLE001 - a fault of ours, and told as one
+                faults.tell("a page failed", error, path=request.path)
+                response = web.Response(
+                    status=500, text="this page failed; the log of the manager says more\n"
+                )
             # Sent here rather than after, so that it belongs to what `answering` covers.
             with suppress(ConnectionError):
                 await response.prepare(request)
@@ -118,6 +138,7 @@ async def _answering(
     runner = web.AppRunner(
         app,
         access_log=None,
+        logger=_ClientsFaults(),
         handle_signals=False,
         shutdown_timeout=limits.finish,
         keepalive_timeout=limits.keep_alive,
@@ -137,6 +158,40 @@ async def _answering(
         # First what is being answered, which gets a moment, then the connections themselves.
         await runner.cleanup()
         await connections.end()
+
+
+class _Faults:
+    """Tells of faults of ours: some a minute, and how many more there were."""
+
+    def __init__(self) -> None:
+        self._may = TokenBucket(rate=_FAULTS_TOLD / 60, burst=_FAULTS_TOLD)
+        self._untold = 0
+
+    def tell(self, what: str, error: Exception, **where: str) -> None:
+        if self._may.try_acquire():
+            _log.error(what, **where, untold=self._untold, exc_info=error)
+            self._untold = 0
+        else:
+            self._untold += 1
+
+
+class _ClientsFaults:
+    """What aiohttp has to say of requests: only that they were none, as faults of pages are caught before.
+
+    Anybody can send such, as many as they like, so there is nothing of it but on the level for debugging.
+    """
+
+    def debug(self, message: str, *args: object, exc_info: object = None) -> None:
+        """In place of what a `logging.Logger` does."""
+        _log.debug("not a request", what=message % args, error=_brief(exc_info))
+
+    info = warning = error = exception = debug
+
+
+def _brief(error: object) -> str | None:
+    if not isinstance(error, BaseException):
+        return None
+    return " ".join(f"{type(error).__name__}: {error}".split())[:_MUCH]
 
 
 async def _listen(name: str, address: BindAddress) -> socket.socket:

@@ -102,6 +102,19 @@ async def test_an_answer_may_take_its_time():
     assert transport.ended
 
 
+async def test_who_takes_nothing_of_an_answer_is_not_waited_for():
+    connection, transport = connected()
+    connection.begin_answer(lambda: True)
+    for _ in range(3):
+        connection.pause_writing()
+        await asyncio.sleep(LIMITS.taking - A_MOMENT)
+        connection.resume_writing()
+    assert not transport.ended
+    connection.pause_writing()
+    await asyncio.sleep(LIMITS.taking + A_MOMENT)
+    assert transport.ended
+
+
 async def test_what_comes_during_an_answer_changes_nothing():
     connection, transport = connected()
     connection.begin_answer(lambda: True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import gzip
+import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 import pytest
@@ -73,10 +74,14 @@ class Client:
 
 
 @asynccontextmanager
-async def client(address: BindAddress, *, tls: bool = False) -> AsyncIterator[Client]:
+async def client(
+    address: BindAddress, *, tls: bool = False, source: str = "127.0.0.1"
+) -> AsyncIterator[Client]:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    reader, writer = await asyncio.open_connection("127.0.0.1", address.port, ssl=context if tls else None)
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", address.port, ssl=context if tls else None, local_addr=(source, 0)
+    )
     try:
         yield Client(reader, writer)
     finally:
@@ -184,7 +189,7 @@ async def test_while_every_connection_is_being_answered_new_ones_wait():
         return web.Response(text="hello")
 
     # With no patience, but it is not they who keep us waiting.
-    async with site(waits, limits=replace(PATIENT, patience=0.0)) as address, AsyncExitStack() as stack:
+    async with site(waits, limits=replace(PATIENT, patience=0.01)) as address, AsyncExitStack() as stack:
         many = [await stack.enter_async_context(client(address)) for _ in range(PATIENT.connections)]
         for each in many:
             each.send(REQUEST)
@@ -203,14 +208,17 @@ async def test_while_every_connection_is_being_answered_new_ones_wait():
 @pytest.mark.parametrize("tls", [False, True])
 @in_each_loop
 async def test_who_does_not_send_the_rest_of_a_request_keeps_nobody_out(tls: bool):
+    limits, entered = replace(PATIENT, connections=4, patience=0.05), asyncio.Semaphore(0)
+
     async def reads(request: web.Request) -> web.Response:
+        entered.release()
         return web.Response(body=await request.read() or b"hello")
 
-    limits = replace(PATIENT, connections=4, patience=0.05)
     async with site(reads, tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         slow = [await stack.enter_async_context(client(address, tls=tls)) for _ in range(4)]
         for each in slow:
             each.send(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n01")
+            await entered.acquire()
         newcomer = await stack.enter_async_context(client(address, tls=tls))
         newcomer.send(REQUEST)
         assert await newcomer.answer() == b"hello"
@@ -234,6 +242,93 @@ async def test_who_does_not_take_an_answer_keeps_nobody_out(tls: bool):
         newcomer = await stack.enter_async_context(client(address, tls=tls))
         newcomer.send(REQUEST)
         assert await newcomer.answer() == b"hello"
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@in_each_loop
+async def test_one_client_with_many_connections_takes_no_place_of_another(tls: bool):
+    limits = replace(PATIENT, connections=4)
+    async with site(tls=tls, limits=limits) as address, AsyncExitStack() as stack:
+        scraper = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.2"))
+        scraper.send(REQUEST)
+        assert await scraper.answer() == b"hello"
+        for _ in range(9):
+            one = await stack.enter_async_context(client(address, tls=tls))
+            one.send(REQUEST)
+            assert await one.answer() == b"hello"
+        scraper.send(REQUEST)
+        assert await scraper.answer() == b"hello"
+        third = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.3"))
+        third.send(REQUEST)
+        assert await third.answer() == b"hello"
+
+
+JUNK = {
+    "no method": b"\x00\x01\x02\r\n\r\n",
+    "bad method": b"G\x00T / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "no version": b"GET /\r\n\r\n",
+    "bad version": b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
+    "bad length": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
+    "two lengths": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "bad chunk": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+    "bad header": b"GET / HTTP/1.1\r\nHost x\r\n\r\n",
+    "long header": b"GET / HTTP/1.1\r\nHost: " + b"x" * 70_000 + b"\r\n\r\n",
+    "long target": b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "bad target": b"GET http://[::1/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    "bad port": b"GET http://x:99999999/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    "bad encoding": b"GET /%ff%fe?%ff HTTP/1.1\r\nHost: \xff\r\nConnection: close\r\n\r\n",
+    "http 2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "connect": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "expect": b"GET / HTTP/1.1\r\nHost: x\r\nExpect: more\r\nConnection: close\r\n\r\n",
+    "half": b"GET / HTTP/1.1\r\nHo",
+}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("tls", [False, True])
+@in_each_loop
+async def test_what_is_no_request_leaves_nothing_in_the_log(
+    tls: bool, method: Literal["GET", "POST"], caplog: pytest.LogCaptureFixture
+):
+    # As the ports for metrics and health are, and the one for webhooks.
+    certificate = ServedCertificate(SelfSigned()) if tls else None
+    anywhere = BindAddress("127.0.0.1", 0)
+    limits = replace(PATIENT, head=0.2, exchange=0.5)
+    pages = {"/": hello, "/{name}": hello}
+    with capture_logs() as lines:
+        async with serve(
+            "pages", anywhere, pages, certificate=certificate, method=method, limits=limits
+        ) as address:
+            async with asyncio.TaskGroup() as group:
+                for junk in JUNK.values():
+                    group.create_task(sent_until_the_end(address, junk, tls=tls))
+            async with client(address, tls=tls) as sound:
+                sound.send(REQUEST.replace(b"GET", method.encode()))
+                assert await sound.answer() == b"hello"
+    assert {line["log_level"] for line in lines} <= {"debug", "info"}
+    assert max(len(str(line)) for line in lines) < 500
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+async def sent_until_the_end(address: BindAddress, junk: bytes, *, tls: bool) -> None:
+    async with client(address, tls=tls) as confused:
+        confused.send(junk)
+        await confused.ended()
+
+
+async def test_a_page_that_fails_for_everybody_is_told_of_some_times_and_then_counted():
+    async def fails(request: web.Request) -> web.Response:
+        raise LookupError("a fault of ours")
+
+    with capture_logs() as lines:
+        async with site(fails) as address:
+            for _ in range(9):
+                async with client(address) as one:
+                    one.send(REQUEST)
+                    assert b"the log of the manager says more" in await one.answer()
+    told = [line for line in lines if line["log_level"] == "error"]
+    assert len(told) == 5
+    assert isinstance(told[0]["exc_info"], LookupError)
 
 
 async def test_a_compressed_body_is_not_unpacked():

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
+import manager.http.metrics_page as page_module
 from manager.http.metrics_page import exposition, metrics_page
 from manager.metrics import Metrics
 from tests.unit.http.conftest import ServePages, Site
@@ -75,3 +76,22 @@ async def test_others_get_their_turn_during_a_large_scrape(metrics: Metrics):
     await exposition(metrics, "")
     task.cancel()
     assert turns >= 2
+
+
+async def test_many_who_ask_at_once_share_one_rendering(
+    serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
+):
+    rendered = 0
+
+    async def counted(metrics: Metrics, accept: str) -> tuple[bytes, str]:
+        nonlocal rendered
+        rendered += 1
+        await asyncio.sleep(0.05)
+        return await exposition(metrics, accept)
+
+    monkeypatch.setattr(page_module, "exposition", counted)
+    site = await serve_pages({"/metrics": metrics_page(Metrics())})
+    answers = await asyncio.gather(*(site.get("/metrics") for _ in range(30)))
+    assert {answer.status for answer in answers} == {200}
+    assert rendered < 10
+    assert all("# HELP" in answer.text for answer in answers)
