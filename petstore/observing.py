@@ -123,7 +123,7 @@ class _Call:
                 ):
                     await _refuse_unreadable(request, context)
                     async for answer in answers:
-                        await context.write(answer)
+                        await _unless_gone(context.write(answer))
                         self._metrics.sent.inc()
                         if now() - last > patience / 10:
                             last = now()
@@ -182,7 +182,16 @@ async def _timely(context: Context, seconds: float | None) -> AsyncIterator[asyn
     except TimeoutError:
         if not limit.expired():
             raise
-        await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"nothing came of it for {seconds:g} s")
+        text = f"nothing came of it for {seconds:g} s"
+        await _unless_gone(context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text))
+
+
+async def _unless_gone(sending: Awaitable[None]) -> None:
+    """Send it. When the client is gone the call is cancelled, for which gRPC would log an error each time."""
+    try:
+        await sending
+    except grpc.aio.InternalError:
+        raise asyncio.CancelledError from None
 
 
 def _code(context: Context, failure: BaseException | None) -> grpc.StatusCode:

@@ -53,11 +53,8 @@ class Notes:
         """A record of this content is about to be added. Raises PetGone."""
         await self.confirm()
         if noted(self.pet) != content:
-            uid = self.pet.metadata.uid
             self.pet.metadata.annotations[ADDED_AS] = content.note()
             self.pet = await self._client.patch(self.pet)
-            if self.pet.metadata.uid != uid:
-                raise PetGone
 
     async def confirm(self, *, again: bool = False) -> None:
         """Ask the API server, unless it has answered already, whether this very Pet is there, and to stay.

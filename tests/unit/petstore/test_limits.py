@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from petstore.address import BindAddress
 
 LONG = "x" * MAX_TEXT
+OWN = (("grpc.use_local_subchannel_pool", 1),)
+"""A connection of its own."""
+
 MUCH = 8 * 1024 * 1024
 """More bytes than gRPC sends to whoever does not read."""
 
@@ -81,30 +84,56 @@ async def fill(store: LocalStore) -> None:
         await store.client.add([pet(LONG)] * 200)
 
 
-async def test_searches_above_the_limit_are_refused_and_who_does_not_read_gives_way() -> None:
-    limits = Limits(searches=1, reader_seconds=0.5)
-    async with local_store(limits=limits) as store:
+async def test_searches_above_the_limit_are_refused() -> None:
+    async with local_store(limits=Limits(searches=1)) as store, AsyncExitStack() as stack:
         await fill(store)
-        slow = store.stub.SearchPets(pb.SearchPetsReq())
-        assert await slow.read() is not grpc.aio.EOF
+        first = await stack.enter_async_context(aclosing(store.client.search(timeout=60)))
+        assert (await anext(first)).name == LONG
         with pytest.raises(Exhausted, match="1 searches are under way"):
             await anext(store.client.search())
-        while (number := await count(store)) is None:  # noqa: ASYNC110 -- the store alone knows when
+
+
+async def test_who_does_not_read_gives_way_to_others() -> None:
+    async with local_store(limits=Limits(searches=1, reader_seconds=0.5)) as store:
+        await fill(store)
+        await store.client.add([pet("wanted")])
+        slow = store.stub.SearchPets(pb.SearchPetsReq())
+        assert await slow.read() is not grpc.aio.EOF
+        while not await is_found(store, "wanted"):  # noqa: ASYNC110 -- the store alone knows when
             await asyncio.sleep(0.05)
-        assert number * MAX_TEXT >= MUCH
         # It gets what had been sent, and then hears why there is no more.
         with pytest.raises(grpc.aio.AioRpcError, match=r"nothing came of it for 0\.5 s") as caught:
             await read_all(slow)
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-async def count(store: LocalStore) -> int | None:
-    """How many pets there are; None when a search is refused."""
+async def is_found(store: LocalStore, name: str) -> bool:
+    """Whether that pet is found; not so while searches are refused."""
     try:
-        async with aclosing(store.client.search(timeout=60)) as pets:
-            return len([found async for found in pets])
+        async with aclosing(store.client.search(names=[name])) as pets:
+            return [found.name async for found in pets] == [name]
     except Exhausted:
-        return None
+        return False
+
+
+async def test_clients_that_go_in_the_middle_and_garbage_leave_no_errors_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with local_store(limits=Limits(reader_seconds=0.1)) as store:
+        await fill(store)
+        for wait in (0.0, 0.3):
+            for _ in range(3):
+                async with grpc.aio.insecure_channel(str(store.server.address), options=OWN) as channel:
+                    call = type(store.stub)(channel).SearchPets(pb.SearchPetsReq())
+                    await call.read()
+                    await asyncio.sleep(wait)
+        async with grpc.aio.insecure_channel(str(store.server.address), options=OWN) as channel:
+            for path in ("/petstore.PetStore/AddPets", "/petstore.PetStore/NoPets", "/"):
+                garbage = channel.unary_unary(path)
+                with pytest.raises(grpc.aio.AioRpcError, match=r"not a message|Method not found"):
+                    await garbage(b"\xff\xff")
+        assert await store.client.add([pet()])
+    assert [record.message for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
 
 
 async def read_all(call: grpc.aio.UnaryStreamCall[pb.SearchPetsReq, pb.Pet]) -> None:
