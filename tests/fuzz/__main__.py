@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 import traceback
@@ -21,7 +20,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="try these examples alone, which an earlier run has named")
     parser.add_argument("--only", choices=TARGETS, metavar="TARGET", help=f"one of {', '.join(TARGETS)}")
     options = parser.parse_args()
-    logging.disable()  # of what is refused as it should be
     names = [options.only] if options.only else list(TARGETS)
     number = int(time.time()) if options.seed is None else options.seed
     until = time.monotonic() + options.seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import grpc
 import jsonpatch
@@ -535,6 +536,24 @@ REQUESTS = [
 ]
 
 
+class Errors(logging.Handler):
+    """What libraries log as errors while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.told: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.told.append(record.getMessage())
+
+    def __enter__(self) -> Self:
+        logging.getLogger().addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)
+
+
 @target(request=inputs.mutated(REQUESTS))
 def request_heads(request: bytes) -> None:
     async def ask(port: int, data: bytes, seconds: float) -> bytes:
@@ -560,7 +579,9 @@ def request_heads(request: bytes) -> None:
             answer = await ask(address.port, honest, 60)
             assert answer.endswith(b"ok"), answer
 
-    asyncio.run(check())
+    with Errors() as errors:
+        asyncio.run(check())
+    assert not errors.told
 
 
 RECORD = pb.Pet(id="", name="Thor", type=pb.PTCanine, idempotency_key="k")
@@ -605,4 +626,6 @@ def petstore_requests(calls: list[tuple[str, bytes]]) -> None:
             # Whatever that was, it serves.
             assert len(await store.pets()) >= 0
 
-    asyncio.run(check())
+    with Errors() as errors:
+        asyncio.run(check())
+    assert not errors.told
