@@ -121,6 +121,14 @@ def annotated(annotations: dict[str, str]) -> Write:
     return write
 
 
+def labelled(labels: dict[str, str], name: str = "blog") -> Write:
+    """A Deployment whose pods have these labels as well."""
+    write = deployed()
+    write.body["metadata"]["name"] = name
+    write.body["spec"]["template"]["metadata"]["labels"].update(labels)
+    return write
+
+
 def made(plural: str, namespace: str = PLACE, /, *, metadata: Any = None, **fields: Any) -> Write:
     """An object of the core group, with the operators' label."""
     body = {"metadata": {"name": "made", "labels": LABELS, **(metadata or {})}, **fields}
@@ -163,6 +171,7 @@ THERE = (
     ),
     Write("POST", object_path("v1", PLACE, "secrets"), {"metadata": {"name": "theirs"}}),
     made("secrets", metadata={"name": "blog-mysql"}, **PASSWORDS),
+    labelled({"team": "blue"}, "wp"),
     Write(
         "POST",
         object_path("v1", SYSTEM, "secrets"),
@@ -177,6 +186,9 @@ HONEST = {
     "a claim": claim(),
     "an owner for the passwords": changed(
         "v1", "secrets", PLACE, "blog-mysql", {"metadata": {"labels": {"a": "b"}}}
+    ),
+    "a change of what somebody else has put a label on": changed(
+        "apps/v1", "deployments", PLACE, "wp", {"spec": {"replicas": 2}}
     ),
     "the certificate of the webhooks": made(
         "secrets",
@@ -262,6 +274,14 @@ ESCALATIONS = {
     "no AppArmor": deployed(container={"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}),
     "no AppArmor, by annotation": annotated(
         {"container.apparmor.security.beta.kubernetes.io/wordpress": "unconfined"}
+    ),
+    "the place of the name service": labelled({"k8s-app": "kube-dns"}),
+    "the place of the name service, later": changed(
+        "apps/v1",
+        "deployments",
+        PLACE,
+        "wp",
+        {"spec": {"template": {"metadata": {"labels": {"k8s-app": "kube-dns"}}}}},
     ),
     "another SELinux type": deployed(securityContext={"seLinuxOptions": {"type": "spc_t"}}),
     "a setting of the kernel": deployed(
