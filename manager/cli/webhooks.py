@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from manager.garbage import give_back_large_blocks
 from manager.kube.config import IN_CLUSTER
 from manager.logs import get_logger
 from manager.settings import SettingsError
@@ -75,6 +76,7 @@ async def add_webhooks(
             await asyncio.to_thread(clients.read)
         except CertificateUnusable as error:
             raise SettingsError(f"--webhook-client-ca-file: {error}") from error
+    give_back_large_blocks()
     webhooks = Webhooks(chain.from_iterable(operator.load_webhooks() for operator in operators))
     certificates = certificates_for(way, settings, transport, webhooks, config)
     server = WebhookServer(

@@ -20,6 +20,9 @@ from manager.tls import ServedCertificate
 
 __all__ = ["Connection", "Connections"]
 
+_UNREAD = 64 * 1024
+"""Bytes that TLS keeps of what is not read."""
+
 _ACCEPT_PAUSE = 1.0
 """Seconds until the next try when the process has no file descriptor left."""
 
@@ -246,6 +249,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake, if there is one, is over."""
         self._transport = cast("asyncio.Transport", transport)
+        if hasattr(transport, "set_read_buffer_limits"):
+            # Else TLS keeps half a megabyte, of each connection, of what nobody has read yet.
+            transport.set_read_buffer_limits(high=_UNREAD)
         self._limit(self._limits.head, self._late)
         self.protocol.connection_made(transport)
 

@@ -53,7 +53,7 @@ class Bodies:
     def __init__(
         self,
         *,
-        at_once: int = 32 * 1024 * 1024,
+        at_once: int = 24 * 1024 * 1024,
         small: int = SMALL,
         seconds: float = 10.0,
         taken_within: float = 10.0,

@@ -35,9 +35,9 @@ class ConversionEndpoint:
 
     path = CONVERSION_PATH
 
-    max_body = 16 * 1024 * 1024
+    max_body = 12 * 1024 * 1024
     """Bytes of a review. Lists are converted in one piece, and who reads them decides how long they are. This
-    is enough for a page of 500 objects of 32 KB, as kubectl and informers ask for."""
+    is enough for a page of 500 objects of 24 KB, as kubectl and informers ask for."""
 
     def __init__(self, conversions: Iterable[Conversion], *, panics: Counter) -> None:
         """`panics` counts the times a function fails unexpectedly."""

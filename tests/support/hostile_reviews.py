@@ -135,19 +135,19 @@ def hostile_reviews(scale: float = 1.0) -> Mapping[str, tuple[str, bytes]]:
         ),
         "convert: too many objects, said otherwise": (
             CONVERT,
-            conversion(many(b'{"\\u0061piVersion":""}', 15 * mb)),
+            conversion(many(b'{"\\u0061piVersion":""}', 11 * mb)),
         ),
         "convert: most objects that are none, and a long one": (
             CONVERT,
-            conversion(many(b"0", mb)[:-1] + b',"%b"]' % (b"x" * 14 * mb)),
+            conversion(many(b"0", mb)[:-1] + b',"%b"]' % (b"x" * 10 * mb)),
         ),
-        "convert: 15 MB of members in one object": (
+        "convert: 11 MB of members in one object": (
             CONVERT,
-            conversion(b"[%b" % tiny[:-1] + b',"a":%b}]' % many(b"000000000", 15 * mb)),
+            conversion(b"[%b" % tiny[:-1] + b',"a":%b}]' % many(b"000000000", 11 * mb)),
         ),
         "convert: most objects": (CONVERT, conversion(many(tiny, 5 * mb))),
-        "convert: space": (CONVERT, conversion(b"[%b]" % (b" " * 15 * mb))),
-        "convert: a text without end": (CONVERT, conversion(b'["%b"]' % (b"\\n" * (15 * mb // 2)))),
+        "convert: space": (CONVERT, conversion(b"[%b]" % (b" " * 11 * mb))),
+        "convert: a text without end": (CONVERT, conversion(b'["%b"]' % (b"\\n" * (11 * mb // 2)))),
         "convert: a note with lists": (
             CONVERT,
             conversion(
@@ -160,7 +160,7 @@ def hostile_reviews(scale: float = 1.0) -> Mapping[str, tuple[str, bytes]]:
         ),
         "convert: 500 large objects": (
             CONVERT,
-            conversion(many(pet(version=b"v1alpha1", spec=b'"a":"%b",' % (b"x" * 30_000)), 15 * mb)),
+            conversion(many(pet(version=b"v1alpha1", spec=b'"a":"%b",' % (b"x" * 30_000)), 11 * mb)),
         ),
     }
     return found

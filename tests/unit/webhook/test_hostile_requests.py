@@ -424,7 +424,7 @@ async def test_a_body_of_which_the_rest_does_not_come_gives_way():
 
 @in_each_loop
 async def test_an_answer_that_is_not_taken_counts_until_it_gives_way():
-    size = 15_000_000
+    size = 11_000_000
     async with site(bodies=Bodies(at_once=size * 3, patience=0.0)) as made:
         _, writer = await connect(made.address)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -442,7 +442,7 @@ async def test_an_answer_that_is_not_taken_in_time_is_dropped():
     async with site(bodies=Bodies(taken_within=0.1)) as made:
         reader, writer = await connect(made.address)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        review = much(15_000_000)
+        review = much(11_000_000)
         writer.write(head(len(review), "/convert") + review)
         await until(lambda: made.count(200, "/convert") == 1)
         assert made.in_flight("/convert") == made.bodies.held == 0

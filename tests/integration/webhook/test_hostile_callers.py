@@ -1,0 +1,142 @@
+"""Strangers who send the worst reviews that there are, again and again, to a manager that leads."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import ssl
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from tests.support.crds import install_crds
+from tests.support.envtest import BARE
+from tests.support.hostile_reviews import MUTATE, admission, hostile_reviews
+from tests.support.webhook_manager import webhook_manager
+
+if TYPE_CHECKING:
+    from tests.conftest import StartControlPlane
+    from tests.support.manager_process import ManagerProcess
+
+SECONDS = float(os.environ.get("HOSTILE_SECONDS", "6"))
+CONNECTIONS = 20
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/operator-manager"
+LAG = "operator_manager_event_loop_lag_seconds"
+MORE_MEMORY = 100_000
+"""Kilobytes by which it may grow."""
+
+HONEST = admission(b'{"apiVersion":"petstore.example.com/v1beta1","kind":"Pet","spec":{"name":" Thor "}}')
+HEAD = (
+    "POST {path}?timeout=10s HTTP/1.1\r\nHost: x\r\n"
+    "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+)
+
+
+@pytest.mark.last
+def test_hostile_callers_neither_take_the_lease_nor_the_memory_nor_keep_the_honest_out(
+    own_control_plane: StartControlPlane, tmp_path: Path
+):
+    plane = own_control_plane(parts=BARE)
+    install_crds(plane)
+    flags = ("--controllers=foo", "--leader-elect", "--leader-election-namespace=default")
+    with webhook_manager(plane, tmp_path, *flags) as manager:
+        process = manager.process.pid
+        before = plane.api.get(LEASE)["spec"]
+        Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")  # begin a new peak
+        memory = _memory(process, "VmRSS")
+        waits = asyncio.run(_attack(*_address(manager)))
+        grown = _memory(process, "VmHWM") - memory
+        after = plane.api.get(LEASE)["spec"]
+        lags = {
+            line.split()[0]: float(line.split()[1])
+            for line in manager.scrape().splitlines()
+            if line.startswith(LAG)
+        }
+        print(f"memory +{grown} kB, honest reviews {len(waits)}, the longest {max(waits):.3f} s", lags)  # noqa: T201
+    assert grown < MORE_MEMORY
+    assert waits
+    assert (after["holderIdentity"], after["leaseTransitions"]) == (
+        before["holderIdentity"],
+        before["leaseTransitions"],
+    )
+    assert after["renewTime"] > before["renewTime"]
+    # 0.2 s on a machine of its own; without limits a single review took a multiple of this.
+    assert lags[f'{LAG}_bucket{{le="2.5"}}'] == lags[f"{LAG}_count"]
+
+
+def _address(manager: ManagerProcess) -> tuple[str, int]:
+    (line,) = manager.logs(msg="serving", what="webhooks")
+    host, _, port = line["address"].rpartition(":")
+    return host, int(port)
+
+
+def _memory(process: int, field: str) -> int:
+    """Kilobytes."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{field}:"))
+
+
+async def _attack(host: str, port: int) -> Sequence[float]:
+    """How long each honest review took that was sent meanwhile."""
+    reviews = itertools.cycle([*hostile_reviews().values()])
+    waits: list[float] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as group:
+            for number in range(CONNECTIONS):
+                group.create_task(_hostile(host, port, reviews, slow=number % 5 == 0))
+            while True:
+                began = time.monotonic()
+                answer = await _ask(host, port, MUTATE, HONEST)
+                waits.append(time.monotonic() - began)
+                assert orjson.loads(answer)["response"]["allowed"] is True
+                await asyncio.sleep(0.05)
+    return waits
+
+
+async def _hostile(host: str, port: int, reviews: itertools.cycle[tuple[str, bytes]], *, slow: bool) -> None:
+    while True:
+        path, body = next(reviews)
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await (_trickle(host, port, path, body) if slow else _ask(host, port, path, body))
+
+
+async def _connect(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return await asyncio.open_connection(host, port, ssl=context)
+
+
+async def _ask(host: str, port: int, path: str, body: bytes) -> bytes:
+    reader, writer = await _connect(host, port)
+    try:
+        writer.write(HEAD.format(path=path, length=len(body)).encode())
+        for start in range(0, len(body), 1 << 16):
+            writer.write(body[start : start + (1 << 16)])
+            await writer.drain()
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        return await reader.readexactly(length)
+    finally:
+        writer.transport.abort()
+
+
+async def _trickle(host: str, port: int, path: str, body: bytes) -> None:
+    """Send all but the end of it, and the end byte by byte."""
+    _, writer = await _connect(host, port)
+    try:
+        writer.write(HEAD.format(path=path, length=len(body)).encode())
+        for start in range(0, len(body) - 100, 1 << 16):
+            writer.write(body[start : min(start + (1 << 16), len(body) - 100)])
+            await writer.drain()
+        for byte in body[-100:]:
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(0.1)
+    finally:
+        writer.transport.abort()
