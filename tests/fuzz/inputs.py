@@ -141,7 +141,7 @@ def values() -> st.SearchStrategy[Any]:
         leaves,
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
         max_leaves=6,
-    )
+    ).map(copy.deepcopy)  # what is drawn may be changed further
 
 
 @st.composite
