@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["MAX_PETS", "MAX_TEXT", "MAX_VALUES", "Limits"]
+from google.protobuf.message import Message
+
+__all__ = ["MAX_PETS", "MAX_TEXT", "MAX_VALUES", "Limits", "excess_of"]
 
 MAX_PETS: Final = 1000
 """Pets that one call may bring: some ten milliseconds of work."""
@@ -73,3 +75,12 @@ class Limits:
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ("grpc.http2.max_ping_strikes", 2),
         )
+
+
+def excess_of(message: Message) -> str:
+    """What a request brings too much of; "" for nothing."""
+    for field, value in message.ListFields():
+        most = MAX_PETS if field.name == "pets" else MAX_VALUES
+        if field.is_repeated and len(value) > most:
+            return f"{field.name}: at most {most} are expected, not {len(value)}"
+    return ""

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import grpc
 
-from petstore.limits import MAX_PETS, MAX_TEXT, MAX_VALUES
+from petstore.limits import MAX_TEXT
 from petstore.pet import Pet
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreServicer
@@ -87,10 +87,6 @@ class PetStoreService(PetStoreServicer):
 
     async def DeletePets(self, request: pb.DeletePetsReq, context: Context) -> pb.DeletePetsResp:
         """Remove all of them, or none, but for those that are not there."""
-        try:
-            _check_number("ids", len(request.ids), MAX_VALUES)
-        except Malformed as error:
-            await _refuse(context, error)
         await self._write(Delete(list(request.ids)), context)
         return pb.DeletePetsResp()
 
@@ -133,7 +129,6 @@ class PetStoreService(PetStoreServicer):
             await _abort(context, error)
 
     def _read(self, messages: Sequence[pb.Pet], *, with_ids: bool) -> list[Pet]:
-        _check_number("pets", len(messages), MAX_PETS)
         pets = []
         for index, message in enumerate(messages):
             try:
@@ -155,9 +150,6 @@ class PetStoreService(PetStoreServicer):
         return pet
 
     def _query(self, request: pb.SearchPetsReq) -> Query:
-        _check_number("names", len(request.names), MAX_VALUES)
-        _check_number("types", len(request.types), MAX_VALUES)
-        _check_number("idempotency_keys", len(request.idempotency_keys), MAX_VALUES)
         born = request.birthdate_range
         limits = {}
         for field in ("start", "end"):
@@ -173,11 +165,6 @@ class PetStoreService(PetStoreServicer):
             born_from=limits.get("start"),
             born_before=limits.get("end"),
         )
-
-
-def _check_number(field: str, number: int, most: int) -> None:
-    if number > most:
-        raise Malformed(f"{field}: at most {most} are expected, not {number}")
 
 
 def _check_text(field: str, text: str) -> None:
