@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import Any, TypeVar
 
 import orjson
+from pydantic import ValidationError
 
 from apis.meta import ObjectKey, OwnerReference, Resource, controller_reference
 from manager.cache import Cache
@@ -97,8 +98,12 @@ class Applier:
             own = self._own_entries(live)
             made_here = own.created is not None or own.applied is not None
             raise OwnedByOther(kind.gvk.kind, key, None, made_here=made_here)
-        if controller["uid"] != owner.metadata.uid:
-            raise OwnedByOther(kind.gvk.kind, key, OwnerReference.model_validate(controller))
+        if controller.get("uid") != owner.metadata.uid:
+            try:
+                other = OwnerReference.model_validate(controller)
+            except ValidationError:
+                raise not_a(f"a {kind.gvk.kind} object") from None
+            raise OwnedByOther(kind.gvk.kind, key, other)
 
     def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
         return own_entries(live["metadata"].get("managedFields", ()), self._field_manager)

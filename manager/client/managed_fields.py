@@ -34,17 +34,24 @@ def creator_name(field_manager: str, wanted: bytes) -> str:
 
 
 def own_entries(managed_fields: Sequence[Mapping[str, Any]], field_manager: str) -> OwnEntries:
-    """Pick the entries of `field_manager` for the object itself (subresources are booked apart)."""
+    """Pick the entries of `field_manager` for the object itself (subresources are booked apart).
+
+    One whose record is not in the server's format counts as one without fields.
+    """
     applied = created = None
     created_by = ""
     for entry in managed_fields:
         if entry.get("subresource"):
             continue
-        manager, operation = entry.get("manager", ""), entry.get("operation")
+        manager, operation, fields = entry.get("manager"), entry.get("operation"), entry.get("fieldsV1")
+        if not isinstance(manager, str):
+            continue
+        if not isinstance(fields, dict):
+            fields = {}
         if operation == "Apply" and manager == field_manager:
-            applied = entry.get("fieldsV1", {})
+            applied = fields
         elif operation == "Update" and manager.startswith(field_manager + "+"):
-            created, created_by = entry.get("fieldsV1", {}), manager
+            created, created_by = fields, manager
     return OwnEntries(applied, created, created_by)
 
 
@@ -59,11 +66,12 @@ def takeover_patch(
     for position, entry in enumerate(managed_fields):
         if entry.get("operation") != "Update" or entry.get("subresource"):
             continue
-        if not entry.get("manager", "").startswith(field_manager + "+"):
+        manager = entry.get("manager")
+        if not isinstance(manager, str) or not manager.startswith(field_manager + "+"):
             continue
         path = f"/metadata/managedFields/{position}"
         return [
-            {"op": "test", "path": f"{path}/manager", "value": entry["manager"]},
+            {"op": "test", "path": f"{path}/manager", "value": manager},
             {"op": "replace", "path": f"{path}/manager", "value": field_manager},
             {"op": "replace", "path": f"{path}/operation", "value": "Apply"},
         ]

@@ -10,6 +10,8 @@ Format: https://kubernetes.io/docs/reference/generated/kubernetes-api/ (FieldsV1
 
 All values are JSON as it is decoded: maps are dicts, and lists are lists. To ask for that and not for any
 `Mapping` makes the walk several times as fast.
+
+A record that is not in that format holds nothing: then an apply is sent, by which the server writes it anew.
 """
 
 from __future__ import annotations
@@ -63,6 +65,8 @@ def _map_matches(
 
 
 def _matches(wanted: Any, live: Any, owned: Mapping[str, Any], *, exact: bool) -> bool:
+    if owned.__class__ is not dict:
+        return False  # not the server's format
     if not owned or (len(owned) == 1 and "." in owned):
         # Owned as one piece: a scalar, an atomic map or list, or an empty map.
         return _equal(wanted, live)
@@ -79,7 +83,9 @@ def _list_matches(
     unclaimed = len(wanted)
     for path, record in owned.items():
         if path.startswith("k:"):
-            key = _key(path)
+            key = _read(path)
+            if not isinstance(key, dict):
+                return False
             mine = _item(wanted, key, defaulted=True)
             theirs = _item(live, key, defaulted=False)
             if mine is None:
@@ -90,7 +96,9 @@ def _list_matches(
                 return False
             unclaimed -= 1
         elif path.startswith("v:"):
-            value = orjson.loads(path[2:])
+            value = _read(path)
+            if value is None:
+                return False
             if value not in wanted:
                 if exact:
                     return False
@@ -102,10 +110,12 @@ def _list_matches(
 
 
 @lru_cache(maxsize=1024)
-def _key(path: str) -> Mapping[str, Any]:
-    """What `k:{"name":"web"}` names; the same few come again with every object."""
-    found: dict[str, Any] = orjson.loads(path[2:])
-    return found
+def _read(path: str) -> Any:
+    """What `k:{"name":"web"}` or `v:"web"` names, None if that is no JSON; the same few come all the time."""
+    try:
+        return orjson.loads(path[2:])
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> Mapping[str, Any] | None:

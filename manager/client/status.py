@@ -10,7 +10,7 @@ import orjson
 from apis.meta import Resource
 from manager.client.reader import decode_object
 from manager.client.write import Writer, whole_object
-from manager.kube.decoding import json_object
+from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import Conflict, Invalid
 
 __all__ = ["StatusClient"]
@@ -79,10 +79,8 @@ class StatusClient:
             except Invalid:
                 # A test has failed, which the server does not say, or the status is not valid.
                 raw = await self._writer.read(type(obj), obj.key)
-                found = json_object(raw, f"a {obj.kind}")
-                live, tried = found.get("status"), changes
+                uid, live, tried = *_look(raw, f"a {obj.kind} object"), changes
                 changes = _changes(before, after, live, raw)
-                uid = found.get("metadata", {}).get("uid")
                 if uid != obj.metadata.uid or orjson.dumps(changes) == orjson.dumps(tried):
                     raise
                 if not changes:
@@ -96,6 +94,15 @@ class StatusClient:
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
         body = orjson.dumps(patch)
         return await self._writer.send_json_patch(type(obj), obj.key, body, self._field_manager, "status")
+
+
+def _look(raw: bytes, what: str) -> tuple[str | None, Status | None]:
+    """The UID and the status of an object; raises ProtocolError where these are of another shape."""
+    found = json_object(raw, what)
+    metadata, status = found.get("metadata"), found.get("status")
+    if not isinstance(metadata, dict) or not isinstance(status, dict | None):
+        raise not_a(what)
+    return metadata.get("uid"), status
 
 
 def _changes(before: Status | None, after: Status, live: Status | None, raw: bytes) -> list[dict[str, Any]]:

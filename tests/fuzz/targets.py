@@ -32,7 +32,9 @@ from manager.address import parse_address
 from manager.cache.ingest import Ingest
 from manager.cache.page import decode_bookmark, decode_page
 from manager.cache.selector import Selector
+from manager.client.managed_fields import own_entries, takeover_patch
 from manager.client.merge_patch import merge_diff
+from manager.client.ownership import holds, holds_exactly
 from manager.duration import parse_duration
 from manager.http.address import BindAddress
 from manager.http.server import serve
@@ -250,6 +252,43 @@ def lists(page: bytes, partial: bool) -> None:
     with suppress(ProtocolError):
         for item in decode_page(page).items:
             ingest(item)
+
+
+ITEM = 'k:{"name":"a"}'
+OWNING = {
+    "metadata": {"name": "a", "uid": "1"},
+    "spec": {"list": [{"name": "a", "number": 1}], "set": ["b"], "text": "c"},
+}
+OWN_ENTRIES = [
+    {
+        "manager": manager,
+        "operation": operation,
+        "fieldsV1": {
+            "f:spec": {
+                "f:list": {ITEM: {".": {}, "f:name": {}, "f:number": {}}},
+                "f:set": {'v:"b"': {}},
+                "f:text": {},
+            }
+        },
+    }
+    for manager, operation in (("test", "Apply"), ("test+1", "Update"))
+]
+
+
+@target(entries=inputs.odd_json([OWN_ENTRIES]), live=inputs.odd([OWNING]))
+def records_of_ownership(entries: bytes, live: Any) -> None:
+    try:
+        managed = orjson.loads(entries)
+    except ValueError:
+        return
+    if not isinstance(managed, list) or not all(isinstance(entry, dict) for entry in managed):
+        return  # refused before
+    own = own_entries(managed, "test")
+    takeover_patch(managed, "test")
+    for owned in (own.applied, own.created):
+        if owned is not None:
+            for compared in (holds, holds_exactly):
+                assert compared(OWNING, live, owned) in {True, False}
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

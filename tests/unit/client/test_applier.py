@@ -10,7 +10,8 @@ import pytest
 from apis.apps.v1.deployment import Deployment
 from apis.meta import ObjectMeta
 from manager.cache import Cache
-from manager.client import Client
+from manager.client import Client, Outcome
+from manager.client.managed_fields import creator_name
 from manager.kube.errors import Conflict, Invalid, ProtocolError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -81,6 +82,55 @@ async def test_a_garbled_answer_to_a_write_is_an_error_of_the_protocol(
     wire.on("POST", COLLECTION, answer)
     with pytest.raises(ProtocolError, match=r"^not a Deployment object"):
         await client.apply(WANTED)
+
+
+# Of which server-side apply makes no record; ours, in an object that has all that is wanted.
+ODD_RECORDS: list[dict[str, Any]] = [
+    {"fieldsV1": None},
+    {"fieldsV1": ["f:spec"]},
+    {"fieldsV1": "f:spec"},
+    {"fieldsV1": {"f:spec": ["f:replicas"]}},
+    {"fieldsV1": {"f:spec": 1.5}},
+    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {"k:": {}}}}},
+    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {"k:[1]": {}}}}},
+    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {'k:{"name"': {}}}}},
+    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {"v:": {}}}}},
+    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {"v:" + "[" * 5000: {}}}}},
+    {"fieldsV1": {"f:spec": {"f:replicas": {}, "f:paths": {'k:{"name":"a"}': 5}}}},
+    {"manager": 5},
+    {"manager": None},
+    {"manager": ["test"]},
+]
+
+
+@pytest.mark.parametrize("created", [False, True])
+@pytest.mark.parametrize("odd", ODD_RECORDS)
+async def test_a_record_of_ownership_that_cannot_be_read_is_written_anew(
+    client: Client, wire: ScriptedWire, odd: dict[str, Any], created: bool
+):
+    paths = [{"name": "a"}]
+    wanted = Deployment(metadata=WANTED.metadata, spec={"replicas": 1, "paths": paths})
+    name = creator_name("test", b"something else") if created else "test"
+    entry = {"manager": name, "operation": "Update" if created else "Apply", **odd}
+    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "1"}
+    stored = {"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": 1, "paths": paths}}
+    wire.on("GET", PATH, Reply.json(stored))
+    wire.on("PATCH", PATH, Reply.json(stored))
+    assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
+    written = len(wire.sent("PATCH"))
+    assert written in {1, 2}  # the entry of a create is renamed first
+    # What the server answers is no better, and is not written again and again.
+    assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
+    assert len(wire.sent("PATCH")) == written
+
+
+async def test_an_owner_that_cannot_be_read_is_an_error_of_the_protocol(client: Client, wire: ScriptedWire):
+    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "1"}
+    owners = [{"controller": True, "name": 5, "kind": "hunter2"}]
+    wire.on("GET", PATH, Reply.json({"metadata": {**metadata, "ownerReferences": owners}}))
+    owner = Deployment(metadata=ObjectMeta(name="owner", namespace="team", uid="o"), spec={})
+    with pytest.raises(ProtocolError, match=r"^not a Deployment object$"):
+        await client.apply(WANTED, owner=owner)
 
 
 async def test_who_is_always_slower_than_others_has_a_conflict(client: Client, wire: ScriptedWire):

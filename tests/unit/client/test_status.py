@@ -18,7 +18,7 @@ from devcluster.errors import StatusError
 from devcluster.patch.json_patch import json_patch
 from manager.cache import Cache
 from manager.client import Client
-from manager.kube.errors import Conflict, Invalid
+from manager.kube.errors import Conflict, Invalid, ProtocolError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -175,3 +175,14 @@ async def test_a_refusal_that_is_meant_is_passed_on() -> None:
     with pytest.raises(Invalid, match="too odd"):
         await server.client.status.report(thing)
     assert server.writes == 1
+
+
+@pytest.mark.parametrize("garbled", [{"status": "hunter2"}, {"metadata": ["hunter2"]}, {"metadata": None}])
+async def test_a_garbled_look_at_what_others_have_written_is_an_error_of_the_protocol(garbled: Any) -> None:
+    server = Server({"a": 1})
+    thing = server.read()
+    server.wire.on("GET", PATH, lambda _: Reply.json({**server.object, **garbled}))
+    server.wire.on("PATCH", f"{PATH}/status", Reply.status(422, "Invalid", "the server rejected our request"))
+    thing.status = {"a": 2}
+    with pytest.raises(ProtocolError, match=r"^not a Thing object$"):
+        await server.client.status.patch(thing)
