@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from apis.cache.v1.memcached import Memcached
 from manager.webhook import Admission, AdmissionRequest
 
-__all__ = ["MANY", "WEBHOOKS", "warn_of_growth", "warn_of_many", "warn_of_what_is_lost"]
+__all__ = ["MANY", "WEBHOOKS", "warn_of_growth", "warn_of_many"]
 
 MANY = 1_000
 """More servers than this are worth a warning. They are started all the same."""
 
-admission = Admission(Memcached)
+# It warns and refuses nothing: nobody has to wait for a manager that is down.
+admission = Admission(Memcached, failure_policy="Ignore", timeout_seconds=5)
 
 
 @admission.validate_create
@@ -25,16 +26,6 @@ async def warn_of_many(memcached: Memcached, _: AdmissionRequest) -> Iterable[st
 async def warn_of_growth(old: Memcached, new: Memcached, _: AdmissionRequest) -> Iterable[str]:
     """Warn of them where this change brings more, and not each time that something else is written."""
     return _many(new) if new.spec.size > old.spec.size else ()
-
-
-@admission.validate_delete
-async def warn_of_what_is_lost(memcached: Memcached, _: AdmissionRequest) -> Iterable[str]:
-    """Warn that servers go, with all that they hold: once, and not again while it is being deleted."""
-    size = memcached.spec.size
-    if size == 0 or memcached.metadata.deletion_timestamp is not None:
-        return ()
-    what, cached = ("1 server", "it what it has") if size == 1 else (f"{size} servers", "them what they have")
-    return (f"spec.size is {size}: {what} will be deleted, and with {cached} cached",)
 
 
 def _many(memcached: Memcached) -> Iterable[str]:

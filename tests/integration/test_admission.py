@@ -44,7 +44,6 @@ def asked(
     for each in (
         beta("of-the-future", birthday="2999-01-01", name=" Thor "),
         beta("going", birthday="1066-10-14"),
-        memcached("large", size=5000),
     ):
         each["metadata"]["finalizers"] = [KEPT]
         Person(plane, "old").can("create", given=each)
@@ -214,22 +213,10 @@ def test_scaling_asks_no_webhook_because_it_writes_another_object(person: Person
     assert person.reads("memcached", "m")["spec"]["size"] == 2000
 
 
-def test_the_end_of_servers_that_run_is_warned_about(person: Person) -> None:
+def test_a_deletion_asks_nobody(person: Person) -> None:
     person.can("create", given=memcached("up", size=3))
-    person.can("create", given=memcached("down", size=0))
-    (warning,) = person.can("delete", "memcached", "up", "--dry-run=server")
-    assert warning.startswith("spec.size is 3: 3 servers will be deleted")
-    assert person.can("delete", "memcached", "down") == []
-    assert person.can("delete", "memcached", "up") == [warning]
+    assert person.can("delete", "memcached", "up") == []
     assert person.sees("memcacheds") == []
-
-
-def test_who_deletes_again_is_not_warned_again(keeper: Person) -> None:
-    (warning,) = keeper.can("delete", "memcached", "large", "--wait=false")
-    assert "5000 servers" in warning
-    assert keeper.can("delete", "memcached", "large", "--wait=false") == []
-    keeper.can("patch", "memcached", "large", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
-    assert keeper.sees("memcacheds") == []
 
 
 # Wordpress.

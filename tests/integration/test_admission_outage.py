@@ -14,7 +14,7 @@ from tests.support.memcacheds import memcached
 from tests.support.person import Person
 from tests.support.pet_versions import ALPHA, BETA, alpha, beta, spec
 from tests.support.webhook_manager import MUTATING, VALIDATING, wait_asked, webhook_manager
-from tests.support.wordpresses import PASSWORD, wordpress
+from tests.support.wordpresses import wordpress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,13 +70,12 @@ def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
         said = person.cannot("create", given=pet)
         assert 'failed calling webhook "mpet-v1beta1.kb.io"' in said
         assert REFUSED in said
-    assert 'failed calling webhook "vmemcached-v1.kb.io"' in person.cannot("create", given=memcached("n"))
-    said = person.cannot("create", given=wordpress("other"))
-    assert 'failed calling webhook "vwordpress-v1.kb.io"' in said
-    assert PASSWORD not in said
+    # What only warns holds nobody up.
+    person.can("create", given=memcached("n", size=5000))
+    person.can("create", given=wordpress("other"))
     # Nothing but the other version of a Pet needs anybody for being read, and a status needs nobody either.
     assert person.reads(BETA, "thor")["spec"] == beta("thor")["spec"]
-    assert person.sees("memcacheds") == ["down", "m"]
+    assert person.sees("memcacheds") == ["down", "m", "n"]
     person.can("patch", BETA, "thor", "--subresource=status", "--type=merge", "-p", '{"status": {"id": "1"}}')
     said = person.cannot("get", ALPHA, "thor")
     assert "conversion webhook" in said
@@ -84,7 +83,7 @@ def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
     # Operations for which there is no function ask nobody: what no rule is about goes on.
     person.can("label", "wordpress", "blog", "seen=today")
     person.can("delete", BETA, "thor")
-    assert 'failed calling webhook "vmemcached-v1.kb.io"' in person.cannot("delete", "memcached", "down")
+    person.can("delete", "memcached", "down")
 
     manager.start_again()
     manager.wait_ready()
@@ -92,7 +91,6 @@ def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
     assert person.can("create", given=beta("tron", species="CAT")) == []
     assert "must not be in the future" in person.cannot("create", given=beta("x", birthday="2999-01-01"))
     assert person.reads(ALPHA, "tron")["spec"] == alpha("tron", species="cat")["spec"]
-    person.can("delete", "memcached", "down")
 
 
 def test_where_failures_are_ignored_everything_passes_until_the_manager_is_back(

@@ -13,7 +13,7 @@ from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.load import Load
-from tests.support.memcacheds import memcached, memcached_path
+from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
@@ -70,15 +70,15 @@ def answered(replica: ManagerProcess) -> float:
     """How many reviews it has answered."""
     return replica.metrics().value(
         "controller_runtime_webhook_requests_total",
-        webhook="/validate-cache-example-com-v1-memcached",
+        webhook="/validate-petstore-example-com-v1beta1-pet",
         code="200",
     )
 
 
 def are_asked(plane: ControlPlane) -> None:
     """Assert that the API server reaches the webhook and trusts it: without, nothing can be created."""
-    body = memcached("first")
-    plane.api.request("POST", memcached_path("default"), query={"dryRun": "All"}, body=body)
+    body = pet("first")
+    plane.api.request("POST", pet_path("default"), query={"dryRun": "All"}, body=body)
 
 
 def all_is_of_a_newer_authority(plane: ControlPlane, than: Certificate) -> None:
@@ -97,7 +97,7 @@ def test_a_renewal_under_load_fails_no_request(
     replica = run_manager(plane.kubeconfig, *flags(ports[0], ports[0]), program=PROGRAM).wait_ready()
     eventually(lambda: are_asked(plane))
     [first] = secret(plane, "ca.crt")
-    with Load(plane, memcached_path("default"), memcached("load")) as load:
+    with Load(plane, pet_path("default"), pet("load")) as load:
         eventually(lambda: all_is_of_a_newer_authority(plane, first))
     assert load.failures == {}
     assert load.calls > 100
@@ -115,7 +115,7 @@ def test_a_leader_killed_in_the_middle_of_a_renewal_is_not_missed(
     follower = run_manager(plane.kubeconfig, *flags(ports[1], ports[1]), program=PROGRAM).wait_ready()
     eventually(lambda: are_asked(plane))
     [first] = secret(plane, "ca.crt")
-    with Load(plane, memcached_path("default"), memcached("load")) as load:
+    with Load(plane, pet_path("default"), pet("load")) as load:
         eventually(lambda: len(secret(plane, "ca.crt")) == 2, every=0.01)
         leader.kill()
         eventually(lambda: all_is_of_a_newer_authority(plane, first))

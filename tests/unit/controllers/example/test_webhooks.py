@@ -32,3 +32,4 @@ def test_only_creation_is_looked_at_because_a_password_never_changes():
     assert admission.mutating is None
     assert admission.validating is not None
     assert admission.validating.operations == ("CREATE",)
+    assert admission.validating.failure_policy == "Ignore", "it only warns"
