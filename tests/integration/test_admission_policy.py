@@ -125,7 +125,10 @@ def labelled(labels: dict[str, str], name: str = "blog") -> Write:
     """A Deployment whose pods have these labels as well."""
     write = deployed()
     write.body["metadata"]["name"] = name
-    write.body["spec"]["template"]["metadata"]["labels"].update(labels)
+    spec = write.body["spec"]
+    spec["template"]["metadata"]["labels"].update(labels)
+    selector = spec["selector"]["matchLabels"]
+    selector.update((label, value) for label, value in labels.items() if label in selector)
     return write
 
 
@@ -140,7 +143,8 @@ def changed(api: str, plural: str, namespace: str, name: str, change: Any) -> Wr
 
 
 def service(**spec: Any) -> Write:
-    return made("services", spec={"selector": {"app": "blog"}, "ports": [{"port": 80}], **spec})
+    selector = {"app": "blog", "tier": "frontend"}
+    return made("services", spec={"selector": selector, "ports": [{"port": 80}], **spec})
 
 
 def claim(**spec: Any) -> Write:
@@ -148,6 +152,11 @@ def claim(**spec: Any) -> Write:
         "persistentvolumeclaims",
         spec={"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec},
     )
+
+
+def named(name: str, write: Write) -> Write:
+    write.body["metadata"]["name"] = name
+    return write
 
 
 def redefined(path: str, value: Any) -> Write:
@@ -172,6 +181,8 @@ THERE = (
     Write("POST", object_path("v1", PLACE, "secrets"), {"metadata": {"name": "theirs"}}),
     made("secrets", metadata={"name": "blog-mysql"}, **PASSWORDS),
     labelled({"team": "blue"}, "wp"),
+    named("unbound", claim(storageClassName="none")),
+    named("blog", service()),
     Write(
         "POST",
         object_path("v1", SYSTEM, "secrets"),
@@ -232,7 +243,16 @@ ESCALATIONS = {
     ),
     "an external address": service(externalIPs=["10.1.2.3"]),
     "an external name": service(type="ExternalName", externalName="elsewhere.example"),
+    "pods of others, to the outside": service(type="NodePort", selector={"k8s-app": "kube-dns"}),
+    "pods of others that have a tier": service(selector={"app": "shop", "tier": "backend"}),
+    "pods of others for a Service that was harmless": changed(
+        "v1", "services", PLACE, "blog", {"spec": {"selector": {"tier": "backend"}}}
+    ),
+    "a Service that others lead somewhere": service(selector=None),
     "a volume of others": claim(volumeName="theirs"),
+    "a volume of others, later": changed(
+        "v1", "persistentvolumeclaims", PLACE, "unbound", {"spec": {"volumeName": "theirs"}}
+    ),
     "a copy of a volume": claim(dataSource={"kind": "PersistentVolumeClaim", "name": "theirs"}),
     "the network of the node": deployed(hostNetwork=True, securityContext={}),
     "the processes of the node": deployed(hostPID=True),
@@ -259,6 +279,17 @@ ESCALATIONS = {
         ]
     ),
     "what a driver mounts": deployed(volumes=[{"name": "data", "csi": {"driver": "secrets.example"}}]),
+    "a device": deployed(resourceClaims=[{"name": "device", "resourceClaimName": "theirs"}]),
+    "the place of what the cluster needs": deployed(priorityClassName="system-node-critical"),
+    "a probe of the node": deployed(
+        container={"livenessProbe": {"httpGet": {"host": "127.0.0.1", "port": 10250}}}
+    ),
+    "a probe of the node, by TCP": deployed(
+        container={"startupProbe": {"tcpSocket": {"host": "127.0.0.1", "port": 10250}}}
+    ),
+    "a call from the node": deployed(
+        container={"lifecycle": {"postStart": {"httpGet": {"host": "169.254.169.254", "port": 80}}}}
+    ),
     "a port of the node": deployed(container={"ports": [{"containerPort": 80, "hostPort": 80}]}),
     "a privileged container": deployed(container={"securityContext": {"privileged": True}}),
     "a privileged first container": deployed(
@@ -276,6 +307,11 @@ ESCALATIONS = {
         {"container.apparmor.security.beta.kubernetes.io/wordpress": "unconfined"}
     ),
     "the place of the name service": labelled({"k8s-app": "kube-dns"}),
+    "the place of a webhook that is known by the usual labels": labelled(
+        {"app.kubernetes.io/name": "webhook", "app.kubernetes.io/component": "webhook"}
+    ),
+    "the place of the manager itself": labelled({"app.kubernetes.io/name": "operator-manager"}),
+    "the place of another tier": labelled({"tier": "control-plane"}),
     "the place of the name service, later": changed(
         "apps/v1",
         "deployments",
