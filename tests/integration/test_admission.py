@@ -222,13 +222,14 @@ def test_a_deletion_asks_nobody(person: Person) -> None:
 # Wordpress.
 
 
-def test_a_password_in_the_open_is_warned_about_and_not_shown(person: Person) -> None:
-    (warning,) = person.can("create", given=wordpress("blog"))
+def test_what_a_new_site_leaves_open_is_warned_about_without_showing_it(person: Person) -> None:
+    (warning,) = person.can("create", given=wordpress("blog", serviceType="ClusterIP"))
     assert warning.startswith("spec.sqlrootpassword: ")
     assert PASSWORD not in warning
     assert person.can("label", "wordpress", "blog", "a=b") == []
     reference = {"name": "given", "key": "root"}
-    assert person.can("create", given=wordpress("other", sqlRootPasswordSecretRef=reference)) == []
+    (warning,) = person.can("create", given=wordpress("other", sqlRootPasswordSecretRef=reference))
+    assert warning.startswith("spec.serviceType: NodePort lets whoever comes first install WordPress")
 
 
 def test_a_volume_does_not_shrink(person: Person) -> None:

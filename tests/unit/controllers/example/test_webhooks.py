@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from apis.example.v1.wordpress import Wordpress
-from controllers.example.webhooks import WEBHOOKS, warn_of_a_password_in_the_open
+from controllers.example.webhooks import WEBHOOKS, warn_of_what_is_open
 from tests.support.admission import request
 
 PASSWORD = "correct-horse"
@@ -11,11 +13,13 @@ REFERENCE = {"name": "given", "key": "root"}
 
 
 def site(**spec: Any) -> Wordpress:
-    return Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": spec})
+    return Wordpress.model_validate(
+        {"metadata": {"name": "blog"}, "spec": {"serviceType": "ClusterIP", **spec}}
+    )
 
 
 async def test_a_password_in_the_open_is_warned_about_without_showing_it():
-    (warning,) = await warn_of_a_password_in_the_open(site(sqlrootpassword=PASSWORD), request(Wordpress))
+    (warning,) = await warn_of_what_is_open(site(sqlrootpassword=PASSWORD), request(Wordpress))
     assert warning.startswith("spec.sqlrootpassword: ")
     assert "spec.sqlRootPasswordSecretRef" in warning
     assert PASSWORD not in warning
@@ -24,7 +28,17 @@ async def test_a_password_in_the_open_is_warned_about_without_showing_it():
 async def test_a_password_in_a_secret_passes_in_silence():
     for spec in ({}, {"sqlrootpassword": ""}):
         given = site(sqlRootPasswordSecretRef=REFERENCE, **spec)
-        assert list(await warn_of_a_password_in_the_open(given, request(Wordpress))) == []
+        assert list(await warn_of_what_is_open(given, request(Wordpress))) == []
+
+
+@pytest.mark.parametrize("opened", ["NodePort", "LoadBalancer", None])
+async def test_a_site_that_strangers_may_reach_before_it_is_installed_is_warned_about(opened: str | None):
+    spec = {} if opened is None else {"serviceType": opened}
+    given = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": spec})
+    (warning,) = await warn_of_what_is_open(given, request(Wordpress))
+    assert warning.startswith(f"spec.serviceType: {opened or 'NodePort'} lets whoever comes first")
+    assert "kubectl port-forward" in warning
+    assert len(warning) <= 256, "an API server may cut what is longer"
 
 
 def test_only_creation_is_looked_at_because_a_password_never_changes():
