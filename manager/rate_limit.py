@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 
-__all__ = ["Repeats", "TokenBucket"]
+__all__ = ["Lines", "Repeats", "TokenBucket"]
 
 
 class TokenBucket:
@@ -79,5 +79,23 @@ class Repeats:
         quiet = now - self._next
         self._interval = self._FIRST if quiet > self._LONGEST else min(2 * self._interval, self._LONGEST)
         self._next = now + self._interval
+        untold, self._untold = self._untold, 0
+        return untold
+
+
+class Lines:
+    """Lines of a log that others can bring about as often as they like: so many a minute, and a count."""
+
+    __slots__ = ("_bucket", "_untold")
+
+    def __init__(self, *, per_minute: int) -> None:
+        self._bucket = TokenBucket(rate=per_minute / 60, burst=per_minute)
+        self._untold = 0
+
+    def take(self) -> int | None:
+        """How many lines were left out since the last one, if one may be written now."""
+        if not self._bucket.try_acquire():
+            self._untold += 1
+            return None
         untold, self._untold = self._untold, 0
         return untold

@@ -14,7 +14,7 @@ from manager.http.address import BindAddress
 from manager.http.connections import Connections
 from manager.http.limits import Limits
 from manager.logs import get_logger
-from manager.rate_limit import TokenBucket
+from manager.rate_limit import Lines
 from manager.tls import CertificateUnusable, ServedCertificate
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ async def _answering(
     # Imported only where something is served: it costs 3 MB.
     from aiohttp import web  # noqa: PLC0415
 
-    faults = _Faults()
+    faults = Lines(per_minute=_FAULTS_TOLD)
 
     @web.middleware
     async def timed(
@@ -113,7 +113,8 @@ async def _answering(
             except ConnectionError:
                 raise  # nobody is there to be told
             except Exception as error:  # noqa: BLE001 - a fault of ours, and told as one
-                faults.tell("a page failed", error, path=request.path)
+                if (untold := faults.take()) is not None:
+                    _log.error("a page failed", path=request.path, untold=untold, exc_info=error)
                 response = web.Response(
                     status=500, text="this page failed; the log of the manager says more\n"
                 )
@@ -158,21 +159,6 @@ async def _answering(
         # First what is being answered, which gets a moment, then the connections themselves.
         await runner.cleanup()
         await connections.end()
-
-
-class _Faults:
-    """Tells of faults of ours: some a minute, and how many more there were."""
-
-    def __init__(self) -> None:
-        self._may = TokenBucket(rate=_FAULTS_TOLD / 60, burst=_FAULTS_TOLD)
-        self._untold = 0
-
-    def tell(self, what: str, error: Exception, **where: str) -> None:
-        if self._may.try_acquire():
-            _log.error(what, **where, untold=self._untold, exc_info=error)
-            self._untold = 0
-        else:
-            self._untold += 1
 
 
 class _ClientsFaults:

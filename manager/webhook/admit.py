@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import orjson
 
 from manager.logs import get_logger
+from manager.rate_limit import Lines
 from manager.series import Counter
 from manager.webhook.admission import Admission
 from manager.webhook.defaulting import Defaulting
 from manager.webhook.encoding import encoded
+from manager.webhook.endpoint import LINES
 from manager.webhook.refused import Refused
 from manager.webhook.request import AdmissionRequest
 from manager.webhook.review import AdmissionQuestion, read_admission
@@ -57,6 +60,7 @@ class AdmissionEndpoint:
         self._judge = judge
         self._what = what
         self._panics = panics
+        self._lines = Lines(per_minute=LINES)
 
     @classmethod
     def all_of(cls, admission: Admission[Any], *, panics: Counter) -> tuple[AdmissionEndpoint, ...]:
@@ -78,14 +82,14 @@ class AdmissionEndpoint:
             verdict, response = await self._verdict(question, time_limit(waits, self._timeout))
         except Refused as refused:
             status = refused.status(self._kind, question.object_name)
-            _log.info("refused", reason=status["message"], **self._told(question))
+            self._tell(logging.INFO, "refused", question, reason=status["message"])
             response = _response(Verdict(status=status))
         except BadReview:
             raise
         except Unanswered as error:
             if isinstance(error, FunctionFailed):
                 self._panics.inc()
-            _log.error("not answered", error=str(error), exc_info=error.__cause__, **self._told(question))
+            self._tell(logging.ERROR, "not answered", question, error=str(error), exc_info=error.__cause__)
             raise
         else:
             _log.debug(
@@ -118,6 +122,11 @@ class AdmissionEndpoint:
         verdict = await self._judge(question, request)
         # Here, because a function may have made what is no JSON, and is then what has failed.
         return verdict, _response(verdict)
+
+    def _tell(self, level: int, event: str, question: AdmissionQuestion, **fields: object) -> None:
+        if (untold := self._lines.take()) is not None:
+            counted = {"untold": untold} if untold else {}
+            _log.log(level, event, **fields, **self._told(question), **counted)
 
     def _told(self, question: AdmissionQuestion) -> Mapping[str, Any]:
         """What a line of the log says of a review: never what is in the object."""

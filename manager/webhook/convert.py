@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping
 import orjson
 
 from manager.logs import get_logger
+from manager.rate_limit import Lines
 from manager.series import Counter
 from manager.webhook.bounds import check_object
 from manager.webhook.conversion import CONVERSION_PATH, Conversion
 from manager.webhook.converter import Converter, NotConverted
+from manager.webhook.endpoint import LINES
 from manager.webhook.review import ConversionQuestion, read_conversion
 from manager.webhook.running import answered, time_limit
 from manager.webhook.unanswered import BadReview, FunctionFailed, Unanswered
@@ -43,6 +45,7 @@ class ConversionEndpoint:
         """`panics` counts the times a function fails unexpectedly."""
         self._converter = Converter(conversions)
         self._panics = panics
+        self._lines = Lines(per_minute=LINES)
 
     async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytearray:
         """See `Endpoint`. An object that cannot be converted fails its whole review, and is named in it."""
@@ -55,17 +58,22 @@ class ConversionEndpoint:
         except NotConverted as error:
             if error.__cause__ is not None:
                 self._panics.inc()
-            _log.error("not converted", error=str(error), exc_info=error.__cause__, **told, **error.told)
+            self._tell("not converted", error, **told, **error.told)
             return _ended(_begun(question.uid), {"status": "Failure", "message": str(error)})
         except BadReview:
             raise
         except Unanswered as error:
             if isinstance(error, FunctionFailed):
                 self._panics.inc()
-            _log.error("not answered", error=str(error), exc_info=error.__cause__, **told)
+            self._tell("not answered", error, **told)
             raise
         _log.debug("converted", objects=len(question.objects), **told)
         return converted
+
+    def _tell(self, event: str, error: Exception, **told: object) -> None:
+        if (untold := self._lines.take()) is not None:
+            counted = {"untold": untold} if untold else {}
+            _log.error(event, error=str(error), exc_info=error.__cause__, **told, **counted)
 
     async def _all(self, question: ConversionQuestion) -> bytearray:
         """The answer, every object in the same order. Raises `NotConverted` for the first that fails."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Endpoint"]
+__all__ = ["LINES", "Endpoint"]
+
+LINES = 60
+"""How many refusals and failures of one webhook the log tells in a minute. Whoever reaches the port can bring
+about more; the metrics have all of them."""
 
 
 class Endpoint(Protocol):

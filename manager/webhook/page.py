@@ -11,8 +11,9 @@ import orjson
 from manager.duration import parse_duration
 from manager.http.server import Page
 from manager.logs import get_logger
+from manager.rate_limit import Lines
 from manager.webhook.bodies import Bodies, BodyRefused
-from manager.webhook.endpoint import Endpoint
+from manager.webhook.endpoint import LINES, Endpoint
 from manager.webhook.turns import Turns
 from manager.webhook.unanswered import Unanswered, status_body
 
@@ -41,12 +42,14 @@ def review_page(endpoint: Endpoint, bodies: Bodies, turns: Turns, metrics: Metri
     in_flight = metrics.webhook_in_flight.labels(endpoint.path)
     by_code = {code: requests.labels(endpoint.path, str(code)) for code in _EXPECTED_CODES}
 
+    faults = Lines(per_minute=LINES)
+
     async def show(request: web.Request) -> web.StreamResponse:
         loop = asyncio.get_running_loop()
         began = loop.time()
         in_flight.inc()
         try:
-            response = await _response(request, endpoint, bodies, turns)
+            response = await _response(request, endpoint, bodies, turns, faults)
         finally:
             in_flight.dec()
             latency.observe(loop.time() - began)
@@ -58,7 +61,7 @@ def review_page(endpoint: Endpoint, bodies: Bodies, turns: Turns, metrics: Metri
 
 
 async def _response(
-    request: web.Request, endpoint: Endpoint, bodies: Bodies, turns: Turns
+    request: web.Request, endpoint: Endpoint, bodies: Bodies, turns: Turns, faults: Lines
 ) -> web.StreamResponse:
     from aiohttp import web  # noqa: PLC0415 - see manager.http.server
 
@@ -79,7 +82,8 @@ async def _response(
     except ConnectionError:
         raise  # nobody is there to be told
     except Exception as error:  # noqa: BLE001 - a fault of ours is answered like one of an operator's
-        _log.error("a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
+        if (untold := faults.take()) is not None:
+            _log.error("a review failed unexpectedly", webhook=endpoint.path, untold=untold, exc_info=error)
         text = f"the webhook failed unexpectedly ({type(error).__name__}); the log of the manager says more"
         return _failure(request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from manager.rate_limit import Repeats, TokenBucket
+from manager.rate_limit import Lines, Repeats, TokenBucket
 
 pytestmark = pytest.mark.looptime
 
@@ -94,3 +94,10 @@ async def test_what_was_quiet_for_long_is_told_as_at_first():
     assert [repeats.count(), repeats.count()] == [3, None]
     await asyncio.sleep(61)
     assert repeats.count() == 2
+
+
+async def test_lines_above_their_number_are_left_out_and_counted():
+    lines = Lines(per_minute=2)
+    assert [lines.take() for _ in range(5)] == [0, 0, None, None, None]
+    await asyncio.sleep(30)
+    assert [lines.take(), lines.take()] == [3, None]

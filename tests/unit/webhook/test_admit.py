@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,7 @@ from apis.meta import GroupVersionKind
 from manager.metrics import Metrics
 from manager.webhook import Admission, AdmissionRequest, JsonObject, Refused, invalid
 from manager.webhook.admit import AdmissionEndpoint
+from manager.webhook.endpoint import LINES
 from manager.webhook.unanswered import BadReview, FunctionFailed, FunctionTooSlow
 from tests.unit.webhook.conftest import LogLines
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, patch_of, response, thing
@@ -159,6 +161,17 @@ async def test_a_refusal_is_a_status_that_names_the_field(
         ("refused", "info", message)
     ]
     assert functions.panics == 0
+
+
+@pytest.mark.parametrize("does", [Refused(invalid("spec.size", 1, "too small")), LookupError()])
+async def test_however_many_are_refused_or_fail_the_log_tells_of_some(
+    functions: Functions, does: Exception, log_lines: LogLines
+):
+    functions.does = does
+    for _ in range(2 * LINES):
+        with contextlib.suppress(FunctionFailed):
+            await functions.validating.answer(admission_review("CREATE", new=thing()))
+    assert LINES <= len(log_lines) < 2 * LINES
 
 
 async def test_a_refused_object_without_a_name_is_told_by_what_its_name_begins_with(functions: Functions):
