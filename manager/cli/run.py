@@ -67,11 +67,15 @@ def _run(
         for name in unknown_variables():
             get_logger("start").warning("this environment variable sets nothing", variable=name)
         stop_within = max(settings.graceful_shutdown_timeout, settings.shutdown_delay) + STOP_MARGIN
-        with (
-            Watchdog(stop_within=stop_within, before_exit=lines.flush) as watchdog,
-            asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ):
-            return runner.run(_manage(settings, operators, declared, known, watchdog))
+        with Watchdog(stop_within=stop_within, before_exit=lines.flush) as watchdog:
+            try:
+                with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                    return runner.run(_manage(settings, operators, declared, known, watchdog))
+            except SettingsError:
+                raise
+            except BaseException as error:  # noqa: BLE001 - an operator called `sys.exit`, or stopped the loop
+                _tell(error)
+                return 1
 
 
 async def _manage(
@@ -105,7 +109,7 @@ async def _manage(
     return 0
 
 
-def _tell(error: Exception) -> None:
+def _tell(error: BaseException) -> None:
     """Say in one line what ended the process; with the traceback only for what should not happen."""
     from manager.cli.failure import cause_of, in_one_line, is_expected
     from manager.logs import get_logger

@@ -146,6 +146,22 @@ def test_a_process_whose_loop_is_blocked_ends_when_it_is_asked_to(
     assert "time.sleep(_LONG)" in first.logs()[-1]["stack"]
 
 
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [("exits", "SystemExit: 0"), ("cancels-all", "CancelledError"), ("stops-the-loop", "RuntimeError: ")],
+)
+def test_a_reconcile_that_ends_the_process_is_no_clean_stop(
+    plane: ControlPlane, run_manager: RunManager, how: str, error: str
+) -> None:
+    stuck = Stuck(plane, plane.kubeconfig, run_manager, how)
+    assert stuck.manager.wait() == 1
+    last = stuck.manager.logs()[-1]
+    assert (last["level"], last["msg"]) == ("error", "stopped by an unexpected error")
+    assert error in last["stacktrace"]
+    assert not stuck.manager.logs(msg="released the lease")
+    assert stuck.holder
+
+
 def test_a_thread_that_ends_in_time_is_waited_for_before_the_lease_is_released(
     plane: ControlPlane, run_manager: RunManager
 ) -> None:

@@ -51,6 +51,13 @@ class _Stubborn:
             case "blocks-the-loop":
                 await asyncio.sleep(0.2)  # for the log to be written, and the lease to be renewed
                 time.sleep(_LONG)  # noqa: ASYNC251
+            case "exits":
+                sys.exit(0)
+            case "cancels-all":
+                for task in asyncio.all_tasks():
+                    task.cancel()
+            case "stops-the-loop":
+                asyncio.get_running_loop().stop()
         return None
 
 
