@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-__all__ = ["client_at", "parse_address", "split_address"]
+__all__ = ["client_at", "in_pod", "is_loopback", "parse_address", "split_address"]
 
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
 _MAX_PORT = 65535
@@ -33,6 +34,23 @@ def split_address(text: str) -> tuple[str, int] | None:
     if host and not _is_ip(host, version=4) and not _is_name(host):
         return None
     return host, int(port)
+
+
+def in_pod(environ: Mapping[str, str]) -> bool:
+    """Whether this process runs in a cluster: every pod is told the address of the API server."""
+    return bool(environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches `host`: `localhost`, `127.0.0.1`, `::1`."""
+    if host == "localhost":
+        return True
+    import ipaddress  # noqa: PLC0415 - as below
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def client_at(host: str | None) -> str:

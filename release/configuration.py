@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from manager.cli.operator import Operator
 from manager.settings.model import Settings
 from manager.settings.origin import env_names, flag_name
-from manager.settings.values import Shown, written
+from manager.settings.values import Shown, written_default
 
 __all__ = ["BEGIN", "END", "NoTables", "with_tables"]
 
@@ -41,8 +41,9 @@ def _tables(operators: Sequence[Operator]) -> Iterator[str]:
         for field, info in members:
             metavar = Shown.of(info).metavar
             value = f"[={metavar}]" if info.annotation is bool else f" {metavar}"
-            default = written(info.get_default(call_default_factory=True, validated_data={}))
-            yield _row(flag_name(field) + value, default, env_names(field), info.description or "")
+            yield _row(
+                flag_name(field) + value, written_default(info), env_names(field), info.description or ""
+            )
         yield ""
     for operator in operators:
         if not operator.settings:

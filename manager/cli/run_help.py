@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from manager.cli.operator import Operator
 from manager.settings.model import Settings
 from manager.settings.origin import env_names, flag_name
-from manager.settings.values import Shown, written
+from manager.settings.values import Shown, written_default
 
 __all__ = ["run_help"]
 
@@ -36,9 +36,8 @@ def run_help(operators: Sequence[Operator]) -> str:
         for field, info in members:
             metavar = Shown.of(info).metavar
             value = f"[={metavar}]" if info.annotation is bool else f" {metavar}"
-            default = written(info.get_default(call_default_factory=True, validated_data={}))
             heading, description = f"{flag_name(field)}{value}", info.description or ""
-            lines += _flag(heading, description, default, env_names(field), width)
+            lines += _flag(heading, description, written_default(info), env_names(field), width)
     for operator in operators:
         if operator.settings:
             lines += ["", f"Operator {operator.name}:"]

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
+from manager.address import is_loopback
 from manager.garbage import give_back_large_blocks
 from manager.kube.config import IN_CLUSTER
 from manager.logs import get_logger
@@ -15,6 +17,7 @@ from manager.settings import SettingsError
 
 if TYPE_CHECKING:
     from manager.cli.operator import Operator
+    from manager.http.address import BindAddress
     from manager.kube.config import ClusterConfig
     from manager.kube.transport import Transport
     from manager.manager import Manager
@@ -62,6 +65,7 @@ async def add_webhooks(
             "with a certificate made here, --webhook-cert-path with one of yours"
         )
         return
+    _tell_who_reaches(settings, address)
     # Who serves none does not pay for their modules.
     from manager.cli.certificates import certificates_for  # noqa: PLC0415
     from manager.runnables import Runnable  # noqa: PLC0415
@@ -90,3 +94,16 @@ async def add_webhooks(
     for runnable in certificates.runnables:
         manager.add(runnable)
     manager.add(Runnable("webhooks", server.run))
+
+
+def _tell_who_reaches(settings: Settings, address: BindAddress) -> None:
+    """Warn of webhooks that are for an API server elsewhere, and by default for this machine alone."""
+    url = settings.webhook_url
+    here = url is not None and is_loopback(urlsplit(url).hostname or "")
+    if here or "webhook_bind_address" in settings.model_fields_set or not is_loopback(address.host):
+        return
+    _log.warning(
+        "only this machine reaches the webhooks; for an API server elsewhere, in a container too as kind is, "
+        f"give --webhook-bind-address=:{address.port}",
+        address=str(address),
+    )

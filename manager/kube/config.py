@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from yarl import URL
 
+from manager.address import in_pod
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ConfigError
 from manager.kube.kubeconfig import read_kubeconfig
@@ -132,7 +133,7 @@ def _find(kubeconfig: str | None, context: str | None, environ: Mapping[str, str
     if listed := [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]:
         paths = [_expand(part, environ) for part in listed]
         return _from_kubeconfig(paths, f"KUBECONFIG={os.pathsep.join(listed)}", context, environ)
-    if context is None and environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"):
+    if context is None and in_pod(environ):
         return _in_cluster(environ)
     default = _expand("~/.kube/config", environ)
     if not default.exists():

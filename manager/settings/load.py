@@ -12,7 +12,7 @@ from manager.settings.file import check_keys
 from manager.settings.model import Settings
 from manager.settings.origin import env_names, flag_name, key_name
 from manager.settings.sources import Sources
-from manager.settings.values import written
+from manager.settings.values import written, written_default
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -64,5 +64,4 @@ def given_by(field: str, flags: Mapping[str, str]) -> tuple[str, str]:
     found = Sources(flags).find(field, env_names(field))
     if found is not None:
         return found.where, written(found.value)
-    default = Settings.model_fields[field].get_default(call_default_factory=True, validated_data={})
-    return f"the default of {flag_name(field)}", written(default)
+    return f"the default of {flag_name(field)}", written_default(Settings.model_fields[field])

@@ -6,7 +6,6 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from manager.http.address import BindAddress
 from manager.settings.values import (
     Address,
     BaseUrl,
@@ -19,6 +18,7 @@ from manager.settings.values import (
     Namespace,
     Namespaces,
     ObjectName,
+    OwnAddress,
     Shown,
     Text,
     WebhookCertificates,
@@ -107,7 +107,8 @@ class Settings(BaseModel):
     )
 
     metrics_bind_address: Annotated[Address, Shown("Endpoints", "ADDRESS")] = Field(
-        default=BindAddress("", 8080), description="where /metrics is served; 0 is off"
+        default_factory=OwnAddress(8080),
+        description="where /metrics is served; 0 is off; in a pod the default is :8080, every interface",
     )
     metrics_secure: Annotated[bool, Shown("Endpoints", "BOOL")] = Field(
         default=False,
@@ -126,7 +127,8 @@ class Settings(BaseModel):
         default="tls.key", description="the key's file in --metrics-cert-path"
     )
     health_probe_bind_address: Annotated[Address, Shown("Endpoints", "ADDRESS")] = Field(
-        default=BindAddress("", 8081), description="where /healthz and /readyz are served; 0 is off"
+        default_factory=OwnAddress(8081),
+        description="where /healthz and /readyz are served; 0 is off; in a pod the default is :8081",
     )
 
     enable_webhooks: Annotated[bool, Shown("Webhooks", "BOOL")] = Field(
@@ -135,7 +137,9 @@ class Settings(BaseModel):
         "may be configured to ask for them",
     )
     webhook_bind_address: Annotated[Address, Shown("Webhooks", "ADDRESS")] = Field(
-        default=BindAddress("", 9443), description="where webhooks are served, over HTTPS; 0 is off"
+        default_factory=OwnAddress(9443),
+        description="where webhooks are served, over HTTPS; 0 is off; in a pod the default is :9443, and an "
+        "API server in a container of this machine needs that too",
     )
     webhook_certificates: Annotated[WebhookCertificates, Shown("Webhooks", "WAY")] = Field(
         default="auto",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator
 
+from manager.address import in_pod
 from manager.duration import format_duration, parse_duration
 from manager.http.address import BindAddress, parse_address
 
@@ -41,6 +43,25 @@ class Shown:
     def of(cls, info: FieldInfo) -> Shown:
         """How the setting of this field is shown."""
         return next(item for item in info.metadata if isinstance(item, cls))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAddress:
+    """The default of an address to listen on: only this machine reaches it, or in a pod everybody.
+
+    A kubelet, an API server and Prometheus come to a pod from elsewhere.
+    """
+
+    port: int
+
+    def __call__(self) -> BindAddress:
+        """That of where this process runs."""
+        return BindAddress("", self.port) if in_pod(os.environ) else self.outside
+
+    @property
+    def outside(self) -> BindAddress:
+        """That outside of a cluster."""
+        return BindAddress("127.0.0.1", self.port)
 
 
 def _duration(value: Any) -> float:
@@ -144,6 +165,13 @@ BaseUrl = Annotated[str, BeforeValidator(_base_url)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
 Namespaces = Annotated[tuple[str, ...], BeforeValidator(_namespaces)]
 Concurrency = Annotated[dict[str, int], BeforeValidator(_concurrency)]
+
+
+def written_default(info: FieldInfo) -> str:
+    """The default of a setting as it would be written, of `OwnAddress` that outside of a cluster."""
+    if isinstance(info.default_factory, OwnAddress):
+        return written(info.default_factory.outside)
+    return written(info.get_default(call_default_factory=True, validated_data={}))
 
 
 def written(value: object) -> str:

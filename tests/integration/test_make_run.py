@@ -123,10 +123,11 @@ def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlan
     [
         (["--webhook-url=https://here.test:9443"], {}),
         (["--webhook-bind-address=0"], {}),
+        (["--webhook-bind-address=127.0.0.1:9443"], {}),
         ([], {"ENABLE_WEBHOOKS": "false"}),
         (["--no-such-flag"], {}),
     ],
-    ids=["url", "off-by-flag", "off-by-variable", "wrong-flag"],
+    ids=["url", "off-by-flag", "address", "off-by-variable", "wrong-flag"],
 )
 def test_what_somebody_has_decided_is_left_alone(
     tmp_path: Path, arguments: list[str], environ: dict[str, str]
@@ -179,3 +180,4 @@ def test_a_server_that_cannot_call_back_is_told_nothing(in_a_container: str, tmp
     done = flags(kubeconfig_for(in_a_container, tmp_path))
     assert done.stdout == ""
     assert "it may run in a container" in done.stderr
+    assert "--webhook-bind-address=:9443" in done.stderr

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.address import client_at, parse_address
+from manager.address import client_at, is_loopback, parse_address
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,12 @@ def test_what_cannot_be_connected_to_is_refused_with_what_is_expected(text: str)
 )
 def test_one_machine_is_one_client_whichever_address_it_uses(host: str | None, client: str):
     assert client_at(host) == client
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True)]
+    + [(host, False) for host in ("", "0.0.0.0", "::", "10.0.0.1", "localhost.example.test")],
+)
+def test_whether_only_this_machine_reaches_a_host(host: str, expected: bool):
+    assert is_loopback(host) is expected

@@ -25,7 +25,7 @@ Command = Callable[..., Outcome]
 @pytest.fixture(autouse=True)
 def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
-        if name.startswith("OPERATOR_MANAGER_") or name == "WATCH_NAMESPACE":
+        if name.startswith("OPERATOR_MANAGER_") or name in {*("WATCH_NAMESPACE", "KUBERNETES_SERVICE_HOST")}:
             monkeypatch.delenv(name)
 
 

@@ -15,9 +15,18 @@ def test_every_setting_is_shown_with_its_flag_and_its_variables(field: str):
     assert all(name in text for name in env_names(field))
 
 
-@pytest.mark.parametrize("default", ["15s", "30s", ":8080", ":8081", "info", "auto", "false", "*"])
+@pytest.mark.parametrize(
+    "default", ["15s", "30s", "127.0.0.1:8080", "127.0.0.1:8081", "info", "auto", "false", "*"]
+)
 def test_defaults_are_shown_as_they_would_be_written(default: str):
     assert f"(default {default};" in " ".join(run_help(OPERATORS).split())
+
+
+def test_a_default_that_is_another_in_a_pod_is_shown_alike_everywhere(monkeypatch: pytest.MonkeyPatch):
+    outside = run_help(OPERATORS)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    assert run_help(OPERATORS) == outside
 
 
 def test_the_controllers_are_listed():

@@ -21,7 +21,7 @@ from tests.unit.cli.conftest import OPERATORS
 pytestmark = pytest.mark.looptime
 
 WITH = Operator("memcached", "tests.unit.cli.operator_module", webhooks="tests.unit.cli.webhook_module")
-FILES = {"webhook_cert_path": "/certificates"}
+FILES = {"webhook_cert_path": "/certificates", "webhook_bind_address": ":9443"}
 
 
 class Config:
@@ -70,6 +70,24 @@ async def test_without_a_way_to_be_reached_they_are_off_and_the_log_says_how_to_
     served, [line] = await assemble({})
     assert not served
     assert "--webhook-url" in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "warned"),
+    [
+        ({"webhook_url": "https://dev.example.test:9443"}, True),
+        ({"webhook_cert_path": "/certificates"}, True),
+        ({"webhook_url": "https://127.0.0.1:9443"}, False),
+        ({"webhook_url": "https://localhost:9443"}, False),
+        ({"webhook_url": "https://dev.example.test:9443", "webhook_bind_address": "127.0.0.1:9443"}, False),
+    ],
+)
+async def test_webhooks_that_the_api_server_will_not_reach_are_told_with_what_to_do(
+    wire: ScriptedWire, flags: dict[str, str], warned: bool, tmp_path: Path
+):
+    served, told = await assemble({"webhook_local_path": str(tmp_path), **flags})
+    assert served
+    assert ["give --webhook-bind-address=:9443" in line for line in told] == [True] * warned
 
 
 async def test_nothing_is_said_where_no_operator_has_any(wire: ScriptedWire):

@@ -12,7 +12,9 @@ WriteFile = Callable[[str], str]
 @pytest.fixture(autouse=True)
 def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
-        if name.startswith("OPERATOR_MANAGER_") or name in {"WATCH_NAMESPACE", "ENABLE_WEBHOOKS"}:
+        if name.startswith("OPERATOR_MANAGER_") or name in {
+            *("WATCH_NAMESPACE", "ENABLE_WEBHOOKS", "KUBERNETES_SERVICE_HOST")
+        }:
             monkeypatch.delenv(name)
 
 

@@ -14,9 +14,23 @@ def test_with_nothing_given_there_are_defaults():
     assert settings.concurrency == {}
     assert settings.leader_elect is False
     assert settings.leader_elect_lease_duration == 15
-    assert settings.metrics_bind_address == BindAddress("", 8080)
-    assert settings.health_probe_bind_address == BindAddress("", 8081)
     assert settings.graceful_shutdown_timeout == 30
+
+
+@pytest.mark.parametrize(("pod", "host"), [(False, "127.0.0.1"), (True, "")])
+def test_only_its_own_machine_reaches_a_manager_outside_of_a_cluster_and_everybody_one_in_a_pod(
+    monkeypatch: pytest.MonkeyPatch, pod: bool, host: str
+):
+    if pod:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    settings = load_settings({})
+    assert settings.metrics_bind_address == BindAddress(host, 8080)
+    assert settings.health_probe_bind_address == BindAddress(host, 8081)
+    assert settings.webhook_bind_address == BindAddress(host, 9443)
+    given = load_settings({"metrics_bind_address": ":8080", "webhook_bind_address": "127.0.0.1:9443"})
+    assert given.metrics_bind_address == BindAddress("", 8080)
+    assert given.webhook_bind_address == BindAddress("127.0.0.1", 9443)
 
 
 @pytest.mark.parametrize(
