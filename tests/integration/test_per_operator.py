@@ -133,7 +133,7 @@ def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> b
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_operators_token_opens_nothing_of_another_operator(
+def test_an_operators_token_reads_no_kind_and_takes_no_lease_of_another_operator(
     plane: ControlPlane, tmp_path: Path, name: str
 ) -> None:
     access = ApiAccess(account(plane, name), scratch=tmp_path)

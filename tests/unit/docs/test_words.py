@@ -67,3 +67,15 @@ def test_files_and_folders_are_there(page: Page):
     ours = {word for word in named if word.partition("/")[0] in FOLDERS - MADE}
     # A module may be named without its ending.
     assert [word for word in ours if not Path(word).exists() and not Path(f"{word}.py").exists()] == []
+
+
+@every_page
+def test_tests_are_there(page: Page):
+    named = {word for word in page.words() if re.match(r"(tests/\S+\.py)?::", word)}
+    assert [word for word in named if not is_test(*word.split("::"))] == []
+
+
+def is_test(path: str, *names: str) -> bool:
+    """Whether a file defines what is named of it."""
+    text = Path(path).read_text() if path else ""
+    return all(re.search(rf"\b(def|class) {re.escape(name)}\b", text) for name in names)
