@@ -89,7 +89,11 @@ async def _through(
     proxy_context = None
     if proxy.scheme == "https":
         proxy_context = context or await in_thread(ssl.create_default_context)
-    connected = await _connect(proxy, open_socket)
+    try:
+        connected = await _connect(proxy, open_socket)
+    except OSError as error:
+        place = f"{proxy.host_subcomponent}:{proxy.port}"
+        raise Unreachable(f"cannot connect to the proxy {place}: {_reason(error)}") from error
     if context is None:  # the proxy takes requests for plain HTTP as they are
         return await _use(connected, lambda: Connection(context), proxy_context, proxy.raw_host)
     tunnel = await _use(connected, _Tunnel, proxy_context, proxy.raw_host)

@@ -22,6 +22,7 @@ from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
 from tests.support.event_loops import Run
 from tests.support.local_server import LocalServer
+from tests.support.ports import PortBlock
 
 BASIC = "Basic amFuZTpzOmNyZXQ="  # jane, s:cret
 
@@ -192,6 +193,19 @@ def test_a_proxy_that_does_not_do_it_makes_the_server_unreachable(
                 await fetch(wire)
             await wire.aclose()
             proxy.close()
+
+    run(scenario)
+
+
+def test_a_proxy_that_is_not_there_is_named_without_its_password(run: Run, authority: trustme.CA):
+    async def scenario() -> None:
+        async with LocalServer(authority) as server:
+            with PortBlock(1) as ports:
+                wire = wire_to(server, URL(f"http://bob:secret@127.0.0.1:{ports[0]}"), authority)
+                message = rf"^cannot connect to the proxy 127\.0\.0\.1:{ports[0]}: Connection refused$"
+                with pytest.raises(Unreachable, match=message):
+                    await fetch(wire)
+                await wire.aclose()
 
     run(scenario)
 
