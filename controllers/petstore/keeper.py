@@ -58,7 +58,8 @@ class Keeper:
     Pet of which it cannot have heard: there is nothing with its key, and 3. is for other stores.
 
     Every method raises PetStoreError; after NoAnswer, what was asked for may have been done, and is found
-    the next time. `keep` raises PetGone rather than add or take over a record for a Pet that is no more.
+    the next time. `keep` raises PetGone rather than add or change a record for a Pet that is no more, and
+    PetChanged rather than have one say what the Pet said before.
     """
 
     def __init__(self, store: PetStoreClient, claims: Claims) -> None:
@@ -97,8 +98,7 @@ class Keeper:
                 # Somebody wrote the id of another's record into the status.
                 found, id = None, ""  # noqa: A001
                 sighting = await self._search.by_content(pet, "", {content, noted(pet) or content})
-            if found is None and id and await self._update_unseen(id, content, key):
-                self._claims.claim(pet, id)
+            if found is None and id and await self._keep_unseen(notes, id, content):
                 return Kept(id, Deed.UPDATED)
             if found is None and sighting.candidate is not None:
                 found, deed = sighting.candidate, Deed.ADOPTED
@@ -107,8 +107,8 @@ class Keeper:
         self._claims.claim(pet, found.id)
         if not differs(self._store, found, content):
             return Kept(found.id, deed if deed is Deed.ADOPTED else Deed.NOTHING)
+        await notes.confirm()
         if deed is Deed.ADOPTED:
-            await notes.confirm()
             self._claims.begin(notes.pet)
         if not found.idempotency_key:
             await notes.changing(found.id)
@@ -134,6 +134,13 @@ class Keeper:
             if found is not None and differs(self._store, found, content):
                 await self._store.update([content.record(id=found.id, key=key)])
         return Kept(id, Deed.ADDED)
+
+    async def _keep_unseen(self, notes: Notes, id: str, content: Content) -> bool:  # noqa: A002
+        await notes.confirm()
+        if not await self._update_unseen(id, content, notes.pet.metadata.uid):
+            return False
+        self._claims.claim(notes.pet, id)
+        return True
 
     async def _update_unseen(self, id: str, content: Content, key: str) -> bool:  # noqa: A002
         """Update a record that no search has shown, if it is there and not another's; returns whether.

@@ -8,7 +8,16 @@ from controllers.petstore.record import ADDED_AS, Content, noted
 from manager.client import Client
 from manager.kube.errors import NotFound
 
-__all__ = ["FINALIZER", "OLD_FINALIZER", "OURS", "Notes", "PetGone", "is_not_there", "was_begun"]
+__all__ = [
+    "FINALIZER",
+    "OLD_FINALIZER",
+    "OURS",
+    "Notes",
+    "PetChanged",
+    "PetGone",
+    "is_not_there",
+    "was_begun",
+]
 
 FINALIZER = "pet.petstore.example.com/finalizer"
 
@@ -22,11 +31,19 @@ class PetGone(Exception):
     """The API server does not have this very Pet any more, or is to let it go; a cache may be behind."""
 
 
+class PetChanged(Exception):
+    """The API server has another spec of the Pet than the cache. `pet` is what the server has."""
+
+    def __init__(self, pet: Pet) -> None:
+        super().__init__(f"Pet {pet.key} has been changed, and the cache has not heard of it yet")
+        self.pet = pet
+
+
 class Notes:
     """The notes of one Pet. `pet` is the Pet as it was last stored.
 
     What is read from a cache may be long gone: the finalizer that it shows holds nothing then. So before a
-    record is added for the Pet, the API server itself has said that it is there.
+    record is added for the Pet, or changed, the API server itself has said that it is there, and says this.
     """
 
     def __init__(self, client: Client, pet: Pet) -> None:
@@ -50,7 +67,7 @@ class Notes:
         self._confirmed = True
 
     async def adding(self, content: Content) -> None:
-        """A record of this content is about to be added. Raises PetGone."""
+        """A record of this content is about to be added. Raises PetGone and PetChanged."""
         await self.confirm()
         if noted(self.pet) != content:
             self.pet.metadata.annotations[ADDED_AS] = content.note()
@@ -59,7 +76,7 @@ class Notes:
     async def confirm(self, *, again: bool = False) -> None:
         """Ask the API server, unless it has answered already, whether this very Pet is there, and to stay.
 
-        Raises PetGone.
+        Raises PetGone; PetChanged when it asks for something else.
         """
         if self._confirmed and not again:
             return
@@ -71,6 +88,8 @@ class Notes:
             raise PetGone from None
         if found.metadata.uid != self.pet.metadata.uid or found.metadata.deletion_timestamp is not None:
             raise PetGone
+        if found.metadata.generation != self.pet.metadata.generation:
+            raise PetChanged(found)
         self._confirmed = True
 
     async def changing(self, id: str) -> None:  # noqa: A002 - the field's name

@@ -13,7 +13,7 @@ from controllers.petstore.check import StoreCheck
 from controllers.petstore.claims import Claims
 from controllers.petstore.keeper import Keeper
 from controllers.petstore.metrics import StoreMetrics
-from controllers.petstore.notes import FINALIZER, OURS, Notes, PetGone, is_not_there, was_begun
+from controllers.petstore.notes import FINALIZER, OURS, Notes, PetChanged, PetGone, is_not_there, was_begun
 from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import noted, wanted
 from controllers.petstore.report import Reporter
@@ -92,7 +92,11 @@ class PetReconciler:
             if later is not None or pet is None:
                 return later
         try:
-            return await self.bring_up_to_date(pet)
+            while True:
+                try:
+                    return await self.bring_up_to_date(pet)
+                except PetChanged as changed:
+                    pet = changed.pet
         except PetGone:
             return await self.gone(request)
         except NotFound as error:
@@ -101,7 +105,7 @@ class PetReconciler:
             return await self.gone(request)
 
     async def bring_up_to_date(self, pet: Pet) -> Result | None:
-        """Bring one Pet up to date that was in the cache. Raises PetGone."""
+        """Bring one Pet up to date. Raises PetGone; PetChanged when it is not the newest."""
         notes, key = Notes(self.client, pet), pet.key
         try:
             if pet.metadata.deletion_timestamp is None:

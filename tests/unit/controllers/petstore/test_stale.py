@@ -73,6 +73,31 @@ async def test_a_pet_that_is_behind_in_the_cache_is_not_mistaken_for_its_success
         assert server.record(KEY).raw == successor.raw, moment
 
 
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_leader_whose_cache_is_behind_puts_no_record_back_to_what_its_pet_said_before(
+    store: LocalStore, lost: bool
+):
+    server = ApiServer()
+    process = Process(server, store.client, Fate())
+    server.create(KEY.name, THOR)
+    await process.settle(KEY)
+    server.change(KEY, name="Thorbert")
+    await process.settle(KEY)
+    server.change(KEY, name="Thorsten", species="cat")
+    await process.settle(KEY)
+    for moment in list(server.history):
+        process = Process(server, store.client, Fate())
+        process.cache.hold_back(at=moment)
+        if lost:
+            await store.client.delete([pet.id for pet in await store.pets()])
+        await work(process)
+        # Where the cache shows it without our finalizer, nothing can be done before that has caught up.
+        assert {pet.name for pet in await store.pets()} <= {"Thorsten"}, moment
+        process.cache.catch_up()
+        await process.settle(KEY)
+        assert [pet.name for pet in await store.pets()] == ["Thorsten"], moment
+
+
 async def test_a_list_that_is_served_stale_once_brings_no_record_back(store: LocalStore):
     server = ApiServer()
     process = Process(server, store.client, Fate())
