@@ -61,11 +61,20 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """Where everything is installed that gives the manager rights, or takes them."""
     plane = module_control_plane().require(Feature.ADMISSION_POLICIES)
     plane.api.apply(each for each in manifests() if each["kind"] in KINDS)
+    plane.api.apply(right_to_delete())
     wait_served(plane)
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": PLACE}})
     for write in THERE:
         plane.api.create(write.path, write.body)
     return plane
+
+
+def right_to_delete() -> list[Any]:
+    """What is installed where owner references take that right, for the account as it is called here."""
+    role, binding = sorted(copy.deepcopy(manifests("owner-references")), key=lambda each: str(each["kind"]))
+    for subject in binding["subjects"]:
+        subject.update(name="operator-manager-controller-manager", namespace=SYSTEM)
+    return [role, binding]
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +163,10 @@ def claim(**spec: Any) -> Write:
     )
 
 
+def deleted(api: str, plural: str, name: str) -> Write:
+    return Write("DELETE", object_path(api, PLACE, plural, name), None)
+
+
 def named(name: str, write: Write) -> Write:
     write.body["metadata"]["name"] = name
     return write
@@ -235,6 +248,10 @@ ESCALATIONS = {
     ),
     "other passwords": changed("v1", "secrets", PLACE, "blog-mysql", {"data": {"password": "b3RoZXI="}}),
     "a Secret of others": changed("v1", "secrets", PLACE, "theirs", {"stringData": {"password": "mine"}}),
+    "no passwords": deleted("v1", "secrets", "blog-mysql"),
+    "no Service": deleted("v1", "services", "blog"),
+    "no claim": deleted("v1", "persistentvolumeclaims", "unbound"),
+    "no Deployment": deleted("apps/v1", "deployments", "wp"),
     "the name service": changed(
         "v1", "services", "kube-system", "kube-dns", {"spec": {"selector": {"app": "mine"}}}
     ),
