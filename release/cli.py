@@ -18,7 +18,7 @@ from release.configuration import NoTables, with_tables
 from release.dashboard import dashboard_text
 from release.image import Image, InvalidImage
 from release.kustomize import ROOT, BuildFailed, ToolMissing, build
-from release.namespaces import limited_to
+from release.namespaces import LimitedAlready, limited_to
 from release.tree import NotOurs, write_tree
 
 __all__ = ["main"]
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = options.run
     try:
         return command(options)
-    except (ToolMissing, BuildFailed, NotOurs, NoTables) as error:
+    except (ToolMissing, BuildFailed, LimitedAlready, NotOurs, NoTables) as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 1
 

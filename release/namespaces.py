@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["limited_to"]
+__all__ = ["LimitedAlready", "limited_to"]
 
 Manifest = dict[str, Any]
 
@@ -18,12 +18,19 @@ _MANAGER = re.compile(r"controller-manager(-[a-z]+)?$")
 _WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 
 
+class LimitedAlready(Exception):
+    """The manifests are those of a manager with rights in some namespaces; the message names them."""
+
+
 def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iterator[Manifest]:
     """Yield the manifests with the manager watching `namespaces`, and its rights in these alone.
 
     The namespaces are not made: they are somebody's. Other cluster roles stay, such as the one that lets it
     ask the API server who is calling. Its webhooks have a say in these namespaces alone, so that elsewhere
     nobody waits for a manager that is not theirs; conversion has no namespaces.
+
+    Raises:
+        LimitedAlready: they are limited to some as they are.
     """
     for manifest in manifests:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
@@ -53,6 +60,11 @@ def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iter
 def _watching(namespaces: Sequence[str], deployment: Manifest) -> Manifest:
     changed: Manifest = copy.deepcopy(deployment)
     (container,) = changed["spec"]["template"]["spec"]["containers"]
+    given = [each for each in container["args"] if each.startswith("--namespaces=")]
+    if given:
+        raise LimitedAlready(
+            f"the overlay has roles for namespaces of its own ({given[0]}): edit it, or take another one"
+        )
     container["args"].append(f"--namespaces={','.join(namespaces)}")
     return changed
 

@@ -72,6 +72,19 @@ def test_webhooks_of_a_manager_of_some_namespaces_have_a_say_in_these_alone(
 
 
 @pytest.mark.usefixtures("kubectl")
+def test_an_overlay_that_names_namespaces_itself_is_not_limited_to_others(
+    capsys: pytest.CaptureFixture[str],
+):
+    assert main(["manifests", "--namespaces=a", "namespaced"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        "manifests: the overlay has roles for namespaces of its own (--namespaces=team-a,team-b): "
+        "edit it, or take another one\n"
+    )
+
+
+@pytest.mark.usefixtures("kubectl")
 def test_rights_can_be_limited_to_namespaces(capsys: pytest.CaptureFixture[str]):
     assert main(["manifests"]) == 0
     whole = list(yaml.safe_load_all(capsys.readouterr().out))
