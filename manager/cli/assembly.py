@@ -28,6 +28,7 @@ from manager.logs import get_logger
 from manager.loop import count_tasks, observe_lag
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
+from manager.open_files import tell_when_none_is_left
 from manager.tls import CertificateFiles, SelfSigned, ServedCertificate
 from manager.version import VERSION
 from manager.watchdog import Watchdog
@@ -114,6 +115,7 @@ async def assembled(
         await add_webhooks(manager, settings, known, transport, config)
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
+        manager.add(Runnable("open-files", tell_when_none_is_left))
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))
         yield manager
     finally:

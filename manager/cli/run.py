@@ -60,12 +60,18 @@ def _run(
     from manager.logs import configured, get_logger
     from manager.loop import loop_factory
     from manager.manager import STOP_MARGIN
+    from manager.open_files import LEAST, raised_limit
     from manager.settings.environment import unknown_variables
     from manager.watchdog import Watchdog
 
     with configured(level=settings.log_level, log_format=settings.log_format) as lines:
         for name in unknown_variables():
             get_logger("start").warning("this environment variable sets nothing", variable=name)
+        if (limit := raised_limit()) < LEAST:
+            get_logger("start").error(
+                f"at most {limit} open files are allowed (ulimit -n), and at least {LEAST} are needed"
+            )
+            return 1
         stop_within = max(settings.graceful_shutdown_timeout, settings.shutdown_delay) + STOP_MARGIN
         with Watchdog(stop_within=stop_within, before_exit=lines.flush) as watchdog:
             try:

@@ -16,6 +16,8 @@ from manager.http.limits import Limits
 from manager.http.plain import begins_tls
 from manager.http.readable import readable
 from manager.logs import get_logger
+from manager.open_files import NONE_LEFT, Reserve
+from manager.rate_limit import Repeats
 from manager.tls import ServedCertificate
 
 __all__ = ["Connection", "Connections"]
@@ -24,7 +26,7 @@ _UNREAD = 64 * 1024
 """Bytes that TLS keeps of what is not read."""
 
 _ACCEPT_PAUSE = 1.0
-"""Seconds until the next try when the process has no file descriptor left."""
+"""Seconds until the next try when a connection cannot be taken."""
 
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
@@ -38,7 +40,8 @@ class Connections:
     a request, or of which we wait for the rest of a request, or that an answer is taken; the longest goes
     first. If that client has none such, another's place is taken who has kept us waiting for a moment. So
     whoever opens connections, whatever they do with them, keeps nobody else out. If we are at work for all of
-    them, new ones wait.
+    them, new ones wait. It is the same when the process has no file descriptor left: one is kept in reserve,
+    with which a new one is taken all the same.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class Connections:
         self._open: dict[Connection, asyncio.Task[None]] = {}
         """In the order in which each was last heard of."""
         self._changed = asyncio.Event()
+        self._reserve = Reserve()
+        self._failures = Repeats()
 
     @contextmanager
     def answering(
@@ -83,19 +88,29 @@ class Connections:
 
     async def accept(self) -> None:
         """Take connections until cancelled."""
+        with self._reserve:
+            await self._accept()
+
+    async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         self._listening.setblocking(False)
         while True:
             try:
                 await readable(self._listening)
-                accepted, address = self._listening.accept()
+                accepted, address = self._take()
             except (BlockingIOError, ConnectionError):
                 continue  # gone before its turn came
             except OSError as error:
-                _log.warning("cannot accept a connection", error=str(error))
-                await asyncio.sleep(_ACCEPT_PAUSE)
+                # Of descriptors the process itself tells, whoever lacks them.
+                if error.errno not in NONE_LEFT and (times := self._failures.count()) is not None:
+                    _log.warning("cannot accept a connection", error=str(error), times=times)
+                self._make_room("")
+                await self._change(_ACCEPT_PAUSE)
+                self._reserve.take()
                 continue
             client = client_at(address[0] if isinstance(address, tuple) else None)
+            if not self._reserve.take():
+                self._make_room(client)
             try:
                 await self._wait_for_room(client)
             except BaseException:
@@ -115,15 +130,35 @@ class Connections:
         if tasks:
             await asyncio.wait(tasks)
 
+    def _take(self) -> tuple[socket.socket, object]:
+        try:
+            return self._listening.accept()
+        except OSError as error:
+            if error.errno not in NONE_LEFT or not self._reserve.give_up():
+                raise
+        try:
+            return self._listening.accept()
+        except OSError:
+            self._reserve.take()
+            raise
+
     async def _wait_for_room(self, client: str) -> None:
         while len(self._open) >= self._limits.connections:
-            self._changed.clear()
-            leaving = any(each.dropped for each in self._open)
-            if not leaving and (first := self._first_to_go(client)) is not None:
-                self._drop(first)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.patience):
-                    await self._changed.wait()
+            self._make_room(client)
+            await self._change(self._limits.patience)
+
+    def _make_room(self, client: str) -> None:
+        """See that somebody goes for a connection of `client`, unless one is going or nobody should."""
+        leaving = any(each.dropped for each in self._open)
+        if not leaving and (first := self._first_to_go(client)) is not None:
+            self._drop(first)
+
+    async def _change(self, within: float) -> None:
+        """Return when something has become of a connection, or so many seconds have passed."""
+        self._changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._changed.wait()
 
     def _first_to_go(self, newcomer: str) -> Connection | None:
         """Who makes room for a connection of client `newcomer`; None if nobody should."""
@@ -180,6 +215,7 @@ class Connections:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a connection failed, and not for its client's doing", exc_info=error)
         del self._open[connection]
+        self._reserve.take()
         self._changed.set()
 
 

@@ -7,10 +7,11 @@ import errno
 import functools
 import gzip
 import logging
+import os
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from manager import open_files
 from manager.http import connections
 from manager.http.address import BindAddress
 from manager.http.limits import Limits
@@ -349,10 +351,14 @@ async def test_a_compressed_body_is_not_unpacked():
         assert await hostile.answer() == packed
 
 
-async def test_a_process_out_of_descriptors_serves_again_when_it_has_some(monkeypatch: pytest.MonkeyPatch):
+async def test_a_listener_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "_ACCEPT_PAUSE", 0.01)
     accept = socket.socket.accept
-    failures = [ConnectionAbortedError(), *[OSError(errno.EMFILE, "Too many open files")] * 3]
+    failures: list[OSError] = [
+        ConnectionAbortedError(),
+        *[OSError(errno.ENOBUFS, "No buffer space available")] * 3,
+        *[OSError(errno.EMFILE, "Too many open files")] * 3,
+    ]
 
     def starved(listening: socket.socket) -> Any:
         if failures:
@@ -365,7 +371,70 @@ async def test_a_process_out_of_descriptors_serves_again_when_it_has_some(monkey
             patient_one.send(REQUEST)
             assert await patient_one.answer() == b"hello"
     assert not failures
-    assert [line["log_level"] for line in lines].count("warning") == 3
+    [line] = [line for line in lines if line["log_level"] == "warning"]
+    assert "No buffer space" in line["error"]
+
+
+@contextmanager
+def no_descriptor_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """From now on a connection finds a descriptor only where one is given up for it.
+
+    Yields a list of those that may be had besides; one that is added is taken by who comes first.
+    """
+    accept, close, open_, left = socket.socket.accept, os.close, os.open, list[int]()
+
+    def take() -> None:
+        if not left:
+            raise OSError(errno.EMFILE, "Too many open files")
+        left.pop()
+
+    def accepting(listening: socket.socket) -> Any:
+        take()
+        try:
+            return accept(listening)
+        except OSError:
+            left.append(1)
+            raise
+
+    def opening(path: Any, *rest: Any, **named: Any) -> int:
+        take()
+        return open_(path, *rest, **named)
+
+    def closing(fd: int) -> None:
+        close(fd)
+        left.append(1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket.socket, "accept", accepting)
+        patch.setattr(open_files.os, "open", opening)
+        patch.setattr(open_files.os, "close", closing)
+        yield left
+
+
+async def test_who_comes_when_no_descriptor_is_left_is_served_with_the_one_in_reserve(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    async with site() as address:
+        await asyncio.sleep(0)
+        with no_descriptor_left(monkeypatch), capture_logs() as lines:
+            async with client(address) as first:
+                first.send(REQUEST)
+                assert await first.answer() == b"hello"
+    assert [line for line in lines if line["log_level"] != "info"] == []
+
+
+async def test_when_no_descriptor_is_left_who_keeps_us_waiting_makes_room(monkeypatch: pytest.MonkeyPatch):
+    async with site() as address, client(address) as silent:
+        await asyncio.sleep(0)
+        with no_descriptor_left(monkeypatch) as left:
+            async with client(address) as first:
+                first.send(REQUEST)
+                assert await first.answer() == b"hello"
+                await silent.ended()
+                left.append(1)  # what the silent one had
+                async with client(address) as second:
+                    second.send(REQUEST)
+                    assert await second.answer() == b"hello"
 
 
 async def test_a_fault_of_ours_costs_one_connection_and_is_told(monkeypatch: pytest.MonkeyPatch):
