@@ -56,7 +56,7 @@ _AWAITED: dict[type[Exception], str] = {
     Forbidden: "a permission",
 }
 
-_particulars = re.compile(r""" "[^"]*" | '[^']*' | [0-9]+ """, re.VERBOSE)
+_particulars = re.compile(r""" "[^"]*" | '[^']*' | [\w.-]*[0-9][\w.-]* """, re.VERBOSE)
 
 
 class Failure(IntEnum):
@@ -109,8 +109,8 @@ class Cause:
     """The type of the error."""
 
     detail: str
-    """What tells it from others of the type: what the server said, without names and numbers, or where in the
-    program it was raised."""
+    """What tells it from others of the type: what the server said, without names and whatever has digits,
+    or where in the program it was raised."""
 
     awaited: str | None
     """What has to answer again, or answer differently, if that is all that is wrong."""

@@ -11,12 +11,15 @@ from manager.controller.failure import Cause
 from manager.controller.priority import Priority
 from manager.controller.queue import WorkQueue
 from manager.controller.request import Request
-from manager.rate_limit import Repeats
+from manager.rate_limit import Repeats, TokenBucket
 
 __all__ = ["Trouble", "Troubles"]
 
 _MOST = 64
 """So many causes are told apart; of what comes on top of them, only the type of the error counts."""
+
+_MORE = 60.0
+"""Seconds for each more, once there were so many: some messages never come twice."""
 
 _PROBE_AFTER = (1.0, 15.0)
 """Seconds between two attempts at something that does not answer, at first and at last."""
@@ -71,6 +74,7 @@ class Troubles:
         self._of: dict[Request, Trouble] = {}
         self._troubles: dict[Cause, Trouble] = {}
         self._awaited: dict[str, _Awaited] = {}
+        self._new = TokenBucket(rate=1 / _MORE, burst=_MOST)
 
     def __len__(self) -> int:
         """How many objects fail."""
@@ -113,7 +117,7 @@ class Troubles:
         if trouble is None:
             if len(self._troubles) >= _MOST:
                 self.forget_ended()
-            if len(self._troubles) >= _MOST:
+            if len(self._troubles) >= _MOST or not self._new.try_acquire():
                 cause = cause.broader()
             now = asyncio.get_running_loop().time()
             trouble = self._troubles.setdefault(cause, Trouble(cause, now))

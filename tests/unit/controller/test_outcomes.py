@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+import random
+import string
 from itertools import pairwise
 
 import pytest
@@ -16,7 +18,15 @@ from manager.controller.errors import TerminalError
 from manager.controller.priority import Priority
 from manager.controller.request import Request
 from manager.controller.result import Result
-from manager.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServiceUnavailable, Unreachable
+from manager.kube.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+    ServiceUnavailable,
+    Unreachable,
+)
 from manager.logs import reconcile_log
 from tests.unit.controller.conftest import LogLines
 from tests.unit.controller.doubles import Reconciler, Running, turns
@@ -557,3 +567,23 @@ async def test_reconciles_are_timed_from_the_event_that_caused_them():
         assert running.sample("operator_manager_event_to_reconcile_seconds_sum") == pytest.approx(2)
         assert running.sample("operator_manager_event_to_reconcile_seconds_count") == 2
         assert running.sample("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(6)
+
+
+async def test_messages_that_never_come_twice_do_not_fill_the_log(log_lines: LogLines):
+    letters = random.Random(1)
+
+    async def fail_for_an_hour(request: Request) -> Result | None:
+        if asyncio.get_running_loop().time() < 3600:
+            word = "".join(letters.choices(string.ascii_letters, k=20))
+            raise ServerError(500, "InternalError", f"webhook of {word} does not answer")
+        return None
+
+    async with Running(Reconciler(fail_for_an_hour)) as running:
+        running.add(*(f"{number}" for number in range(200)))
+        await asyncio.sleep(3600)
+        failures = running.sample(ERRORS)
+        assert failures > 3_000
+        during = told(log_lines)
+    assert 64 < len(during) < 64 + 60 + 10
+    assert sum(line.get("times", 1) for line in during) > failures / 2  # what is not told is counted
+    assert any("objects" in line for line in during)
