@@ -14,7 +14,7 @@ from typing import Self
 from manager.logs import get_logger
 from manager.rate_limit import Repeats
 
-__all__ = ["LEAST", "NONE_LEFT", "Reserve", "raised_limit", "tell_when_none_is_left"]
+__all__ = ["LEAST", "NONE_LEFT", "Reserve", "raised_limit", "scarce_from", "tell_when_none_is_left"]
 
 LEAST = 64
 """With fewer nothing works: five operators have forty open while nothing happens."""
@@ -35,6 +35,15 @@ def raised_limit() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def scarce_from() -> int:
+    """The descriptor from which on they are scarce: a quarter is for our own connections and files.
+
+    The system gives the lowest that is free, so that whoever gets this one knows that all below are in use.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit - limit // 4
 
 
 async def tell_when_none_is_left() -> None:

@@ -16,7 +16,7 @@ from manager.http.limits import Limits
 from manager.http.plain import begins_tls
 from manager.http.readable import readable
 from manager.logs import get_logger
-from manager.open_files import NONE_LEFT, Reserve
+from manager.open_files import NONE_LEFT, Reserve, scarce_from
 from manager.rate_limit import Repeats
 from manager.tls import ServedCertificate
 
@@ -40,8 +40,8 @@ class Connections:
     a request, or of which we wait for the rest of a request, or that an answer is taken; the longest goes
     first. If that client has none such, another's place is taken who has kept us waiting for a moment. So
     whoever opens connections, whatever they do with them, keeps nobody else out. If we are at work for all of
-    them, new ones wait. It is the same when the process has no file descriptor left: one is kept in reserve,
-    with which a new one is taken all the same.
+    them, new ones wait. It is the same when file descriptors are scarce: then each server keeps to the
+    connections that it has, and to one at least, for which a descriptor is kept in reserve.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Connections:
         """In the order in which each was last heard of."""
         self._changed = asyncio.Event()
         self._reserve = Reserve()
+        self._scarce_from = scarce_from()
         self._failures = Repeats()
 
     @contextmanager
@@ -112,7 +113,7 @@ class Connections:
             if not self._reserve.take():
                 self._make_room(client)
             try:
-                await self._wait_for_room(client)
+                await self._wait_for_room(client, scarce=accepted.fileno() >= self._scarce_from)
             except BaseException:
                 accepted.close()
                 raise
@@ -142,8 +143,11 @@ class Connections:
             self._reserve.take()
             raise
 
-    async def _wait_for_room(self, client: str) -> None:
-        while len(self._open) >= self._limits.connections:
+    async def _wait_for_room(self, client: str, *, scarce: bool) -> None:
+        most = self._limits.connections
+        if scarce:
+            most = min(most, max(1, len(self._open)))
+        while len(self._open) >= most:
             self._make_room(client)
             await self._change(self._limits.patience)
 

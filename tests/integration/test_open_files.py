@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shlex
 import socket
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
+    from tests.support.manager_process import ManagerProcess
 
 LEAST = 64
 
@@ -40,26 +42,41 @@ def test_a_limit_with_which_nothing_works_ends_it_with_one_line_that_names_it(
     assert "ulimit -n" in message
 
 
-def test_connections_that_take_every_descriptor_keep_no_probe_out_and_are_told_once(
+def test_a_flood_of_connections_leaves_descriptors_for_probes_and_for_our_own_requests(
     crds: ControlPlane, run_manager: RunManager
 ) -> None:
     # The soft limit is too low to start with, and is raised.
     manager = run_manager(crds.kubeconfig, "--enable-webhooks=false", program=limited(soft=28, hard=LEAST))
     manager.wait_ready()
-
-    def told() -> list[str]:
-        return [each["msg"] for each in manager.logs(level="error") if "ulimit -n" in each.get("msg", "")]
-
     host, _, port = manager.metrics_address.partition(":")
     with ExitStack() as stack:
         for _ in range(2 * LEAST):
             stack.enter_context(socket.create_connection((host, int(port))))
-        eventually(lambda: bool(told()))
         for _ in range(10):
             assert manager.probe("/healthz")[0] == 200
-    assert len(told()) == 1
-    eventually(lambda: "process_open_fds" in manager.scrape())
+        assert manager.metrics().value("process_open_fds") < LEAST
+    assert manager.stop() == 0
+    assert "Too many open files" not in manager.process.output()
+    assert told(manager) == []
+
+
+def test_that_no_descriptor_is_left_is_told_once_and_passes(
+    crds: ControlPlane, run_manager: RunManager
+) -> None:
+    manager = run_manager(crds.kubeconfig, "--enable-webhooks=false")
+    manager.wait_ready()
+    pid, limit = manager.process.pid, resource.RLIMIT_NOFILE
+    before = resource.prlimit(pid, limit)
+    resource.prlimit(pid, limit, (10, before[1]))
+    eventually(lambda: bool(told(manager)))
+    resource.prlimit(pid, limit, before)
     eventually(manager.is_ready)
     assert manager.stop() == 0
-    assert "Traceback" not in manager.process.output()
+    [line] = told(manager)
+    assert "all of 10 open files" in line
     assert "stacktrace" not in manager.process.output()
+
+
+def told(manager: ManagerProcess) -> list[str]:
+    """The lines that name the limit."""
+    return [line["msg"] for line in manager.logs(level="error") if "ulimit -n" in line.get("msg", "")]

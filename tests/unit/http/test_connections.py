@@ -423,6 +423,19 @@ async def test_who_comes_when_no_descriptor_is_left_is_served_with_the_one_in_re
     assert [line for line in lines if line["log_level"] != "info"] == []
 
 
+async def test_where_descriptors_are_scarce_a_server_keeps_to_the_connections_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(connections, "scarce_from", lambda: 0)
+    async with site(limits=PATIENT) as address, client(address) as first:
+        first.send(REQUEST)
+        assert await first.answer() == b"hello"
+        async with client(address) as second:
+            second.send(REQUEST)
+            assert await second.answer() == b"hello"
+            await first.ended()
+
+
 async def test_when_no_descriptor_is_left_who_keeps_us_waiting_makes_room(monkeypatch: pytest.MonkeyPatch):
     async with site() as address, client(address) as silent:
         await asyncio.sleep(0)
