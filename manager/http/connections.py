@@ -29,6 +29,12 @@ _ACCEPT_PAUSE = 1.0
 """Seconds until the next try when a connection cannot be taken."""
 
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+_LONGEST_HEAD = 32 * 1024
+"""Bytes of a request before its body."""
+
+_BLANK_LINE = b"\r\n\r\n"
 
 _log = get_logger("http")
 
@@ -71,17 +77,18 @@ class Connections:
 
     @contextmanager
     def answering(
-        self, protocol: asyncio.BaseProtocol | None, has_come: Callable[[], bool]
+        self, protocol: asyncio.BaseProtocol | None, has_come: Callable[[], bool], length: int | None
     ) -> Iterator[None]:
         """Enter this while a request that came over `protocol` is answered, up to the last byte.
 
-        `has_come` tells whether all of the request is there.
+        `has_come` tells whether all of the request is there, `length` how many bytes its body has; with None
+        nothing that comes after its head is wanted.
         """
         connection = next((each for each in self._open if each.protocol is protocol), None)
         if connection is None:  # lost in the meantime
             yield
             return
-        connection.begin_answer(has_come)
+        connection.begin_answer(has_come, length)
         try:
             yield
         finally:
@@ -224,7 +231,12 @@ class Connections:
 
 
 class Connection(asyncio.Protocol):
-    """Passes everything on to the protocol that speaks HTTP, and keeps an eye on the time."""
+    """Passes requests on to the protocol that speaks HTTP, one after the other, and keeps an eye on the time.
+
+    That protocol would take whatever comes at once, and keep all of it for each request that is none until
+    garbage is collected. So what comes after a head waits until somebody answers it, and what comes after a
+    body until it is answered.
+    """
 
     def __init__(
         self,
@@ -251,6 +263,19 @@ class Connection(asyncio.Protocol):
         self._idle_since = asyncio.get_running_loop().time()
         self._limits = limits
         self._request_began = True
+        self._head = 0
+        """How many bytes of a head have come."""
+        self._head_ends_with = b""
+        self._passed_head = False
+        """Whether all of a head has been passed on, and nobody answers it yet."""
+        self._kept = bytearray()
+        """What has come and is not passed on yet."""
+        self._waits = False
+        """Whether nothing more is read, as this is to be passed on first."""
+        self._is_enough = False
+        """Whether nothing that still comes is wanted: no client of ours sends so much ahead of an answer."""
+        self._body = 0
+        """Bytes of a body that are still to come."""
         self._has_come: Callable[[], bool] | None = None
         self._answer_began = 0.0
         self._not_taking_since: float | None = None
@@ -266,19 +291,28 @@ class Connection(asyncio.Protocol):
             return self._answer_began
         return self._not_taking_since
 
-    def begin_answer(self, has_come: Callable[[], bool]) -> None:
-        """A request's head has come; `has_come` tells whether its body has."""
+    def begin_answer(self, has_come: Callable[[], bool], length: int | None) -> None:
+        """A request's head has come; see `Connections.answering`."""
         self.answering += 1
-        self._has_come, self._answer_began = has_come, asyncio.get_running_loop().time()
-        self._request_began = self._heard = False
+        loop = asyncio.get_running_loop()
+        self._has_come, self._answer_began = has_come, loop.time()
+        self._body, self._is_enough = length or 0, length is None
+        self._request_began = self._heard = self._passed_head = False
         self._limit(self._limits.exchange, self._abort)
+        loop.call_soon(self._pass_on)
 
     def end_answer(self) -> None:
         """The answer is on its way."""
         self.answering -= 1
         self._has_come = None
-        self._idle_since = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        self._idle_since = loop.time()
         self._heard_of(self)
+        if self._is_enough:
+            # Taken for a while, as it may be lost to who is still sending that this is the end.
+            self._limit(self._limits.goodbye, self._abort)
+        else:
+            loop.call_soon(self._pass_on)
 
     async def abort(self) -> None:
         """End the connection, whatever is still to be sent, and return when it is gone."""
@@ -297,12 +331,59 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """A part of a request has come."""
-        if not self.answering:
-            self._heard = True
-            if not self._request_began:
-                self._request_began = True
-                self._limit(self._limits.head, self._late)
-        self.protocol.data_received(data)
+        self._kept += data
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Pass on what may be, of what has come; the rest has to wait, and whatever is behind it."""
+        assert self._transport is not None
+        kept, self._kept = self._kept, bytearray()
+        start = len(kept) if self._is_enough else 0
+        while start < len(kept) and not self._transport.is_closing():
+            if self._body:
+                end = min(start + self._body, len(kept))
+                self._body -= end - start
+            elif self.answering or self._passed_head:
+                break
+            else:
+                start, end = self._head_in(kept, start)
+                if self._head > _LONGEST_HEAD:
+                    self._end_with(_TOO_LARGE)
+                    return
+            if start < end:
+                self.protocol.data_received(bytes(kept[start:end]))
+            start = end
+        if self._transport.is_closing():
+            return
+        if self.answering and len(kept) - start > _LONGEST_HEAD:
+            self._is_enough, start = True, len(kept)
+        self._kept = kept[start:]
+        if self._kept:
+            self._transport.pause_reading()
+            self._waits = True
+        elif self._waits:
+            self._transport.resume_reading()
+            self._waits = False
+
+    def _head_in(self, kept: bytearray, start: int) -> tuple[int, int]:
+        """Where in what has come there is some of a head."""
+        if not self._head:
+            while start < len(kept) and kept[start] in b"\r\n":  # empty lines before a request mean nothing
+                start += 1
+            if start == len(kept):
+                return start, start
+        self._heard = True
+        if not self._request_began:
+            self._request_began = True
+            self._limit(self._limits.head, self._late)
+        before = self._head_ends_with
+        found = (before + kept[start : start + _LONGEST_HEAD]).find(_BLANK_LINE)
+        if found < 0:
+            self._head += len(kept) - start
+            self._head_ends_with = bytes((before + kept[start:])[1 - len(_BLANK_LINE) :])
+            return start, len(kept)
+        self._head, self._head_ends_with, self._passed_head = 0, b"", True
+        return start, start + found - len(before) + len(_BLANK_LINE)
 
     def eof_received(self) -> bool | None:
         """The client sends no more."""
@@ -327,6 +408,7 @@ class Connection(asyncio.Protocol):
         for timer in (self._timer, self._taking):
             if timer is not None:
                 timer.cancel()
+        self._kept = bytearray()
         self.protocol.connection_lost(exc)
         self.lost.set()
 
@@ -336,7 +418,11 @@ class Connection(asyncio.Protocol):
         if not self._heard:
             self._transport.abort()
             return
-        self._transport.write(_TOO_SLOW)
+        self._end_with(_TOO_SLOW)
+
+    def _end_with(self, answer: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(answer)
         self._transport.close()
         self._limit(self._limits.goodbye, self._abort)
 
@@ -347,4 +433,5 @@ class Connection(asyncio.Protocol):
     def _limit(self, seconds: float, then: Callable[[], None]) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, then)
+        if not self.lost.is_set():
+            self._timer = asyncio.get_running_loop().call_later(seconds, then)

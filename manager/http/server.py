@@ -104,10 +104,13 @@ async def _answering(
     async def timed(
         request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        with connections.answering(request.protocol, request.content.is_eof):
+        # None of our clients sends in chunks, and how much comes then is anybody's guess.
+        in_chunks = "Transfer-Encoding" in request.headers
+        length = None if in_chunks else request.content_length or 0
+        with connections.answering(request.protocol, request.content.is_eof, length):
             response: web.StreamResponse
             try:
-                response = await handler(request)
+                response = web.Response(status=411) if in_chunks else await handler(request)
             except web.HTTPException as refusal:
                 response = refusal
             except ConnectionError:
@@ -143,6 +146,7 @@ async def _answering(
         handle_signals=False,
         shutdown_timeout=limits.finish,
         keepalive_timeout=limits.keep_alive,
+        lingering_time=limits.goodbye,  # with the rest of a body that no page has read
         # Nobody who asks us compresses; and a kilobyte could be a megabyte before any page has seen it.
         auto_decompress=False,
     )
@@ -170,6 +174,9 @@ class _ClientsFaults:
     def debug(self, message: str, *args: object, exc_info: object = None) -> None:
         """In place of what a `logging.Logger` does."""
         _log.debug("not a request", what=message % args, error=_brief(exc_info))
+        if isinstance(exc_info, BaseException):
+            # It holds what has come, and is held by it: until garbage is collected, which is seldom.
+            exc_info.__traceback__ = None
 
     info = warning = error = exception = debug
 

@@ -90,17 +90,15 @@ class Bodies:
         Raises `BodyRefused` when it has more bytes than `limit`, or takes too long, `Busy` when it finds no
         room, and `ConnectionError` when its sender is gone.
         """
-        length = request.content_length
-        if length is None:  # it comes in chunks; no API server does that
-            limit = min(limit, self._small)
-        elif length > limit:
+        length = request.content_length or 0
+        if length > limit:
             raise _too_large(limit)
         held = Held(request)
         try:
-            if length is not None and length > self._small:
+            if length > self._small:
                 await self._find_room(held, 2 * length)
             with self._waiting_for(held):
-                held.body = await self._read(request, limit)
+                held.body = await self._read(request, length)
             yield held
         finally:
             self._give_back(held)
@@ -118,16 +116,14 @@ class Bodies:
             except TimeoutError:
                 _cut_off(held)
 
-    async def _read(self, request: web.Request, limit: int) -> bytearray:
+    async def _read(self, request: web.Request, length: int) -> bytearray:
         from aiohttp import web  # noqa: PLC0415 - see manager.http.server
 
         # In one piece from the start, which the system gives room to only as it is filled.
-        body, size = bytearray(request.content_length or 0), 0
+        body, size = bytearray(length), 0
         try:
             async with asyncio.timeout(self._seconds):
                 async for chunk in request.content.iter_any():
-                    if size + len(chunk) > limit:
-                        raise _too_large(limit)
                     body[size : size + len(chunk)] = chunk
                     size += len(chunk)
         except TimeoutError:

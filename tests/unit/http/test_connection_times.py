@@ -28,6 +28,14 @@ class Transport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.sent += data
 
+    def is_closing(self) -> bool:
+        return self.ended
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
+
     def close(self) -> None:
         if self.takes:
             self.abort()
@@ -74,8 +82,8 @@ async def test_a_request_that_is_late_is_told_so():
 
 async def test_who_says_nothing_is_told_nothing():
     connection, transport = connected()
-    connection.data_received(b"GET / ...")
-    connection.begin_answer(lambda: True)
+    connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+    connection.begin_answer(lambda: True, 0)
     connection.end_answer()
     await asyncio.sleep(LIMITS.exchange + A_MOMENT)
     assert transport.ended
@@ -94,8 +102,8 @@ async def test_who_does_not_take_the_last_words_is_not_waited_for():
 
 async def test_an_answer_may_take_its_time():
     connection, transport = connected()
-    connection.data_received(b"GET / ...")
-    connection.begin_answer(lambda: True)
+    connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+    connection.begin_answer(lambda: True, 0)
     await asyncio.sleep(LIMITS.exchange - A_MOMENT)
     assert not transport.ended
     await asyncio.sleep(2 * A_MOMENT)
@@ -104,7 +112,7 @@ async def test_an_answer_may_take_its_time():
 
 async def test_who_takes_nothing_of_an_answer_is_not_waited_for():
     connection, transport = connected()
-    connection.begin_answer(lambda: True)
+    connection.begin_answer(lambda: True, 0)
     for _ in range(3):
         connection.pause_writing()
         await asyncio.sleep(LIMITS.taking - A_MOMENT)
@@ -117,7 +125,7 @@ async def test_who_takes_nothing_of_an_answer_is_not_waited_for():
 
 async def test_what_comes_during_an_answer_changes_nothing():
     connection, transport = connected()
-    connection.begin_answer(lambda: True)
+    connection.begin_answer(lambda: True, 0)
     connection.data_received(b"the next request, early")
     await asyncio.sleep(LIMITS.head + A_MOMENT)
     assert not transport.ended
@@ -126,8 +134,8 @@ async def test_what_comes_during_an_answer_changes_nothing():
 async def test_a_pause_between_requests_is_no_slow_request():
     connection, transport = connected()
     for _ in range(3):
-        connection.data_received(b"GET / ...")
-        connection.begin_answer(lambda: True)
+        connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+        connection.begin_answer(lambda: True, 0)
         connection.end_answer()
         await asyncio.sleep(LIMITS.head * 3)
         assert not transport.ended
@@ -135,7 +143,7 @@ async def test_a_pause_between_requests_is_no_slow_request():
 
 async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
     connection, transport = connected()
-    connection.begin_answer(lambda: True)
+    connection.begin_answer(lambda: True, 0)
     connection.end_answer()
     await asyncio.sleep(LIMITS.head * 3)
     connection.data_received(b"GET")

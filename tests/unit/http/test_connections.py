@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
+import gc
 import gzip
 import logging
 import os
 import socket
 import ssl
+import tracemalloc
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -317,6 +319,48 @@ async def test_what_is_no_request_leaves_nothing_in_the_log(
     assert {line["log_level"] for line in lines} <= {"debug", "info"}
     assert max(len(str(line)) for line in lines) < 500
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+MUCH = 250_000
+OVERLOAD = {
+    "lines": b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * (MUCH // 6),
+    "a target": b"GET /" + b"a" * MUCH,
+    "a header": b"GET / HTTP/1.1\r\nA: " + b"a" * MUCH,
+    "no text": bytes(MUCH),
+    "no text after an empty line": b"x\r\n\r\n" + bytes(MUCH),
+    "more requests": REQUEST * (MUCH // len(REQUEST)),
+    "garbage after a request": REQUEST + bytes(MUCH),
+    "garbage after a body": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx" + bytes(MUCH),
+    "trailers": b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    + b"a: b\r\n" * 40_000,
+    "a bad chunk": b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz" + b"z" * MUCH,
+    "a tunnel": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n" + bytes(MUCH),
+    "another protocol": REQUEST[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n" + bytes(MUCH),
+}
+
+
+@pytest.mark.parametrize("sent", OVERLOAD.values(), ids=OVERLOAD)
+@pytest.mark.parametrize("tls", [False, True])
+@in_each_loop
+async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(sent: bytes, tls: bool):
+    times = 10
+    gc.collect()
+    gc.disable()  # it is tuned to come seldom
+    try:
+        async with site(hello, limits=replace(PATIENT, goodbye=0.1), tls=tls) as address:
+            tracemalloc.start()
+            for _ in range(times):
+                async with client(address, tls=tls) as hostile:
+                    hostile.send(sent)
+                    with suppress(TimeoutError, ConnectionError):
+                        async with asyncio.timeout(0.05):
+                            await hostile.rest()
+            await asyncio.sleep(0.3)
+            kept = sum(each.size for each in tracemalloc.take_snapshot().traces if each.size > 30_000)
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert kept < 3 * MUCH  # of those that are there
 
 
 async def sent_until_the_end(address: BindAddress, junk: bytes, *, tls: bool) -> None:
