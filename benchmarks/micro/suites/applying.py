@@ -45,6 +45,10 @@ def _wanted_spec(spec: Object) -> Object:
     template = {
         "metadata": {"labels": spec["template"]["metadata"]["labels"]},
         "spec": {
+            **{
+                name: spec["template"]["spec"][name]
+                for name in ("automountServiceAccountToken", "enableServiceLinks")
+            },
             "securityContext": spec["template"]["spec"]["securityContext"],
             "containers": [{name: container[name] for name in names}],
         },
