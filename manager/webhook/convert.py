@@ -16,7 +16,7 @@ from manager.webhook.converter import Converter, NotConverted
 from manager.webhook.endpoint import LINES
 from manager.webhook.review import ConversionQuestion, read_conversion
 from manager.webhook.running import answered, time_limit
-from manager.webhook.unanswered import BadReview, FunctionFailed, Unanswered
+from manager.webhook.unanswered import BadReview, FunctionFailed, TooCostly, Unanswered
 
 __all__ = ["ConversionEndpoint"]
 
@@ -40,6 +40,9 @@ class ConversionEndpoint:
     max_body = 12 * 1024 * 1024
     """Bytes of a review. Lists are converted in one piece, and who reads them decides how long they are. This
     is enough for a page of 500 objects of 24 KB, as kubectl and informers ask for."""
+
+    max_answer = 2 * max_body
+    """Bytes of an answer. It is about as long as the review, but numbers like 1e15 are written out."""
 
     def __init__(self, conversions: Iterable[Conversion], *, panics: Counter) -> None:
         """`panics` counts the times a function fails unexpectedly."""
@@ -89,6 +92,8 @@ class ConversionEndpoint:
             if number:
                 answer += b","
             answer += await self._converter.convert(raw, question.desired_api_version)
+            if len(answer) > self.max_answer:
+                raise TooCostly(f"converted, the objects have more than {self.max_answer >> 20} MiB")
         return _ended(answer, {"status": "Success"})
 
 

@@ -7,13 +7,14 @@ import copy
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import orjson
 import pytest
 
 from apis.meta import Resource
 from manager.metrics import Metrics
 from manager.webhook import Conversion, JsonObject, Refused
 from manager.webhook.convert import ConversionEndpoint
-from manager.webhook.unanswered import BadReview, FunctionFailed, FunctionTooSlow
+from manager.webhook.unanswered import BadReview, FunctionFailed, FunctionTooSlow, TooCostly
 from tests.unit.webhook.conftest import LogLines
 from tests.unit.webhook.reviews import NewThing, OldThing, Thing, conversion_review, response, thing
 
@@ -279,3 +280,17 @@ async def test_an_object_that_is_nested_deeply_is_converted(versions: Versions):
     answer = await versions.endpoint.answer(review)
     assert b'"status":"Success"' in answer
     assert b'"spec":{"a":' + deep + b"}" in answer
+
+
+async def test_an_answer_that_grows_beyond_twice_the_longest_review_is_given_up():
+    versions = Versions()
+    # Four bytes of the review each, and twenty of the answer.
+    raw = orjson.dumps(thing(version="v1alpha1", numbers=["@"])).replace(
+        b'"@"', b",".join([b"1e15"] * 50_000)
+    )
+    review = conversion_review("v1", "@", "@").replace(b'"@"', raw)
+    assert orjson.loads(review)["request"]["objects"][1]["numbers"][0] == 1e15
+    assert len(review) < 1_000_000
+    versions.endpoint.max_answer = 1_000_000
+    with pytest.raises(TooCostly, match="converted, the objects have more than"):
+        await versions.endpoint.answer(review)
