@@ -206,13 +206,17 @@ class Connections:
             if context is not None and not await begins_tls(accepted, self._limits):
                 return
             connection.begun = True
-            await loop.connect_accepted_socket(
-                lambda: connection,
-                accepted,
-                ssl=context,
-                ssl_handshake_timeout=None if context is None else self._limits.handshake,
-                ssl_shutdown_timeout=None if context is None else self._limits.goodbye,
-            )
+            try:
+                await loop.connect_accepted_socket(
+                    lambda: connection,
+                    accepted,
+                    ssl=context,
+                    ssl_handshake_timeout=None if context is None else self._limits.handshake,
+                    ssl_shutdown_timeout=None if context is None else self._limits.goodbye,
+                )
+            except asyncio.CancelledError:
+                connection.give_up()
+                raise
             await connection.lost.wait()
         except OSError as error:
             # The client's affair: a port scan, a hang-up, no handshake.
@@ -320,6 +324,11 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             await self.lost.wait()
 
+    def give_up(self) -> None:
+        """Its socket is closed by a loop that may tell nobody of it, as uvloop does in the moment it is ready."""
+        if self._transport is not None:
+            self.connection_lost(None)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake, if there is one, is over."""
         self._transport = cast("asyncio.Transport", transport)
@@ -405,6 +414,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, whoever wanted it."""
+        if self.lost.is_set():
+            return
         for timer in (self._timer, self._taking):
             if timer is not None:
                 timer.cancel()

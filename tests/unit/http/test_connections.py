@@ -119,6 +119,34 @@ async def site(
 
 
 @in_each_loop
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool) -> None:
+    ending = []
+
+    class Greeted(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            ending.append(asyncio.ensure_future(served.end()))
+
+    certificate = ServedCertificate(SelfSigned()) if tls else None
+    async with AsyncExitStack() as stack:
+        if certificate is not None:
+            await stack.enter_async_context(certificate.kept_current())
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        served = connections.Connections(listening, Greeted, certificate=certificate, limits=PATIENT)
+        accepting = asyncio.ensure_future(served.accept())
+        try:
+            address = BindAddress("127.0.0.1", listening.getsockname()[1])
+            async with client(address, tls=tls) as newcomer:
+                await newcomer.ended()
+                async with asyncio.timeout(10):
+                    await ending[0]
+                assert await no_connection_is_open()
+        finally:
+            accepting.cancel()
+            await asyncio.wait([accepting])
+
+
+@in_each_loop
 async def test_a_client_that_says_nothing_is_dropped():
     limits = replace(PATIENT, head=0.05)
     async with site(limits=limits) as address, client(address) as silent:
