@@ -16,8 +16,9 @@ from manager.rate_limit import Repeats
 
 __all__ = ["LEAST", "NONE_LEFT", "Reserve", "raised_limit", "scarce_from", "tell_when_none_is_left"]
 
-LEAST = 64
-"""With fewer nothing works: five operators have forty open while nothing happens."""
+LEAST = 128
+"""With fewer not everything works: five operators have forty open while nothing happens, some twenty more
+with work for each, and a quarter is kept from strangers."""
 
 NONE_LEFT = {errno.EMFILE, errno.ENFILE}
 """How it fails when there can be no more."""

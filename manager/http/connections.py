@@ -119,11 +119,14 @@ class Connections:
             client = client_at(address[0] if isinstance(address, tuple) else None)
             if not self._reserve.take():
                 self._make_room(client)
+            scarce = accepted.fileno() >= self._scarce_from
             try:
-                await self._wait_for_room(client, scarce=accepted.fileno() >= self._scarce_from)
+                await self._wait_for_room(client, scarce=scarce)
             except BaseException:
                 accepted.close()
                 raise
+            if scarce:
+                accepted = _lowered(accepted)
             accepted.setblocking(False)
             connection = Connection(self._protocol(), self._heard_of, self._limits, client=client)
             task = loop.create_task(self._attend(connection, accepted), name="http-connection")
@@ -234,6 +237,17 @@ class Connections:
         self._changed.set()
 
 
+def _lowered(accepted: socket.socket) -> socket.socket:
+    """The socket under the lowest number that is free: only then do numbers tell how many are in use."""
+    with suppress(OSError):
+        lower = accepted.dup()
+        if lower.fileno() < accepted.fileno():
+            accepted.close()
+            return lower
+        lower.close()
+    return accepted
+
+
 class Connection(asyncio.Protocol):
     """Passes requests on to the protocol that speaks HTTP, one after the other, and keeps an eye on the time.
 
@@ -325,7 +339,7 @@ class Connection(asyncio.Protocol):
             await self.lost.wait()
 
     def give_up(self) -> None:
-        """Its socket is closed by a loop that may tell nobody of it, as uvloop does in the moment it is ready."""
+        """Its socket is closed by a loop that may tell nobody of it, as uvloop does just when it is ready."""
         if self._transport is not None:
             self.connection_lost(None)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.manager_process import ManagerProcess
 
-LEAST = 64
+LEAST = 128
 
 
 def limited(*, soft: int, hard: int) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def test_a_limit_with_which_nothing_works_ends_it_with_one_line_that_names_it(
 def test_a_flood_of_connections_leaves_descriptors_for_probes_and_for_our_own_requests(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ) -> None:
-    # What other tests have left would be work to do, and all at once takes more connections than are kept free.
+    # What other tests have left is work to do, and all at once takes more connections than are kept free.
     quiet = ("--enable-webhooks=false", f"--namespaces={namespace}")
     # The soft limit is too low to start with, and is raised.
     manager = run_manager(crds.kubeconfig, *quiet, program=limited(soft=28, hard=LEAST))
