@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 from blockbuster import blockbuster_ctx
 
+from tests.support.control_plane import Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
@@ -20,7 +21,13 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.namespaces import create_namespace
-from tests.support.scheduling import KIND_PARAMETER, ByFileAndControlPlane, arrange
+from tests.support.scheduling import (
+    KIND_PARAMETER,
+    ByFileAndControlPlane,
+    arrange,
+    has_business_on,
+    runs_nowhere_else,
+)
 from tests.support.storage import storage_classes
 
 if TYPE_CHECKING:
@@ -35,12 +42,25 @@ hypothesis.settings.register_profile("tests", deadline=None, derandomize=bool(os
 hypothesis.settings.load_profile("tests")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What is left out as a rule."""
+    parser.addoption(
+        "--all-on-envtest",
+        action="store_true",
+        help="every integration test on the real control plane too, not the contract alone",
+    )
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Mark integration tests, and put all in order.
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """Leave out what has no business on a control plane, mark integration tests, and put all in order.
 
     Whatever asks for a control plane, however indirectly, is an integration test.
     """
+    everything = config.getoption("all_on_envtest")
+    items[:] = [item for item in items if has_business_on(item, everything=everything)]
     for item in items:
         if KIND_PARAMETER in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.integration)
@@ -64,6 +84,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = collections.Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"skipped {count}: {reason}", yellow=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that only a real control plane can run, and that would run on none without the mark, fails."""
+    report = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, Lacking) and runs_nowhere_else(item):
+        report.outcome = "failed"
+        report.longrepr = f"{call.excinfo.value}: it runs nowhere unless it is marked `contract`"
+    return report
 
 
 def pytest_sessionstart() -> None:

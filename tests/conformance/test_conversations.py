@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.conformance.differences import Known
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 KNOWN = [each for each in load_known() if not each.where.startswith("kubectl:")]
 CONVERSATIONS = load_all()
 

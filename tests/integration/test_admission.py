@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 DEPRECATED = f"{GROUP}/v1alpha1 Pet is deprecated"
 FUTURE = 'spec.birthday: Invalid value: "2999-01-01": must not be in the future'
 KEPT = "example.test/kept"

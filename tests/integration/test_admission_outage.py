@@ -61,6 +61,7 @@ def ignore_failures(plane: ControlPlane) -> None:
         plane.api.patch(path, {"webhooks": webhooks})
 
 
+@pytest.mark.contract
 def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
     plane: ControlPlane, manager: ManagerProcess, person: Person
 ) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 PLACE = "tenant"
 REFUSED = "ValidatingAdmissionPolicy 'operator-manager-manager-limits'"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pets.petstore.example.com"

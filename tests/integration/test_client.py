@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 
 class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
     """Some text."""

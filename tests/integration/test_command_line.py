@@ -104,6 +104,7 @@ def test_a_server_that_takes_connections_and_says_nothing_is_given_up(tmp_path: 
     assert f"https://{taken}" in message
 
 
+@pytest.mark.contract
 def test_credentials_that_the_server_does_not_know_are_told_apart(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:

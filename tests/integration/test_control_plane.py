@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
+    from tests.support.control_plane_kinds import ControlPlaneKind
+
+pytestmark = pytest.mark.contract
 
 DEPLOYMENT = {
     "metadata": {"name": "web"},
@@ -39,6 +42,14 @@ JOB = {
         }
     },
 }
+
+
+@pytest.mark.oldest
+def test_it_is_of_the_version_that_we_say_we_are_tested_with(
+    control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
+) -> None:
+    version = control_plane.api.get("/version")
+    assert f"{version['major']}.{version['minor']}" == control_plane_kind.version
 
 
 def test_a_deployment_gets_ready_and_its_pods_go_with_it(control_plane: ControlPlane, namespace: str) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 CONFIG = Path(__file__).parents[2] / "config"
 
 

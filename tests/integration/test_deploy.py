@@ -221,6 +221,7 @@ def leftovers(plane: ControlPlane) -> list[str]:
     return [name for name in there if name in ours or name.startswith("operator-manager")]
 
 
+@pytest.mark.contract
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
 def test_from_an_empty_cluster_to_a_deployed_manager_and_back(
@@ -323,6 +324,7 @@ def test_a_manager_of_some_namespaces_has_rights_in_these_alone(
     eventually(lambda: leftovers(plane) == [])
 
 
+@pytest.mark.contract
 def test_a_pod_that_could_do_more_is_refused_in_the_managers_namespace(plane: ControlPlane) -> None:
     plane.require(Feature.POD_SECURITY)
     namespace = the("Namespace", SYSTEM)

@@ -173,6 +173,7 @@ def test_a_copy_of_the_store_is_whole(tmp_path: Path) -> None:
         assert "Thor" in terminal.run("petstore search")
 
 
+@pytest.mark.contract
 def test_the_priority_that_a_page_gives_to_the_lease_is_what_its_requests_get(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:

@@ -168,6 +168,7 @@ def test_nothing_is_missed_when_every_connection_is_cut_again_and_again(scene: S
     scene.settle(**sizes)
 
 
+@pytest.mark.contract
 def test_the_server_is_killed_in_the_middle_of_work(scene: Scene) -> None:
     scene.plane.require(Feature.PROCESSES)
     sizes = {f"m{number}": 1 for number in range(40)}
@@ -212,6 +213,7 @@ def test_writes_alone_that_fail_are_told_in_a_few_lines_and_made_up_for_when_the
     assert scene.manager.metrics().value("operator_manager_failing_objects") == 0
 
 
+@pytest.mark.contract
 def test_a_server_that_was_restarted_and_remembers_no_history(scene: Scene) -> None:
     scene.plane.require(Feature.PROCESSES)
     prepare(scene)
@@ -223,6 +225,7 @@ def test_a_server_that_was_restarted_and_remembers_no_history(scene: Scene) -> N
     settle(scene)
 
 
+@pytest.mark.contract
 def test_history_that_was_compacted_away(own_control_plane: StartControlPlane, tmp_path: Path) -> None:
     plane = own_control_plane(
         parts=BARE, apiserver_flags=["--etcd-compaction-interval=2s", "--watch-cache=false"]

@@ -56,6 +56,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
     assert not walk.errors()
 
 
+@pytest.mark.contract
 def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))
@@ -162,6 +163,7 @@ def test_while_the_pods_cannot_be_listed_nobody_is_called_unhappy(
     assert event_counts(crds, walk.foo())["BecameHappy"] == 1
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(
     ("friend", "complaint"),
     [

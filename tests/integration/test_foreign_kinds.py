@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 NAMESPACE = "foreign"
 CSV = "operator-manager.clusterserviceversion.yaml"
 

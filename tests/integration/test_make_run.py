@@ -82,6 +82,7 @@ def kubeconfig_for(server: str, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.contract
 def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlane, tmp_path: Path) -> None:
     with ExitStack() as stack:
         ports = PortBlock(1)

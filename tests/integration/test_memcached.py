@@ -51,6 +51,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
     assert not walk.errors()
 
 
+@pytest.mark.contract
 def test_the_worked_example(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
 
@@ -74,6 +75,7 @@ def test_the_worked_example(walk: MemcachedWalk) -> None:
     eventually(lambda: walk.plane.api.find(deployment_path(walk.namespace, "memcached-sample")) is None)
 
 
+@pytest.mark.contract
 def test_drift_is_put_back(walk: MemcachedWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     original = eventually(walk.deployment)["spec"]["template"]["spec"]["containers"][0]["image"]
@@ -88,6 +90,7 @@ def test_drift_is_put_back(walk: MemcachedWalk) -> None:
     eventually(walk.deployment)
 
 
+@pytest.mark.contract
 def test_fields_that_others_add_stay(walk: MemcachedWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.deployment)
@@ -175,6 +178,7 @@ def test_what_an_earlier_memcached_left_is_waited_for(walk: MemcachedWalk) -> No
     assert "NameTaken" not in walk.kubectl("describe", "memcached", "again")
 
 
+@pytest.mark.contract
 def test_kubectl_shows_it_well(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.READY_PODS)
     walk.kubectl("apply", "-f", SAMPLE)
@@ -197,6 +201,7 @@ def test_kubectl_shows_it_well(walk: MemcachedWalk) -> None:
     assert "-required-" in explained
 
 
+@pytest.mark.contract
 def test_a_change_that_matters_to_nobody_causes_no_write(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.READY_PODS)
     walk.kubectl("apply", "-f", SAMPLE)
@@ -209,6 +214,7 @@ def test_a_change_that_matters_to_nobody_causes_no_write(walk: MemcachedWalk) ->
     consistently(lambda: walk.memcached()["metadata"]["resourceVersion"] == settled, during=2)
 
 
+@pytest.mark.contract
 def test_names_and_sizes_out_of_bounds_are_refused_by_the_schema(crds: ControlPlane, namespace: str) -> None:
     def refusal(body: dict[str, Any]) -> str:
         refused = crds.kubectl(

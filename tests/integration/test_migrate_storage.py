@@ -118,6 +118,7 @@ def conversion_by(webhook: WebhookServer) -> dict[str, Any]:
     return {"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}}
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("status", [True, False], ids=["with-status", "without-status"])
 def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
     plane: ControlPlane, home: str, migrate: Migrate, status: bool
@@ -191,6 +192,7 @@ def test_a_webhook_that_is_down_is_told_and_leaves_all_as_it_is(
     assert stored_versions_of(plane) == [OLD, NEW]
 
 
+@pytest.mark.contract
 def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version_is_missing(
     plane: ControlPlane, home: str, migrate: Migrate, tmp_path: Path
 ) -> None:
@@ -349,6 +351,7 @@ class Gadget(Resource, group=GROUP, version=NEW, plural=PLURAL):
     spec: GadgetSpec
 
 
+@pytest.mark.contract
 def test_the_rights_are_enough_and_each_is_needed(plane: ControlPlane, home: str, migrate: Migrate) -> None:
     install(plane, OLD)
     create(plane, home, 3)
@@ -410,6 +413,7 @@ class PetConverter(WebhookServer):
         return 200, json.dumps({**head, "response": response})
 
 
+@pytest.mark.contract
 def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, tmp_path: Path) -> None:
     (pets,) = [each for each in yaml.safe_load_all(printed_crds()) if each["spec"]["names"]["kind"] == "Pet"]
     name, path = pets["metadata"]["name"], f"{DEFINITIONS}/pets.petstore.example.com"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 SAMPLE = "config/samples/myapp_v1alpha1_mysrv.yaml"
 API = "myapp.idcos.com/v1alpha1"
 

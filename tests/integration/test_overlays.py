@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 import yaml
 
 from tests.support.manifests import OVERLAYS, SYSTEM, manifests, the
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from tests.support.control_plane import ControlPlane
     from tests.support.manifests import Manifest
+
+pytestmark = pytest.mark.contract
 
 # Defined by cert-manager, the Prometheus operator and OLM; the scorecard's file never reaches a server.
 ELSEWHERE = {

@@ -53,6 +53,7 @@ def account(plane: ControlPlane, name: str) -> Credentials:
     return Credentials(server=plane.credentials.server, authority=plane.credentials.authority, token=token)
 
 
+@pytest.mark.contract
 def test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything(
     plane: ControlPlane, namespace_of_samples: str, run_manager: RunManager, tmp_path: Path
 ) -> None:
@@ -104,6 +105,7 @@ def has_status(plane: ControlPlane, namespace: str, sample: dict[str, Any]) -> b
     return bool(plane.api.get(object_path(sample["apiVersion"], namespace, plural, name)).get("status"))
 
 
+@pytest.mark.contract
 def test_the_account_of_one_operator_is_held_by_the_policy_too(plane: ControlPlane, tmp_path: Path) -> None:
     plane.require(Feature.ADMISSION_POLICIES)
     access = ApiAccess(account(plane, "wordpress"), scratch=tmp_path)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.manager_process import ManagerProcess
 
+pytestmark = pytest.mark.contract
+
 ALPHA, BETA = "petstore.example.com/v1alpha1", "petstore.example.com/v1beta1"
 NOTE_OF_ALPHA, NOTE_OF_BETA = ALPHA, BETA  # annotations have the same names
 NOON = "2021-04-01T12:00:00+01:00"

@@ -44,6 +44,7 @@ def restricted(
     assert not [line for line in manager.logs() if line.get("level") == "error"]
 
 
+@pytest.mark.contract
 def test_every_pod_of_an_operator_is_admitted_at_the_restricted_level(
     restricted: ControlPlane, namespace: str
 ) -> None:

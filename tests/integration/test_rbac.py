@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.fault_proxy import FaultProxy
 
+pytestmark = pytest.mark.contract
+
 ENFORCED = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 WATCHED = (
     *("/memcacheds", "/deployments", "/pods", "/foos", "/mysrvs", "/pets"),

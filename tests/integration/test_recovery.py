@@ -70,6 +70,7 @@ def test_a_controller_whose_crd_is_missing_starts_by_itself_once_it_is_installed
         scene.settle(first=1)
 
 
+@pytest.mark.contract
 def test_a_crd_that_is_removed_and_installed_again(plane: ControlPlane, tmp_path: Path) -> None:
     install_crds(plane)
     with on_stage(plane, plane.credentials, tmp_path) as scene:

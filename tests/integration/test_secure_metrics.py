@@ -56,6 +56,7 @@ def stranger(crds: ControlPlane, namespace: str) -> ServiceAccount:
     return ServiceAccount(crds, namespace, "stranger")
 
 
+@pytest.mark.contract
 def test_who_may_read_metrics_sees_them_and_nobody_else(
     manager_kubeconfig: Path,
     prometheus: ServiceAccount,

@@ -104,6 +104,7 @@ def has_gone(plane: ControlPlane, namespace: str) -> bool:
     return plane.api.find(f"/api/v1/namespaces/{namespace}") is None
 
 
+@pytest.mark.contract
 def test_the_whole_run(
     plane: ControlPlane, own_namespace: str, start: Start, fault_proxy: Callable[[Path], FaultProxy]
 ) -> None:

@@ -36,6 +36,10 @@ class Feature(enum.Enum):
     SERVER_FLAGS = "flags of its API server that a test may choose"
 
 
+class Lacking(pytest.skip.Exception):
+    """A test is skipped, because the control plane has not all that it needs."""
+
+
 class ControlPlane(abc.ABC):
     """A Kubernetes API server, and what works beside it, for the length of a `with` block.
 
@@ -106,7 +110,7 @@ class ControlPlane(abc.ABC):
         """Skip the test, saying why, unless every feature is there."""
         for feature in features:
             if not self.supports(feature):
-                pytest.skip(f"this control plane has no {feature.value}")
+                raise Lacking(f"this control plane has no {feature.value}")
         return self
 
     @property

@@ -1,10 +1,12 @@
-"""The kinds of control plane that the integration tests run against: each test on every kind there is."""
+"""The kinds of control plane, and which integration tests run on each."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
+from manager.version import KUBERNETES_VERSIONS
 from tests.support import envtest
 from tests.support.devcluster_plane import DevclusterControlPlane
 
@@ -13,20 +15,34 @@ if TYPE_CHECKING:
 
     from tests.support.control_plane import ControlPlane
 
+OLDEST, NEWEST = KUBERNETES_VERSIONS
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControlPlaneKind:
     """A way to make control planes: `create(folder, **options)`, options as EnvtestControlPlane takes them.
 
-    `why_not` tells why this machine cannot run it, None when it can.
+    A test runs there if it has one of `marks`; every test does where none is demanded. `why_not` tells why
+    this machine cannot run it, None when it can.
     """
 
     name: str
+    version: str
+    marks: frozenset[str]
     why_not: Callable[[], str | None]
     create: Callable[..., ControlPlane]
 
 
 KINDS = [
-    ControlPlaneKind("devcluster", lambda: None, DevclusterControlPlane),
-    ControlPlaneKind("envtest", envtest.why_not, envtest.EnvtestControlPlane),
+    ControlPlaneKind("devcluster", NEWEST, frozenset(), lambda: None, DevclusterControlPlane),
+    ControlPlaneKind(
+        "envtest", NEWEST, frozenset({"contract", "oldest"}), envtest.why_not, envtest.EnvtestControlPlane
+    ),
+    ControlPlaneKind(
+        f"envtest-{OLDEST}",
+        OLDEST,
+        frozenset({"oldest"}),
+        functools.partial(envtest.why_not, envtest.OLDEST),
+        functools.partial(envtest.EnvtestControlPlane, programs=envtest.OLDEST),
+    ),
 ]

@@ -1,4 +1,4 @@
-"""A real control plane out of the programs that `KUBEBUILDER_ASSETS` names."""
+"""A real control plane out of the programs that `KUBEBUILDER_ASSETS` names, or its `_OLDEST`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 VARIABLE = "KUBEBUILDER_ASSETS"
+# The same programs of the oldest Kubernetes that the manager is for.
+OLDEST = "KUBEBUILDER_ASSETS_OLDEST"
 REQUIRED = ("etcd", "kube-apiserver", "kubectl")
 # Every part there can be, in the order of starting, and its program.
 PROGRAMS = {
@@ -42,13 +44,13 @@ NODES = 3
 START_TIMEOUT = 120.0
 
 
-def why_not() -> str | None:
-    """Why there can be no real control plane here; None when there can."""
-    folder = os.environ.get(VARIABLE)
+def why_not(variable: str = VARIABLE) -> str | None:
+    """Why there can be no real control plane of these programs here; None when there can."""
+    folder = os.environ.get(variable)
     if not folder:
-        return f"{VARIABLE} is not set; it names a folder with {', '.join(REQUIRED)}"
+        return f"{variable} is not set; it names a folder with {', '.join(REQUIRED)}"
     missing = [program for program in REQUIRED if not (Path(folder) / program).exists()]
-    return f"{VARIABLE}={folder} has no {', '.join(missing)}" if missing else None
+    return f"{variable}={folder} has no {', '.join(missing)}" if missing else None
 
 
 class EnvtestControlPlane(ControlPlane):
@@ -65,9 +67,11 @@ class EnvtestControlPlane(ControlPlane):
         parts: Sequence[str] = tuple(PROGRAMS),
         apiserver_flags: Sequence[str] = (),
         controllers_flags: Sequence[str] = (),
+        programs: str = VARIABLE,
     ) -> None:
+        """`programs` is the variable that names their folder."""
         self._folder = folder
-        self._programs = Path(os.environ[VARIABLE])
+        self._programs = Path(os.environ[programs])
         self._parts = [part for part in parts if (self._programs / PROGRAMS[part]).exists()]
         self._extra_flags = {"apiserver": apiserver_flags, "controllers": controllers_flags}
         self._daemons: dict[str, Daemon] = {}

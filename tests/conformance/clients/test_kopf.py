@@ -15,6 +15,8 @@ from tests.support.eventually import eventually
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 pytest.importorskip("kopf")
 
 OPERATOR = Path(__file__).with_name("gadget_operator.py")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 kubernetes = pytest.importorskip("kubernetes")
 dynamic = pytest.importorskip("kubernetes.dynamic")
 
-pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
+pytestmark = [pytest.mark.contract, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ kubernetes_asyncio = pytest.importorskip("kubernetes_asyncio")
 dynamic = pytest.importorskip("kubernetes_asyncio.dynamic")
 models = kubernetes_asyncio.client
 
-pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
+pytestmark = [pytest.mark.contract, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
 
 @pytest.fixture

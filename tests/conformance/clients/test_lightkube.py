@@ -25,7 +25,7 @@ from lightkube.resources.apps_v1 import Deployment  # noqa: E402
 from lightkube.resources.core_v1 import ConfigMap  # noqa: E402
 from lightkube.types import PatchType  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
+pytestmark = [pytest.mark.contract, pytest.mark.filterwarnings("default::DeprecationWarning")]
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 Play = tuple[Scene, "Path"]
 Playing = dict[tuple[str, str], Future[list[dict[str, Any]]]]
 

@@ -17,6 +17,8 @@ from tests.support.version_webhook import FRAGILE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.contract
+
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 PROBE = "probe"

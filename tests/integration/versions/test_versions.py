@@ -15,6 +15,8 @@ from tests.support.watched import Watched
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.contract
+
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"

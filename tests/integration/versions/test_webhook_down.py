@@ -18,6 +18,8 @@ from tests.support.watched import Watched
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 FINALIZER = {"metadata": {"finalizers": ["tests.example.com/hold"]}}
 
 

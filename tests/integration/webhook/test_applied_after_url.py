@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 PETS = f"{DEFINITIONS}/pets.petstore.example.com"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CONFIGURATIONS = [

@@ -91,6 +91,7 @@ def all_is_of_a_newer_authority(plane: ControlPlane, than: Certificate) -> None:
         assert certificates_in(base64.b64decode(each["clientConfig"]["caBundle"])) == (authority,)
 
 
+@pytest.mark.contract
 def test_a_renewal_under_load_fails_no_request(
     plane: ControlPlane, ports: PortBlock, run_manager: RunManager
 ) -> None:

@@ -170,6 +170,7 @@ def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespac
     )
 
 
+@pytest.mark.contract
 async def test_the_first_start_makes_everything_with_no_more_rights_than_are_told(
     installed: ControlPlane,
 ) -> None:
@@ -192,6 +193,7 @@ async def test_the_first_start_makes_everything_with_no_more_rights_than_are_tol
     assert lines == []
 
 
+@pytest.mark.contract
 async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPlane) -> None:
     async with running(installed.kubeconfig) as certificates:
         await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))

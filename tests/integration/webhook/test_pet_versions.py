@@ -129,6 +129,7 @@ def _is_pointed(plane: ControlPlane) -> None:
         raise AssertionError("born in the future, and nobody minds")
 
 
+@pytest.mark.contract
 def test_thousands_of_mixed_pets_are_listed_through_both_versions_as_they_were_written(
     served: ControlPlane,
 ) -> None:

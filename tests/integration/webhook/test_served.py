@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 OBJECTS = "/apis/test.example.com/v1/namespaces/default/judgeds"
 OLD_OBJECTS = "/apis/test.example.com/v1alpha1/namespaces/default/judgeds"
 VALIDATING = (

@@ -13,6 +13,8 @@ from tests.support.wordpresses import PASSWORD, wordpress, wordpress_path
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
+pytestmark = pytest.mark.contract
+
 REFERENCE = {"name": "given", "key": "root"}
 
 

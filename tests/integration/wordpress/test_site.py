@@ -6,6 +6,8 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.api_objects import object_path
 from tests.support.control_plane import Feature
 from tests.support.eventually import consistently, eventually
@@ -33,6 +35,7 @@ SAMPLES = (
 INLINE, BY_REFERENCE = "wordpress-sample", "wordpress-blog"
 
 
+@pytest.mark.contract
 def test_the_worked_example(walk: WordpressWalk) -> None:
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.kubectl("apply", *SAMPLES)

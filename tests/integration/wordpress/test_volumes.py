@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.control_plane import Feature
 from tests.support.eventually import consistently, eventually
 from tests.support.wordpresses import (
@@ -20,6 +22,7 @@ def retained_uids(walk: WordpressWalk) -> list[str]:
     return [child["metadata"]["uid"] for child in list(walk.children("site"))[: len(RETAINED)]]
 
 
+@pytest.mark.contract
 def test_what_is_retained_is_taken_up_by_a_site_of_the_same_name(walk: WordpressWalk) -> None:
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.create("site")
@@ -65,6 +68,7 @@ def test_without_its_secret_a_database_has_passwords_that_nobody_knows(walk: Wor
     eventually(lambda: walk.events("site")["PasswordRenewed"] == 1)
 
 
+@pytest.mark.contract
 def test_what_is_to_be_deleted_goes_with_the_site(walk: WordpressWalk) -> None:
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.create("site", reclaimPolicy="Delete")

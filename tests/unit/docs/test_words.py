@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.control_plane_kinds import NEWEST, OLDEST
 from tests.support.markdown import Page
 from tests.support.pages import PAGES
 from tests.support.terminal import PROGRAMS
@@ -79,3 +80,8 @@ def is_test(path: str, *names: str) -> bool:
     """Whether a file defines what is named of it."""
     text = Path(path).read_text() if path else ""
     return all(re.search(rf"\b(def|class) {re.escape(name)}\b", text) for name in names)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/limits.md"])
+def test_the_supported_versions_of_kubernetes_are_those_that_are_tested(page: str):
+    assert f"for Kubernetes {OLDEST} to {NEWEST}." in Path(page).read_text()
