@@ -5,6 +5,6 @@ from __future__ import annotations
 VERSION = "0.1.0"
 
 KUBERNETES_VERSIONS = ("1.33", "1.36")
-"""The Kubernetes versions whose control planes the tests run on: the oldest that is supported, and the newest."""
+"""The Kubernetes versions on whose control planes the tests run: the oldest that is supported, the newest."""
 
 __all__ = ["KUBERNETES_VERSIONS", "VERSION"]

@@ -68,7 +68,7 @@ class Service:
             self._ready = [port for port, pod in list(self._pods.items()) if _is_ready(pod)]
 
     async def _lead(self) -> None:
-        # A protocol forgets its task when the caller hangs up; the one that waits for the pod would be collected.
+        # A protocol forgets its task when the caller hangs up; one that waits for the pod would be collected.
         leading: set[asyncio.Task[None]] = set()
 
         async def lead(here: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
