@@ -7,6 +7,7 @@ import collections
 import contextlib
 import os
 import secrets
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 import hypothesis
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.control_plane import ControlPlane
+
+# What was compiled once is not compiled again by every worker, nor by each of the processes that tests start.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says something about the machine only. On CI the same examples are tried each
 # time, so that what fails there fails because of the change.
