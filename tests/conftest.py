@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import hypothesis
 import pytest
+import uvloop
 from blockbuster import blockbuster_ctx
 
 from tests.support.control_plane import Lacking
@@ -30,6 +31,7 @@ from tests.support.scheduling import (
     runs_nowhere_else,
 )
 from tests.support.storage import storage_classes
+from tests.support.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -83,6 +85,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndCon
     return ByFileAndControlPlane(config, log)
 
 
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loops that a test runs in: once in each."""
+    if item.get_closest_marker("virtual_time") is not None:
+        return {"virtual time": VirtualLoop}
+    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
+    if item.get_closest_marker("each_loop") is not None:
+        factories["uvloop"] = uvloop.new_event_loop
+    return factories
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say why tests were skipped, once for each reason."""
     skipped = terminalreporter.stats.get("skipped", [])
@@ -123,7 +137,9 @@ def no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
         ["manager", "controllers", "apis", "examples", "petstore"], excluded_modules=["manager.kube.user"]
     ) as blockbuster:
         # The last channel of gRPC joins a thread of its own when it is collected, in whichever test that is.
-        blockbuster.functions["threading.Lock.acquire"].can_block_in("threading.py", "join")
+        locks = blockbuster.functions["threading.Lock.acquire"]
+        locks.can_block_in("threading.py", "join")
+        locks.can_block_in("tests/support/virtual_time.py", "run_in_executor")
         yield
 
 

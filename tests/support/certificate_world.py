@@ -26,7 +26,7 @@ from manager.webhook.certificates.keeper import Keeper
 from manager.webhook.certificates.material import Material
 from manager.webhook.certificates.store import Changed, Snapshot
 from manager.webhook.certificates.target import Absent, Found
-from tests.support.simulation_loop import ProcessClock, process_clock
+from tests.support.virtual_time import ProcessClock, process_clock
 
 NAMES = ("svc.ns.svc", "svc.ns.svc.cluster.local")
 

@@ -1,6 +1,6 @@
 """A wire for unit tests: the test scripts what the API server answers, and what breaks.
 
-It runs in virtual time (`@pytest.mark.looptime`); nothing in it waits unless the script says so.
+It runs in virtual time (`@pytest.mark.virtual_time`); nothing in it waits unless the script says so.
 
     wire = ScriptedWire()
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")

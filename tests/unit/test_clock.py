@@ -26,7 +26,7 @@ async def test_a_loop_with_a_wall_clock_sets_the_time(monkeypatch: pytest.Monkey
     assert clock.now() == datetime(2001, 9, 9, 1, 46, 40, 500_000, tzinfo=UTC)
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_monotonic_time_is_the_loops():
     assert clock.monotonic() == 0
     await asyncio.sleep(3600)

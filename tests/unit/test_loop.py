@@ -54,7 +54,7 @@ def test_timers_follow_the_loops_clock():
         assert runner.run(due()) >= -0.001
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_lag_is_recorded_once_a_second_until_cancelled():
     metrics = Metrics()
     task = asyncio.create_task(observe_lag(metrics.loop_lag))
@@ -68,7 +68,7 @@ async def test_lag_is_recorded_once_a_second_until_cancelled():
     assert total == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_tasks_are_counted_until_they_are_done():
     before = count_tasks()
     tasks = [asyncio.create_task(asyncio.sleep(seconds)) for seconds in (1, 2, 3)]

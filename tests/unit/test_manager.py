@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Coroutine, Iterator, MutableMapping
 from typing import Any
 
@@ -14,10 +13,11 @@ from structlog.testing import capture_logs
 from manager.controller import Request, Result
 from manager.leader import LeadershipLost
 from manager.manager import Runnable
+from tests.support.virtual_time import ThreadHold
 from tests.unit.controller.doubles import turns
 from tests.unit.manager_house import House, now
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture(autouse=True)
@@ -384,10 +384,10 @@ async def test_while_a_thread_is_at_work_the_lease_is_kept_and_nothing_says_that
     log_lines: list[MutableMapping[str, Any]],
 ):
     house = House(elect=True, grace=5.0)
-    may_end = threading.Event()
+    hold = ThreadHold()
 
     async def act(request: Request) -> Result | None:
-        await asyncio.to_thread(may_end.wait)
+        await asyncio.to_thread(hold.wait)
         return None
 
     source = house.reconciling("worker", act)
@@ -401,7 +401,7 @@ async def test_while_a_thread_is_at_work_the_lease_is_kept_and_nothing_says_that
     assert "released" not in house.notes
     assert "stopped" not in [line["event"] for line in log_lines]
     assert house.watchdog.due() is not None
-    may_end.set()
+    hold.release()
     await house.ended()
     assert "released" in house.notes
     assert "stopped" in [line["event"] for line in log_lines]
@@ -504,13 +504,13 @@ async def test_an_object_is_not_worked_on_again_while_a_thread_of_the_last_attem
     house = House()
     attempts = 0
     running = most = 0
-    may_end, again = threading.Event(), asyncio.Event()
+    hold, again = ThreadHold(), asyncio.Event()
 
     def work() -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        may_end.wait(30)
+        hold.wait()
         running -= 1
 
     async def act(request: Request) -> Result | None:
@@ -530,7 +530,7 @@ async def test_an_object_is_not_worked_on_again_while_a_thread_of_the_last_attem
     assert attempts == 1
     [line] = [line for line in log_lines if line["event"] == "waiting for threads, which cannot be cancelled"]
     assert (line["name"], line["count"]) == ("a", 1)
-    may_end.set()
+    hold.release()
     await again.wait()
     assert most == 1
     house.stop.set()

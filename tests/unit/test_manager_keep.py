@@ -16,7 +16,7 @@ from manager.setting import Setting, SettingValues, UndeclaredSetting
 from tests.unit.controller.doubles import turns
 from tests.unit.manager_house import House
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture(autouse=True)

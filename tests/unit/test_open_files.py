@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from manager.open_files import Reserve, raised_limit, tell_when_none_is_left
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_that_no_descriptor_is_left_is_told_at_once_and_then_less_and_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ):

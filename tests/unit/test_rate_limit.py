@@ -6,7 +6,7 @@ import pytest
 
 from manager.rate_limit import Lines, Repeats, TokenBucket
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def now() -> float:

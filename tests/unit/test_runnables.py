@@ -8,7 +8,7 @@ import pytest
 
 from manager.runnables import Runnables
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 class Recorded:

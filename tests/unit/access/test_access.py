@@ -26,8 +26,9 @@ from tests.support.scripted_wire import (
     Stall,
     Unreached,
 )
+from tests.support.virtual_time import EPOCH
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -268,7 +269,7 @@ async def test_clocks_may_differ_over_whether_a_token_is_over(wire: ScriptedWire
         "a.b.c",
         "!.?.%",
         web_token({"iss": "legacy, for ever"}),
-        web_token({"exp": now().timestamp() + 3600}),
+        web_token({"exp": EPOCH + 3600}),
         web_token({"exp": "yesterday"}),
         web_token({"exp": 1}, head={"no": "algorithm"}),
         web_token({"exp": 1}).replace(".", "=.", 1),

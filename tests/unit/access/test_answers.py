@@ -6,7 +6,7 @@ import pytest
 
 from manager.access.answers import Answers
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 class Oracle:

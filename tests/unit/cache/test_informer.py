@@ -22,7 +22,7 @@ from tests.unit.cache.conftest import LogLines
 from tests.unit.cache.objects import Pod, Told, encoded, pod
 from tests.unit.cache.server import Listed, PodServer
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 Make = Callable[..., Informer]
 

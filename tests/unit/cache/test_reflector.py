@@ -32,7 +32,7 @@ from tests.unit.cache.conftest import LogLines
 from tests.unit.cache.objects import Pod, Told, encoded, pod
 from tests.unit.cache.server import DISCOVERY, Listed, PodServer, bookmark, expired, page
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 FORBIDDEN = Reply.status(403, "Forbidden", 'pods is forbidden: User "x" cannot watch resource "pods"')
 NO_STREAMING = Reply.status(422, "Invalid", "sendInitialEvents: Forbidden: forbidden for watch")

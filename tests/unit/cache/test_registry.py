@@ -18,7 +18,7 @@ from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Pod, Widget, encoded, pod
 from tests.unit.cache.server import Listed, PodServer
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda ma
         return then(manager)
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_every_operator_is_set_up_with_its_limit(wire: ScriptedWire, set_up: list[ControllerOptions]):
     wire.on("GET", "/version", VERSION)
     await assemble({"concurrency": "foo=3"})
@@ -62,7 +62,7 @@ async def test_every_operator_is_set_up_with_its_limit(wire: ScriptedWire, set_u
     assert [options.max_concurrent_reconciles for options in set_up] == [default, 3, default]
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire, set_up: list[ControllerOptions]):
     wire.on("GET", "/version", VERSION)
 
@@ -73,7 +73,7 @@ async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire, set_u
     assert await assemble({"leader_elect": "true"}, takes_part)
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_the_lease_has_connections_of_its_own(
     wire: ScriptedWire, set_up: list[ControllerOptions], monkeypatch: pytest.MonkeyPatch
 ):
@@ -94,7 +94,7 @@ async def test_the_lease_has_connections_of_its_own(
     assert lane.closed
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_pages_that_are_off_are_not_served(wire: ScriptedWire, set_up: list[ControllerOptions]):
     wire.on("GET", "/version", VERSION)
 
@@ -143,7 +143,7 @@ async def test_a_certificate_in_a_folder_is_served(
     assert await metrics_answer(flags) == ("https", 401)
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
@@ -164,7 +164,7 @@ async def test_a_server_that_cannot_be_used_is_named_with_what_named_it(
     assert set_up == []
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_a_server_that_comes_up_within_seconds_is_waited_for(
     wire: ScriptedWire, set_up: list[ControllerOptions]
 ):
@@ -174,7 +174,7 @@ async def test_a_server_that_comes_up_within_seconds_is_waited_for(
     assert set_up
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_a_server_that_never_comes_up_is_given_up_within_seconds(wire: ScriptedWire):
     wire.on("GET", "/version", Unreached())
     with pytest.raises(ServerUnusable):
@@ -182,7 +182,7 @@ async def test_a_server_that_never_comes_up_is_given_up_within_seconds(wire: Scr
     assert asyncio.get_running_loop().time() <= 5
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_not_being_allowed_to_ask_for_the_version_is_no_hindrance(
     wire: ScriptedWire, set_up: list[ControllerOptions]
 ):
@@ -200,7 +200,7 @@ async def test_no_configuration_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch
         await assemble({})
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_an_operator_that_cannot_be_imported_closes_the_connection(wire: ScriptedWire):
     wire.on("GET", "/version", VERSION)
     with pytest.raises(ModuleNotFoundError):

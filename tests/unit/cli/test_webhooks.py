@@ -18,7 +18,7 @@ from manager.settings import SettingsError, load_settings
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cli.conftest import OPERATORS
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 WITH = Operator("memcached", "tests.unit.cli.operator_module", webhooks="tests.unit.cli.webhook_module")
 FILES = {"webhook_cert_path": "/certificates", "webhook_bind_address": ":9443"}

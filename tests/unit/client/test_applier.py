@@ -18,7 +18,7 @@ from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire, Step
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 COLLECTION = "/apis/apps/v1/namespaces/team/deployments"
 PATH = f"{COLLECTION}/cache"

@@ -15,7 +15,7 @@ from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Pod, pod
 from tests.unit.cache.server import Listed, PodServer, page
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Pod, pod
 from tests.unit.cache.server import DISCOVERY
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 PATH = "/api/v1/namespaces/ns/pods"
 
 

@@ -52,7 +52,7 @@ def reference(name: str, uid: str, **more: Any) -> dict[str, Any]:
     return {"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": name, "uid": uid, **more}
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_the_controller_of_another_owner_is_named() -> None:
     error = await refusal(reference("other", "other", controller=True))
     assert str(error) == "Deployment cache already exists and belongs to Memcached other"
@@ -60,21 +60,21 @@ async def test_the_controller_of_another_owner_is_named() -> None:
     assert error.controller.uid == "other"
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_an_earlier_owner_of_the_same_name_is_another_owner() -> None:
     error = await refusal(reference("cache", "old", controller=True))
     assert error.controller is not None
     assert error.controller.uid == "old"
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_an_owner_that_is_not_the_controller_does_not_count() -> None:
     error = await refusal(reference("cache", "new"))
     assert str(error) == "Deployment cache already exists and was created by somebody else"
     assert error.controller is None
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_an_owner_in_another_namespace_is_refused_before_anything_is_sent() -> None:
     wire = ScriptedWire()
     elsewhere = Deployment(metadata=ObjectMeta(name="cache", namespace="other"), spec={"replicas": 1})
@@ -85,7 +85,7 @@ async def test_an_owner_in_another_namespace_is_refused_before_anything_is_sent(
     assert wire.requests == []
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 @pytest.mark.parametrize("write", ["create", "update", "patch", "apply"])
 async def test_what_is_in_no_namespace_gets_no_owner_that_is_in_one(write: str) -> None:
     wire = ScriptedWire()

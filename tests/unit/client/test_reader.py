@@ -20,7 +20,7 @@ from tests.unit.cache.server import DISCOVERY
 
 __all__ = ["log_lines"]
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def everything(_: Record, __: Meta) -> tuple[str]:

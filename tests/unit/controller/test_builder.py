@@ -22,7 +22,7 @@ from tests.unit.controller.doubles import Reconciler, turns
 from tests.unit.controller.objects import Foo, Pod, owner
 from tests.unit.controller.watched import Watched, offline_cache
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 class Host:

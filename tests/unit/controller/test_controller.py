@@ -19,7 +19,7 @@ from manager.metrics import Metrics
 from tests.unit.controller.conftest import LogLines
 from tests.unit.controller.doubles import ManualSource, Reconciler, Running, turns
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def now() -> float:

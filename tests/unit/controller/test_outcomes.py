@@ -32,7 +32,7 @@ from tests.unit.controller.conftest import LogLines
 from tests.unit.controller.doubles import Reconciler, Running, turns
 from tests.unit.controller.objects import Node, Pod
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 TOTAL = "controller_runtime_reconcile_total"
 ERRORS = "controller_runtime_reconcile_errors_total"

@@ -29,7 +29,7 @@ from tests.unit.controller.doubles import Reconciler, turns
 from tests.unit.controller.objects import Foo, Pod, owner, raw
 from tests.unit.controller.watched import Watched, offline_cache
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 Act = Callable[[Request], Awaitable[Result | None]]
 SKIPPED = "operator_manager_reconciles_skipped_total"

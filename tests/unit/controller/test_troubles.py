@@ -22,7 +22,7 @@ from manager.kube.errors import (
 )
 from tests.unit.controller.doubles import Reconciler, Running
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 OUTAGE = 3600.0
 ERRORS = "controller_runtime_reconcile_errors_total"

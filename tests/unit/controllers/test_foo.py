@@ -19,7 +19,7 @@ from manager.cache.index import KeyGroups
 from tests.support.operator_world import OperatorWorld
 from tests.support.scripted_wire import Reply
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 NOW = "2026-11-21T10:00:00Z"
 

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from apis.myapp.v1alpha1.mysrv import MySrv
 from tests.support.operator_world import Followed, OperatorWorld
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 SPEC = {"name": "CloudCMP", "port": 80}
 

@@ -9,7 +9,7 @@ from manager.kube.errors import KubeError
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Unreached
 from tests.unit.events.conftest import EVENTS, WRITES, Bench, widget
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def now() -> float:

@@ -10,7 +10,7 @@ from manager.events import ObjectReference
 from tests.support.scripted_wire import Reply
 from tests.unit.events.conftest import EVENTS, Bench, Widget, widget
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_an_event_is_stored_as_describe_shows_it(bench: Bench):

@@ -13,7 +13,7 @@ from examples.workloads.log_follower import IDLE_TIMEOUT, LogFollower
 from manager.client import Client
 from tests.support.scripted_wire import Reply, ScriptedWire, Stream
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 LOG = "/api/v1/namespaces/n/pods/p/log"
 WAITING = Reply.status(400, "BadRequest", 'container "web" in pod "p" is waiting to start')

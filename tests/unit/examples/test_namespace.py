@@ -13,7 +13,7 @@ from manager.client import Client
 from manager.kube.errors import AlreadyExists, ConnectionLost
 from tests.support.scripted_wire import LostAfter, LostBefore, Reply, ScriptedWire, Sent
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 ALL, ONE = "/api/v1/namespaces", "/api/v1/namespaces/n"
 STUCK = {"type": "NamespaceContentRemaining", "status": "True", "message": "some widgets remain"}

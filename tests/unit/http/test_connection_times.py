@@ -9,7 +9,7 @@ import pytest
 from manager.http.connections import Connection
 from manager.http.limits import Limits
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 A_MOMENT = 0.1
 LIMITS = Limits()

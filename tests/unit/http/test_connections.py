@@ -29,7 +29,6 @@ from manager.http.limits import Limits
 from manager.http.server import Page, serve
 from manager.tls import SelfSigned, ServedCertificate
 from tests.support.eventually import eventually_async
-from tests.support.loops import in_each_loop
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LONG = 30.0
@@ -118,7 +117,7 @@ async def site(
         yield address
 
 
-@in_each_loop
+@pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool) -> None:
     ending = []
@@ -146,14 +145,14 @@ async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool) 
             await asyncio.wait([accepting])
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_client_that_says_nothing_is_dropped():
     limits = replace(PATIENT, head=0.05)
     async with site(limits=limits) as address, client(address) as silent:
         await silent.ended()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_client_that_sends_a_byte_now_and_then_is_dropped():
     limits = replace(PATIENT, head=0.2)
     async with site(limits=limits) as address, client(address) as slow:
@@ -170,7 +169,7 @@ async def test_a_client_that_sends_a_byte_now_and_then_is_dropped():
         assert asyncio.get_running_loop().time() - began < 10
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_client_that_takes_no_answer_is_dropped():
     limits = replace(PATIENT, exchange=0.2)
 
@@ -188,7 +187,7 @@ async def test_a_client_that_takes_no_answer_is_dropped():
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_handshake_that_does_not_go_on_is_given_up(sent: bytes):
     limits = replace(PATIENT, handshake=0.1)
     async with site(tls=True, limits=limits) as address, client(address) as silent:
@@ -197,7 +196,7 @@ async def test_a_handshake_that_does_not_go_on_is_given_up(sent: bytes):
 
 
 @pytest.mark.parametrize("tls", [False, True])
-@in_each_loop
+@pytest.mark.each_loop
 async def test_silent_clients_however_many_keep_nobody_out(tls: bool):
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -217,7 +216,7 @@ async def test_silent_clients_however_many_keep_nobody_out(tls: bool):
             writer.transport.abort()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_while_every_connection_is_being_answered_new_ones_wait():
     answer, all_there = asyncio.Event(), asyncio.Barrier(PATIENT.connections + 1)
 
@@ -245,7 +244,7 @@ async def test_while_every_connection_is_being_answered_new_ones_wait():
 
 
 @pytest.mark.parametrize("tls", [False, True])
-@in_each_loop
+@pytest.mark.each_loop
 async def test_who_does_not_send_the_rest_of_a_request_keeps_nobody_out(tls: bool):
     limits, entered = replace(PATIENT, connections=4, patience=0.05), asyncio.Semaphore(0)
 
@@ -267,7 +266,7 @@ async def test_who_does_not_send_the_rest_of_a_request_keeps_nobody_out(tls: boo
 
 
 @pytest.mark.parametrize("tls", [False, True])
-@in_each_loop
+@pytest.mark.each_loop
 async def test_who_does_not_take_an_answer_keeps_nobody_out(tls: bool):
     async def much(request: web.Request) -> web.Response:
         return web.Response(body=bytes(20_000_000) if request.query else b"hello")
@@ -284,7 +283,7 @@ async def test_who_does_not_take_an_answer_keeps_nobody_out(tls: bool):
 
 
 @pytest.mark.parametrize("tls", [False, True])
-@in_each_loop
+@pytest.mark.each_loop
 async def test_one_client_with_many_connections_takes_no_place_of_another(tls: bool):
     limits = replace(PATIENT, connections=4)
     async with site(tls=tls, limits=limits) as address, AsyncExitStack() as stack:
@@ -325,7 +324,7 @@ JUNK = {
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("tls", [False, True])
-@in_each_loop
+@pytest.mark.each_loop
 async def test_what_is_no_request_leaves_nothing_in_the_log(
     tls: bool, method: Literal["GET", "POST"], caplog: pytest.LogCaptureFixture
 ):
@@ -369,7 +368,7 @@ OVERLOAD = {
 
 @pytest.mark.parametrize("sent", OVERLOAD.values(), ids=OVERLOAD)
 @pytest.mark.parametrize("tls", [False, True])
-@in_each_loop
+@pytest.mark.each_loop
 async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(sent: bytes, tls: bool):
     times = 10
     gc.collect()
@@ -543,7 +542,7 @@ async def test_a_fault_of_ours_costs_one_connection_and_is_told(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("tls", [False, True])
-@in_each_loop
+@pytest.mark.each_loop
 async def test_the_end_waits_for_nobody(tls: bool):
     async with site(tls=tls) as address:
         silent = [await asyncio.open_connection("127.0.0.1", address.port) for _ in range(20)]
@@ -555,14 +554,14 @@ async def test_the_end_waits_for_nobody(tls: bool):
         writer.transport.abort()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_request_that_comes_too_slowly_is_told_so():
     async with site(limits=replace(PATIENT, head=0.05)) as address, client(address) as slow:
         slow.send(b"GET / HT")
         assert (await slow.rest()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_plain_http_on_a_port_for_https_is_told_so():
     async with site(tls=True) as address:
         async with client(address) as confused:
@@ -574,7 +573,7 @@ async def test_plain_http_on_a_port_for_https_is_told_so():
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("http-")] == []
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_who_goes_on_in_plain_http_after_being_told_is_dropped():
     async with site(tls=True, limits=replace(PATIENT, goodbye=0.1)) as address, client(address) as stubborn:
         stubborn.send(REQUEST)
@@ -582,7 +581,7 @@ async def test_who_goes_on_in_plain_http_after_being_told_is_dropped():
         await eventually_async(no_connection_is_open)
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_answers_under_way_get_time_when_the_server_stops():
     entered, answer = asyncio.Event(), asyncio.Event()
 

@@ -13,7 +13,6 @@ from aiohttp import web
 from manager.http.address import BindAddress
 from manager.http.server import CannotServe, serve
 from manager.tls import CertificateFiles, SelfSigned, ServedCertificate, served
-from tests.support.loops import in_each_loop
 
 ANY_PORT = BindAddress("127.0.0.1", 0)
 
@@ -92,7 +91,7 @@ async def until_another_is_presented(than: bytes, address: BindAddress, context:
 
 # A client that is given an IP address sends no server name: Prometheus and the kubelet do so.
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
-@in_each_loop
+@pytest.mark.each_loop
 async def test_another_certificate_is_presented_once_the_secret_has_it(
     authority: trustme.CA, secret: Secret, name: str
 ):
@@ -104,7 +103,7 @@ async def test_another_certificate_is_presented_once_the_secret_has_it(
         assert await presented(address, client, name) != first
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_an_open_connection_outlives_the_certificate_it_began_with(
     authority: trustme.CA, secret: Secret
 ):
@@ -123,7 +122,7 @@ async def test_an_open_connection_outlives_the_certificate_it_began_with(
         await writer.wait_closed()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_client_with_tls_1_1_is_refused(authority: trustme.CA, secret: Secret):
     client = trusting(authority)
     async with site(secret) as address:
@@ -138,7 +137,7 @@ async def test_a_client_with_tls_1_1_is_refused(authority: trustme.CA, secret: S
             await presented(address, client, "localhost")
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_plain_http_gets_no_answer(secret: Secret):
     async with site(secret) as address:
         reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
@@ -148,7 +147,7 @@ async def test_plain_http_gets_no_answer(secret: Secret):
         await writer.wait_closed()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_self_signed_certificate_encrypts():
     client = ssl.create_default_context()
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
@@ -160,7 +159,7 @@ async def test_a_self_signed_certificate_encrypts():
         assert await answer.text() == "hello"
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_certificate_that_is_not_there_is_told_in_a_sentence(tmp_path: Path):
     certificate = ServedCertificate(CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
     with pytest.raises(CannotServe) as error:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import trustme
 
 from manager.kube.http_wire import HttpWire
-from tests.support.event_loops import LOOPS, Run, runner_on
 from tests.support.local_server import LocalServer
 from tests.support.scripted_server import ScriptedServer, wire_to
 
@@ -28,10 +28,11 @@ async def server(authority: trustme.CA) -> AsyncIterator[LocalServer]:
         yield server
 
 
-@pytest.fixture(params=LOOPS.values(), ids=LOOPS.keys())
-def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a scenario on one kind of event loop."""
-    return runner_on(request.param)
+@pytest.fixture
+def closing() -> Iterator[None]:
+    """What is left open fails the test that has opened it."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

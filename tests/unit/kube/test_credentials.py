@@ -37,7 +37,7 @@ async def numbered() -> Numbered:
     return Numbered()
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 class TestRenewal:
     async def test_credentials_are_kept_for_their_lifetime(self, numbered: Numbered):
         assert [await numbered.header() for _ in range(3)] == ["1", "1", "1"]
@@ -136,7 +136,7 @@ async def test_the_token_of_a_file_is_read_again_once_it_is_rejected(tmp_path: P
     assert (await credentials.current(rejected="Bearer old")).header == "Bearer new"
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_the_token_of_a_file_is_read_at_each_rejection(tmp_path: Path):
     file = tmp_path / "token"
     file.write_text("old")

@@ -7,7 +7,7 @@ import pytest
 
 from manager.kube.deadlines import Deadlines
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 class Missed(Exception):

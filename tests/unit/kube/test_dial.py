@@ -20,9 +20,10 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
-from tests.support.event_loops import Run
 from tests.support.local_server import LocalServer
 from tests.support.ports import PortBlock
+
+pytestmark = [pytest.mark.each_loop, pytest.mark.usefixtures("closing")]
 
 BASIC = "Basic amFuZTpzOmNyZXQ="  # jane, s:cret
 
@@ -87,78 +88,66 @@ async def fetch(wire: HttpWire) -> tuple[int, bytes]:
         return response.status, await response.read()
 
 
-def test_a_proxy_is_told_who_asks_and_the_server_is_not(run: Run, authority: trustme.CA):
-    async def scenario() -> None:
-        async with LocalServer(authority) as server, Proxy(server.port) as proxy:
+async def test_a_proxy_is_told_who_asks_and_the_server_is_not(authority: trustme.CA):
+    async with LocalServer(authority) as server, Proxy(server.port) as proxy:
+        wire = wire_to(server, proxy.url, authority)
+        assert await fetch(wire) == await fetch(wire) == (200, b"")
+        await wire.aclose()
+        address = f"127.0.0.1:{server.port}"
+        assert proxy.heads == [
+            [f"CONNECT {address} HTTP/1.1", f"Host: {address}", f"Proxy-Authorization: {BASIC}"]
+        ]
+        assert "Proxy-Authorization" not in server.requests[0].headers
+
+
+async def test_who_gives_up_on_the_way_through_a_proxy_leaves_no_error_behind(authority: trustme.CA):
+    unseen: list[object] = []
+
+    def note(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        if "future" in context:  # and not what the server makes of it
+            unseen.append(context)
+
+    asyncio.get_running_loop().set_exception_handler(note)
+    async with LocalServer(authority) as server, Proxy(server.port) as proxy:
+        for turns in itertools.count():
             wire = wire_to(server, proxy.url, authority)
-            assert await fetch(wire) == await fetch(wire) == (200, b"")
-            await wire.aclose()
-            address = f"127.0.0.1:{server.port}"
-            assert proxy.heads == [
-                [f"CONNECT {address} HTTP/1.1", f"Host: {address}", f"Proxy-Authorization: {BASIC}"]
-            ]
-            assert "Proxy-Authorization" not in server.requests[0].headers
-
-    run(scenario)
-
-
-def test_who_gives_up_on_the_way_through_a_proxy_leaves_no_error_behind(run: Run, authority: trustme.CA):
-    async def scenario() -> None:
-        unseen: list[object] = []
-
-        def note(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-            if "future" in context:  # and not what the server makes of it
-                unseen.append(context)
-
-        asyncio.get_running_loop().set_exception_handler(note)
-        async with LocalServer(authority) as server, Proxy(server.port) as proxy:
-            for turns in itertools.count():
-                wire = wire_to(server, proxy.url, authority)
-                asking = asyncio.create_task(fetch(wire))
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                over = asking.done()
-                asking.cancel()
-                await asyncio.wait([asking])
-                await wire.aclose()
-                if over:
-                    break
-            for _ in range(10):
+            asking = asyncio.create_task(fetch(wire))
+            for _ in range(turns):
                 await asyncio.sleep(0)
-            gc.collect()
-            assert unseen == []
-
-    run(scenario)
-
-
-def test_a_proxy_may_want_tls_itself(run: Run, authority: trustme.CA):
-    async def scenario() -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert("127.0.0.1").configure_cert(context)
-        async with LocalServer(authority) as server, Proxy(server.port, context=context) as proxy:
-            wire = wire_to(server, proxy.url, authority)
-            assert await fetch(wire) == await fetch(wire) == (200, b"")
+            over = asking.done()
+            asking.cancel()
+            await asyncio.wait([asking])
             await wire.aclose()
-            assert len(proxy.heads) == server.connections == 1
+            if over:
+                break
+        for _ in range(10):
+            await asyncio.sleep(0)
+        gc.collect()
+        assert unseen == []
 
-    run(scenario)
+
+async def test_a_proxy_may_want_tls_itself(authority: trustme.CA):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    async with LocalServer(authority) as server, Proxy(server.port, context=context) as proxy:
+        wire = wire_to(server, proxy.url, authority)
+        assert await fetch(wire) == await fetch(wire) == (200, b"")
+        await wire.aclose()
+        assert len(proxy.heads) == server.connections == 1
 
 
-def test_plain_http_is_sent_to_the_proxy_with_its_whole_address(run: Run):
-    async def scenario() -> None:
-        async with LocalServer() as proxy:
-            url = URL(proxy.url).with_user("jane").with_password("s:cret")
-            server = LocalServer()
-            server.port = 4711  # nobody connects to it but the proxy
-            wire = wire_to(server, url, None)
-            assert await fetch(wire) == (200, b"")
-            await wire.aclose()
-            (request,) = proxy.requests
-            assert request.target == "http://127.0.0.1:4711/api?a=b"
-            assert request.headers["Proxy-Authorization"] == BASIC
-            assert request.headers["Host"] == "127.0.0.1:4711"
-
-    run(scenario)
+async def test_plain_http_is_sent_to_the_proxy_with_its_whole_address():
+    async with LocalServer() as proxy:
+        url = URL(proxy.url).with_user("jane").with_password("s:cret")
+        server = LocalServer()
+        server.port = 4711  # nobody connects to it but the proxy
+        wire = wire_to(server, url, None)
+        assert await fetch(wire) == (200, b"")
+        await wire.aclose()
+        (request,) = proxy.requests
+        assert request.target == "http://127.0.0.1:4711/api?a=b"
+        assert request.headers["Proxy-Authorization"] == BASIC
+        assert request.headers["Host"] == "127.0.0.1:4711"
 
 
 @pytest.mark.parametrize(
@@ -173,8 +162,8 @@ def test_plain_http_is_sent_to_the_proxy_with_its_whole_address(run: Run):
     ],
     ids=["refusal", "other protocol", "nothing"],
 )
-def test_a_proxy_that_does_not_do_it_makes_the_server_unreachable(
-    run: Run, authority: trustme.CA, answer: bytes, message: str
+async def test_a_proxy_that_does_not_do_it_makes_the_server_unreachable(
+    authority: trustme.CA, answer: bytes, message: str
 ):
     async def answer_so(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -184,30 +173,24 @@ def test_a_proxy_that_does_not_do_it_makes_the_server_unreachable(
         await reader.read()
         writer.transport.abort()
 
-    async def scenario() -> None:
-        async with LocalServer(authority) as server:
-            proxy = await asyncio.start_server(answer_so, "127.0.0.1", 0)
-            url = URL(f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
-            wire = wire_to(server, url, authority)
+    async with LocalServer(authority) as server:
+        proxy = await asyncio.start_server(answer_so, "127.0.0.1", 0)
+        url = URL(f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
+        wire = wire_to(server, url, authority)
+        with pytest.raises(Unreachable, match=message):
+            await fetch(wire)
+        await wire.aclose()
+        proxy.close()
+
+
+async def test_a_proxy_that_is_not_there_is_named_without_its_password(authority: trustme.CA):
+    async with LocalServer(authority) as server:
+        with PortBlock(1) as ports:
+            wire = wire_to(server, URL(f"http://bob:secret@127.0.0.1:{ports[0]}"), authority)
+            message = rf"^cannot connect to the proxy 127\.0\.0\.1:{ports[0]}: Connection refused$"
             with pytest.raises(Unreachable, match=message):
                 await fetch(wire)
             await wire.aclose()
-            proxy.close()
-
-    run(scenario)
-
-
-def test_a_proxy_that_is_not_there_is_named_without_its_password(run: Run, authority: trustme.CA):
-    async def scenario() -> None:
-        async with LocalServer(authority) as server:
-            with PortBlock(1) as ports:
-                wire = wire_to(server, URL(f"http://bob:secret@127.0.0.1:{ports[0]}"), authority)
-                message = rf"^cannot connect to the proxy 127\.0\.0\.1:{ports[0]}: Connection refused$"
-                with pytest.raises(Unreachable, match=message):
-                    await fetch(wire)
-                await wire.aclose()
-
-    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -218,19 +201,16 @@ def test_a_proxy_that_is_not_there_is_named_without_its_password(run: Run, autho
         ("a" * 64 + ".b", "no name of a host"),
     ],
 )
-def test_a_name_that_nobody_knows_makes_the_server_unreachable(
-    run: Run, authority: trustme.CA, host: str, reason: str
+async def test_a_name_that_nobody_knows_makes_the_server_unreachable(
+    authority: trustme.CA, host: str, reason: str
 ):
-    async def scenario() -> None:
-        config = ClusterConfig(
-            server=URL(f"https://{host}"),
-            source="test",
-            credentials=FixedCredentials(None),
-            tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
-        )
-        wire = HttpWire(config)
-        with pytest.raises(Unreachable, match=f"cannot connect to {re.escape(host)}:443: {reason}"):
-            await fetch(wire)
-        await wire.aclose()
-
-    run(scenario)
+    config = ClusterConfig(
+        server=URL(f"https://{host}"),
+        source="test",
+        credentials=FixedCredentials(None),
+        tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
+    )
+    wire = HttpWire(config)
+    with pytest.raises(Unreachable, match=f"cannot connect to {re.escape(host)}:443: {reason}"):
+        await fetch(wire)
+    await wire.aclose()

@@ -128,7 +128,7 @@ def test_the_details_say_when_to_come_back_where_the_header_does_not():
     assert error_from(429, {}, status(429, "", retryAfterSeconds=7)).retry_after == 7
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_a_date_to_come_back_counts_from_now():
 
     asyncio.get_running_loop().wall_clock = lambda: 0.0  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 POD = GroupVersionKind("", "v1", "Pod")
 NODE = GroupVersionKind("", "v1", "Node")

@@ -30,7 +30,7 @@ from tests.support.scripted_wire import (
     Unreached,
 )
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Delayed, LostBefore, Reply, ScriptedWire
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 PATH = "/api/v1/namespaces/default/configmaps/x"
 

@@ -16,7 +16,7 @@ from manager.metrics import Metrics
 from tests.support.lease_server import LeaseServer
 from tests.support.scripted_wire import Reply
 from tests.support.simulated_network import SimulatedWire, Weather
-from tests.support.simulation_loop import ProcessClock, SimulationLoop, process_clock
+from tests.support.virtual_time import ProcessClock, VirtualLoop, process_clock
 
 DATA = "/data"
 
@@ -224,12 +224,12 @@ class Replica:
 def now() -> float:
     """The time of no process."""
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, SimulationLoop)
+    assert isinstance(loop, VirtualLoop)
     return loop.true_time
 
 
 def freeze(seconds: float) -> None:
     """Hold up every process, as when the machine that all of them run on is suspended."""
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, SimulationLoop)
+    assert isinstance(loop, VirtualLoop)
     loop.freeze(seconds)

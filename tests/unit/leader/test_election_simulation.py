@@ -17,7 +17,7 @@ import structlog
 
 from manager.metrics import Metrics
 from tests.support.simulated_network import Weather
-from tests.support.simulation_loop import ProcessClock, simulate
+from tests.support.virtual_time import ProcessClock, simulate
 from tests.unit.leader.replicas import Cluster, Replica, freeze, now
 
 LEASE = 15.0

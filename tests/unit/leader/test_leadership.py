@@ -9,10 +9,10 @@ import pytest
 from manager.kube.errors import Fenced
 from manager.leader import Leadership, LeadershipLost
 from tests.support.scripted_wire import Stall, Unreached
-from tests.support.simulation_loop import SimulationLoop, simulate
+from tests.support.virtual_time import VirtualLoop, simulate
 from tests.unit.leader.conftest import LEASE, NAME, NAMESPACE, Candidate, Election
 
-virtual_time = pytest.mark.looptime
+virtual_time = pytest.mark.virtual_time
 
 
 def now() -> float:
@@ -155,7 +155,7 @@ def test_a_leader_that_was_held_up_past_the_deadline_is_permitted_nothing_when_i
         first = await election.leader()
         await asyncio.sleep(60)
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulationLoop)
+        assert isinstance(loop, VirtualLoop)
         loop.freeze(20.0)  # what runs next is this very task, before any timer of the elector
         with pytest.raises(Fenced, match="not renewed in time"):
             first.elector.leadership.permit()

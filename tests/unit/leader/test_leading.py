@@ -7,10 +7,10 @@ import pytest
 from manager.kube.errors import Fenced
 from manager.leader import LeadershipLost
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
-from tests.support.simulation_loop import SimulationLoop, simulate
+from tests.support.virtual_time import VirtualLoop, simulate
 from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 
-virtual_time = pytest.mark.looptime
+virtual_time = pytest.mark.virtual_time
 
 DATA = "/api/v1/namespaces/default/configmaps/x"
 
@@ -211,7 +211,7 @@ def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_it_goes
         first.wire.on("POST", DATA, Reply())
         await asyncio.sleep(60)
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulationLoop)
+        assert isinstance(loop, VirtualLoop)
         loop.freeze(20.0)  # what runs next is this very task, before any timer of the elector
         assert not first.elector.leading
         with pytest.raises(Fenced, match="not renewed in time"):

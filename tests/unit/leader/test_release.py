@@ -7,7 +7,7 @@ import pytest
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Unreached
 from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Election
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def now() -> float:

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
 from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Election
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def now() -> float:

@@ -15,7 +15,7 @@ from tests.support.scripted_wire import Delayed, Reply, Sent, Stall, Step
 from tests.unit.migration.conftest import Run
 from tests.unit.migration.server import DEFINITION, GADGETS, GadgetServer, gadget_path, token_for
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 Start = Callable[..., Run]
 

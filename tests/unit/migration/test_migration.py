@@ -11,7 +11,7 @@ from tests.support.scripted_wire import LostAfter, Reply, Sent, Step, Unreached
 from tests.unit.migration.conftest import Run
 from tests.unit.migration.server import DEFINITION, GADGETS, REVIEWS, GadgetServer, gadget_path
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 Start = Callable[..., Run]
 

@@ -42,7 +42,7 @@ def test_a_check_that_stays_false_is_named_so() -> None:
         eventually(lambda: False, within=0)
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_an_awaiting_check_that_hangs_is_given_up() -> None:
     tries = 0
 

@@ -213,7 +213,7 @@ async def test_a_functions_error_about_a_model_does_not_take_its_content_to_the_
     assert "hunter2" not in str(line["exc_info"])
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_a_function_is_stopped_before_the_api_server_gives_up(functions: Functions):
     stopped: list[float] = []
     loop = asyncio.get_running_loop()

@@ -237,7 +237,7 @@ async def test_others_get_their_turn_during_a_long_review(versions: Versions):
     assert turns > 10
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_a_review_is_stopped_before_the_api_server_gives_up(versions: Versions):
     async def act(given: JsonObject) -> None:
         await asyncio.sleep(1)

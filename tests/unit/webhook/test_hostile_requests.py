@@ -27,7 +27,6 @@ from manager.webhook.server import LIMITS, WebhookServer, endpoints_of
 from manager.webhook.webhooks import Webhooks
 from tests.support.certificates import Authority
 from tests.support.eventually import eventually_async
-from tests.support.loops import in_each_loop
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, conversion_review, thing
 
 MUTATE = "/mutate-test-example-com-v1-thing"
@@ -130,7 +129,7 @@ def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
     return context
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_only_clients_with_a_certificate_of_the_authority_may_ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -179,7 +178,7 @@ async def connect(
     return await asyncio.open_connection(address.host, address.port, ssl=trusting() if tls else None)
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_reviews_are_answered():
     async with site() as made:
         status, answer = await made.ask(admission_review("CREATE", new=thing()), path=f"{MUTATE}?timeout=10s")
@@ -245,7 +244,7 @@ async def test_an_unknown_path_and_another_method_are_told():
         await made.works()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_slow_body_is_given_up():
     async with site(bodies=Bodies(seconds=0.1)) as made:
         reader, writer = await connect(made.address)
@@ -257,7 +256,7 @@ async def test_a_slow_body_is_given_up():
         await made.works()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_slow_head_is_given_up():
     async with site(head=0.2) as made:
         reader, writer = await connect(made.address)
@@ -275,7 +274,7 @@ async def test_what_is_no_http_is_refused():
         await made.works()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_plain_http_is_told_that_the_port_is_for_https():
     async with site() as made:
         reader, writer = await connect(made.address, tls=False)
@@ -286,7 +285,7 @@ async def test_plain_http_is_told_that_the_port_is_for_https():
         await made.works()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind():
     async with site() as made:
         _, writer = await connect(made.address)
@@ -317,7 +316,7 @@ async def test_more_than_fits_is_asked_to_come_again():
         await made.works()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_of_those_that_wait_for_room_the_smallest_is_first():
     room, order = 1_000_000, list[int]()
     bodies = Bodies(at_once=room, small=0)
@@ -350,7 +349,7 @@ class Sized:
             yield b""
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_small_review_is_answered_while_there_is_no_room_for_another_large_one():
     async with site(bodies=Bodies(at_once=1_000_000, patience=LONG)) as made:
         _, writer = await connect(made.address)
@@ -394,7 +393,7 @@ def much(size: int) -> bytes:
     return conversion_review("v1", *[thing(spec={"text": "x" * (size // 10)})] * 10)
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_a_body_of_which_the_rest_does_not_come_gives_way():
     async with site(bodies=Bodies(at_once=1_000_000, patience=0.0)) as made:
         reader, writer = await connect(made.address)
@@ -407,7 +406,7 @@ async def test_a_body_of_which_the_rest_does_not_come_gives_way():
         await made.works()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_an_answer_that_is_not_taken_counts_until_it_gives_way():
     size = 11_000_000
     async with site(bodies=Bodies(at_once=size * 3, patience=0.0)) as made:
@@ -422,7 +421,7 @@ async def test_an_answer_that_is_not_taken_counts_until_it_gives_way():
         await made.works()
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_an_answer_that_is_not_taken_in_time_is_dropped():
     async with site(bodies=Bodies(taken_within=0.1)) as made:
         reader, writer = await connect(made.address)
@@ -486,7 +485,7 @@ async def test_a_port_in_use_is_told_in_a_sentence():
         assert second.problem == f"nothing listens on {made.address} yet"
 
 
-@in_each_loop
+@pytest.mark.each_loop
 async def test_reviews_under_way_are_finished_when_the_server_stops():
     entered, go_on = asyncio.Event(), asyncio.Event()
 

@@ -9,7 +9,7 @@ from manager.controller.queue.delays import DelayedItems
 from manager.controller.queue.item import QueueItem
 from manager.loop import loop_factory
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 class Released:

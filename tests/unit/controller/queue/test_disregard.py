@@ -10,7 +10,7 @@ import pytest
 from manager.controller.priority import Priority
 from tests.unit.controller.queue.conftest import MakeQueue
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_a_key_that_only_these_causes_asked_for_is_not_handed_out_again(make_queue: MakeQueue):

@@ -6,7 +6,6 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 
-import looptime
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -16,6 +15,7 @@ from manager.controller.priority import Priority
 from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.queue.ready import AGED_TURN
 from manager.metrics import Metrics
+from tests.support.virtual_time import VirtualLoop
 
 AGEING = 3.0
 METRICS = Metrics()
@@ -62,7 +62,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = looptime.new_event_loop(start=0)
+        self.loop = VirtualLoop()
         self.model = Model()
         self.getters: list[asyncio.Task[None]] = []
         self.loop.run_until_complete(self._open())

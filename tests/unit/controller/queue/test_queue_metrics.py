@@ -8,7 +8,7 @@ from manager.controller.priority import Priority
 from manager.metrics import Metrics
 from tests.unit.controller.queue.conftest import MakeQueue
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def sample(metrics: Metrics, name: str, **labels: str) -> float | None:

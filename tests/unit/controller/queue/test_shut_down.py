@@ -7,7 +7,7 @@ import pytest
 from manager.controller.queue import WorkQueue
 from tests.unit.controller.queue.conftest import MakeQueue
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 async def work(queue: WorkQueue[str], worked_on: list[str], *, seconds: float = 1.0) -> None:

@@ -8,7 +8,7 @@ from manager.controller.priority import Priority
 from manager.controller.queue import WorkQueue
 from tests.unit.controller.queue.conftest import MakeQueue
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def now() -> float:

@@ -10,7 +10,7 @@ from manager.controller.source import ChannelSource
 from tests.unit.controller.doubles import turns
 from tests.unit.controller.source.conftest import MakeQueue
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_what_is_sent_is_asked_for(make_queue: MakeQueue):

@@ -19,7 +19,7 @@ from tests.unit.controller.objects import Pod
 from tests.unit.controller.source.conftest import MakeQueue
 from tests.unit.controller.watched import Watched, offline_cache
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture

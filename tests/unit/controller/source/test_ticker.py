@@ -11,7 +11,7 @@ from manager.controller.request import Request
 from manager.controller.source import TickerSource
 from tests.unit.controller.source.conftest import MakeQueue
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_it_asks_again_and_again_at_low_priority(make_queue: MakeQueue, rng: random.Random):

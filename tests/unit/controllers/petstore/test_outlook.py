@@ -16,7 +16,7 @@ from petstore.client import Unreachable
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 THOR, TRON = ObjectKey("default", "thor"), ObjectKey("default", "tron")
 

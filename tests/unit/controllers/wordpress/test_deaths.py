@@ -19,7 +19,7 @@ async def live(world: World, making: Fate, changing: Fate) -> None:
 
 
 @pytest.mark.parametrize("blow", ["died after", "lost before", "lost after"])
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_it_ends_the_same_wherever_something_breaks(blow: str) -> None:
     async with in_process_cluster(DEFINITION) as cluster:
         undisturbed = World(cluster, "undisturbed")

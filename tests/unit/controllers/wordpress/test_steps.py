@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from controllers.example.wordpress.reconciler import WordpressReconciler
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture

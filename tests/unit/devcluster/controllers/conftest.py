@@ -6,14 +6,13 @@ import random
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import looptime
 import pytest
 
 from devcluster.clock import Clock
 from devcluster.cluster import DevCluster
 from devcluster.storage import Key
+from tests.support.virtual_time import VirtualLoop
 
-START = 1_800_000_000
 Make = Callable[..., dict]
 
 
@@ -60,23 +59,17 @@ class Cluster:
 @contextlib.asynccontextmanager
 async def started(pod_ready_delay: float) -> AsyncIterator[Cluster]:
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, looptime.LoopTimeEventLoop)
+    assert isinstance(loop, VirtualLoop)
     devcluster = DevCluster(
-        port=None,
-        pod_ready_delay=pod_ready_delay,
-        clock=Clock(lambda: START + loop.time()),
-        rng=random.Random(7),
+        port=None, pod_ready_delay=pod_ready_delay, clock=Clock(loop.wall_clock), rng=random.Random(7)
     )
-    async with contextlib.AsyncExitStack() as stack:
-        # Time is real in fixtures otherwise: on a busy machine not all would be done after a tenth of a
-        # second, and what then waits for a time of the real clock waits for ever by the virtual one.
-        with loop.looptime_enabled():
-            cluster = Cluster(await stack.enter_async_context(devcluster))
-            await asyncio.sleep(0.1)
-            for name in ("x", "y"):
-                namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                await cluster.client.create("namespaces", "", namespace)
-            await asyncio.sleep(0.1)
+    async with devcluster:
+        cluster = Cluster(devcluster)
+        await asyncio.sleep(0.1)
+        for name in ("x", "y"):
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await cluster.client.create("namespaces", "", namespace)
+        await asyncio.sleep(0.1)
         cluster.seen.clear()
         yield cluster
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.devcluster.controllers.conftest import Cluster, Make
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 WEB = ("deployments.apps", "web")
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.devcluster.controllers.conftest import Cluster
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def config(name: str, owner: dict | None = None, *, block: bool = False, controller: bool = False) -> dict:

@@ -9,7 +9,7 @@ from devcluster.controllers import PodLogs
 from devcluster.errors import StatusError
 from tests.unit.devcluster.controllers.conftest import Cluster
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 async def pod(cluster: Cluster, image: str = "nginx:1") -> dict:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.devcluster.controllers.conftest import Cluster, Make
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def conditions(cluster: Cluster, name: str = "x") -> dict[str, tuple[str, str, str]]:

@@ -5,7 +5,7 @@ import pytest
 from devcluster.controllers import queue
 from tests.unit.devcluster.controllers.conftest import Cluster
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture

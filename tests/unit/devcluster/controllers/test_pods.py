@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.devcluster.controllers.conftest import Cluster
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def pod(name: str = "p", *, image: str = "nginx:1", annotations: dict | None = None, **spec: Any) -> dict:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.devcluster.controllers.conftest import Cluster, Make
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def service(name: str = "web", **spec: Any) -> dict:

@@ -5,7 +5,7 @@ import pytest
 from devcluster.errors import StatusError
 from tests.unit.devcluster.controllers.conftest import Cluster
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def claim(name: str = "data", storage_class: str = "standard", size: str = "1Gi") -> dict:

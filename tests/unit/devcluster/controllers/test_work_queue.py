@@ -32,7 +32,7 @@ def test_a_time_that_comes_while_it_is_set_is_a_time_like_any_other(monkeypatch:
     uvloop.run(main())
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_a_fault_that_ends_the_controllers_is_told_of(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.devcluster.controllers.conftest import Cluster, Make
 
-pytestmark = pytest.mark.looptime
+pytestmark = pytest.mark.virtual_time
 
 
 def stateful_set(template: dict, **spec: Any) -> dict:

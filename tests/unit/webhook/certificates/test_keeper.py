@@ -15,7 +15,7 @@ from manager.webhook.certificates.material import Material
 from manager.webhook.certificates.store import Snapshot
 from manager.webhook.certificates.target import Absent, Found
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.support.simulation_loop import simulate
+from tests.support.virtual_time import simulate
 
 
 class Store:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from manager.webhook.certificates.material import Material
 from tests.support.certificate_world import LIFETIMES, CertificateWorld, Outage
-from tests.support.simulation_loop import simulate
+from tests.support.virtual_time import simulate
 
 HOUR = 3600.0
 

@@ -119,7 +119,7 @@ async def test_a_refusal_is_told_without_what_the_secret_holds():
     assert str(error.value) == said
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_a_replica_without_the_right_to_read_it_says_so_and_serves_once_it_may():
     wire = ScriptedWire()
     refusal = Reply.status(
@@ -144,7 +144,7 @@ async def test_a_replica_without_the_right_to_read_it_says_so_and_serves_once_it
     assert [line["log_level"] for line in lines] == ["warning"]
 
 
-@pytest.mark.looptime
+@pytest.mark.virtual_time
 async def test_what_was_read_once_is_served_on_while_the_api_server_is_away():
     wire = ScriptedWire()
     kept, later = material(), material()

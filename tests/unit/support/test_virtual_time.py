@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import asyncio
+from contextvars import copy_context
+
+import pytest
+
+from manager import clock
+from tests.support.virtual_time import EPOCH, ProcessClock, ThreadHold, process_clock, simulate
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_time_goes_on_by_what_is_waited_for_and_by_nothing_else():
+    for _ in range(3):
+        await asyncio.sleep(0.1)
+    assert clock.monotonic() == 0.3
+    assert clock.now().timestamp() == EPOCH + 0.3
+
+
+async def test_who_waits_for_the_smallest_moment_waits():
+    before = clock.monotonic()
+    until = before + 1e-10
+    while clock.monotonic() < until:  # noqa: ASYNC110 -- that is the question
+        await asyncio.sleep(until - clock.monotonic())
+    assert before < clock.monotonic() <= before + 2e-6
+
+
+async def test_processes_have_clocks_of_their_own():
+    context = copy_context()
+    context.run(process_clock.set, ProcessClock(rate=2.0, offset=100.0, skew=5.0))
+
+    async def process() -> tuple[float, float]:
+        began = clock.monotonic()
+        await asyncio.sleep(60)
+        return began, clock.monotonic()
+
+    began, ended = await asyncio.create_task(process(), context=context)
+    assert began == 100.0
+    assert ended == pytest.approx(160.0, abs=1e-5)
+    assert clock.monotonic() == pytest.approx(30.0, abs=1e-5)
+
+
+async def test_a_thread_takes_no_time():
+    order: list[str] = []
+    asyncio.get_running_loop().call_soon(order.append, "loop")
+    await asyncio.to_thread(order.append, "thread")
+    assert order == ["thread", "loop"]
+    assert clock.monotonic() == 0
+
+
+async def test_threads_can_be_held_while_time_goes_on():
+    hold = ThreadHold()
+    held = [asyncio.create_task(asyncio.to_thread(hold.wait)) for _ in range(2)]
+    await asyncio.sleep(3600)
+    assert not any(each.done() for each in held)
+    hold.release()
+    await asyncio.gather(*held)
+    assert clock.monotonic() == 3600
+
+
+def test_what_would_wait_for_ever_fails():
+    with pytest.raises(RuntimeError, match="standstill"):
+        simulate(asyncio.Event().wait())
