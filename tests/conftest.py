@@ -20,6 +20,7 @@ from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.fault_proxy import FaultProxy
+from tests.support.fork_server import fork_our_programs
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.namespaces import create_namespace
@@ -118,12 +119,13 @@ def pytest_runtest_makereport(
 
 
 def pytest_sessionstart() -> None:
-    """Tell asyncio that loops are set on purpose.
+    """Have our programs forked, and tell asyncio that loops are set on purpose.
 
     Else its policy makes one when pytest-asyncio asks which loop the first test replaces, and nobody closes
     it: the warning about that fails whichever test the garbage collector runs in.
     """
     asyncio.set_event_loop(None)
+    fork_our_programs()
 
 
 @pytest.fixture(autouse=True)

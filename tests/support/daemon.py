@@ -6,15 +6,17 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.fork_server import start
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-LAUNCHER = Path(__file__).with_name("launcher.py")
+    from tests.support.fork_server import Forked
+
 TAIL_LINES = 20
 
 
@@ -23,10 +25,7 @@ class DaemonDied(Exception):
 
 
 class Daemon:
-    """One program, which may be started, killed and started again; its output is appended to `log`.
-
-    It must be started from a thread that lives as long as the program should: the program ends with it.
-    """
+    """One program, which may be started, killed and started again; its output is appended to `log`."""
 
     def __init__(
         self, name: str, command: Sequence[str | Path], *, log: Path, environ: Mapping[str, str] | None = None
@@ -35,7 +34,7 @@ class Daemon:
         self.log = log
         self._command = [str(part) for part in command]
         self._environ = dict(os.environ if environ is None else environ)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | None = None
 
     @property
     def pid(self) -> int:
@@ -57,14 +56,7 @@ class Daemon:
         assert not self.running, f"{self.name} is running already"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-ISE", LAUNCHER, str(os.getpid()), *self._command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=self._environ,
-                start_new_session=True,
-            )
+            self._process = start(self._command, self._environ, output)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the whole process group; nothing happens when it has gone."""
@@ -133,7 +125,7 @@ class Daemon:
         pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> Forked:
         assert self._process is not None, f"{self.name} was never started"
         return self._process
 

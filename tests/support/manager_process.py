@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -15,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from controllers.main import OPERATORS
 from tests.support.daemon import Daemon, wait_until
+from tests.support.fork_server import run
 from tests.support.openmetrics import Samples
 from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping, Sequence
 
 PROGRAM = Path(sys.executable).with_name("operator-manager")
@@ -145,15 +146,7 @@ def run_once(
     *arguments: str | Path, folder: Path, environ: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the program with these arguments to its end, for what it prints and its exit code."""
-    return subprocess.run(
-        [PROGRAM, *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=ONCE_WITHIN,
-        check=False,
-        env=_environment(folder, environ),
-    )
+    return run(PROGRAM, *arguments, environ=_environment(folder, environ), timeout=ONCE_WITHIN)
 
 
 def _environment(home: Path, extra: Mapping[str, str] | None) -> dict[str, str]:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from tests.support.daemon import Daemon, wait_until
+from tests.support.fork_server import run
 from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import subprocess
 
 PROGRAM = Path(sys.executable).with_name("petstore")
 READY = "petstore: ready"
 READY_WITHIN = 90.0
 STOP_WITHIN = 60.0
+CALL_WITHIN = 120.0
 
 
 class PetStoreProcess:
@@ -79,11 +80,4 @@ def petstore(
     *arguments: str | Path, environ: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the program to its end."""
-    return run_program([str(PROGRAM), *map(str, arguments)], {**os.environ, **(environ or {})})
-
-
-def run_program(
-    command: Sequence[str], environ: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, within two minutes."""
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    return run(PROGRAM, *arguments, environ={**os.environ, **(environ or {})}, timeout=CALL_WITHIN)

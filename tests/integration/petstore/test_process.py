@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from petstore.client import NoAnswer, PetStoreClient
-from tests.support.petstore_process import PetStoreProcess, petstore, run_program
+from tests.support.petstore_process import CALL_WITHIN, PetStoreProcess, petstore
 from tests.support.petstores import pet
 
 if TYPE_CHECKING:
@@ -188,7 +188,8 @@ def test_grpcurl_finds_its_way_by_reflection(tmp_path: Path, grpcurl: str) -> No
 
 def use_by_reflection(store: PetStoreProcess, grpcurl: str) -> None:
     def run(*arguments: str) -> str:
-        done = run_program([grpcurl, "-plaintext", "-max-time", "20", *arguments])
+        command = [grpcurl, "-plaintext", "-max-time", "20", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=CALL_WITHIN, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.daemon import Daemon, DaemonDied, wait_until
 from tests.support.eventually import eventually
+from tests.support.fork_server import run
 from tests.support.ports import PortBlock
 
 ROOT = Path(__file__).parents[3]
@@ -60,21 +61,59 @@ def test_the_whole_group_gets_the_signal(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
-def test_it_does_not_outlive_a_killed_test_run(tmp_path: Path) -> None:
-    run = f"""
+@pytest.mark.parametrize(
+    "command",
+    [[SHELL, "-c", "sleep 60"], [sys.executable, "-m", "http.server", "0", "--bind=127.0.0.1"]],
+    ids=["started from its file", "forked"],
+)
+def test_it_does_not_outlive_a_killed_test_run(tmp_path: Path, command: list[str]) -> None:
+    program = f"""
 import pathlib, time
 from tests.support.daemon import Daemon
-daemon = Daemon("sleep", ["{SHELL}", "-c", "sleep 60"], log=pathlib.Path({str(tmp_path)!r}) / "log")
+from tests.support.fork_server import fork_our_programs
+fork_our_programs()
+daemon = Daemon("sleep", {command}, log=pathlib.Path({str(tmp_path)!r}) / "log")
 daemon.start()
 print(daemon.pid, flush=True)
 time.sleep(60)
 """
-    with subprocess.Popen([sys.executable, "-c", run], stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as parent:
         assert parent.stdout is not None
         orphan = int(parent.stdout.readline())
         os.kill(orphan, 0)
         parent.kill()
     eventually(lambda: not Path(f"/proc/{orphan}").exists() or is_zombie(orphan), every=0.01)
+
+
+SHOWN = """
+import os, signal, sys
+print(__name__, sys.argv[1:], os.environ["WORD"], os.environ.get("HOME"), os.getcwd())
+print(os.getsid(0) == os.getpid(), repr(sys.stdin.read()), [int(f) < 3 for f in os.listdir("/proc/self/fd")])
+print(signal.getsignal(signal.SIGCHLD), signal.getsignal(signal.SIGINT), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "end", ["sys.exit('the reason')", "sys.exit(3)", "os.kill(0, signal.SIGTERM)", "1 / 0"]
+)
+def test_a_forked_program_is_what_it_is_when_it_is_started_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    (tmp_path / "shown.py").write_text(f"{SHOWN}print(len(sys.modules), end='', flush=True)\n{end}\n")
+    monkeypatch.chdir(tmp_path)
+    environ = {name: value for name, value in os.environ.items() if name != "HOME"} | {"WORD": "so"}
+    command = (sys.executable, "-m", "shown", "--flag", "name")
+    forked = run(*command, environ=environ, timeout=30)
+    started = run(*command, environ={**environ, "PYTHONHASHSEED": "7"}, timeout=30)
+    assert forked.returncode == started.returncode
+    *said, modules = forked.stdout.splitlines()
+    *same, fewer = started.stdout.splitlines()
+    assert said == same
+    assert int(modules) > 2 * int(fewer)
+    own = [line for line in forked.stderr.splitlines() if "fork_server.py" not in line]
+    assert [own[0], own[-1]] == [started.stderr.splitlines()[index] for index in (0, -1)]
 
 
 def test_blocks_of_ports_do_not_overlap() -> None:

@@ -1,0 +1,287 @@
+"""Starts the processes of a test run, none of which outlives it; our own programs without importing all anew.
+
+    python -P fork_server.py FD
+
+Every program is forked from one process that does nothing else. A test run may be ended by anything, `kill
+-9` included, and no control plane must stay behind: on Linux the kernel's parent-death signal sees to it, but
+has to be asked for between fork and exec, where a process with threads must not run Python.
+
+Two thirds of what the start of a manager costs is imports. So the first of our own programs has that process
+import everything, and each is only forked from it: a process as any other, with its own arguments,
+environment, log, signals and exit code. Where its environment tells the interpreter, or the C library,
+another thing than ours, no fork can take that up, and the program is started from its file; so is all that
+is measured.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import faulthandler
+import functools
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import IO
+
+PR_SET_PDEATHSIG = 1
+# Not petstore, which has a word with gRPC before it imports it.
+ENTRIES = {"operator-manager": "controllers.main", "devcluster": "devcluster.cli"}
+IMPORTED = (
+    *(
+        "manager.cli.run",
+        "manager.cli.migrate_storage",
+        "manager.cli.migrate_run",
+        "manager.cli.certificates",
+    ),
+    *("manager.webhook.server", "devcluster.cluster"),
+    *("aiohttp.web", "cryptography.x509", "uvloop", "yaml"),
+)
+READ_AT_START = ("PYTHON", "GLIBC_", "LD_", "MALLOC_", "GRPC_")
+BUT_FOR = "PYTHONFAULTHANDLER"
+REQUEST_SIZE = 1 << 17
+NUMBER = struct.Struct("i")
+
+
+class Forked:
+    """A program that was forked, as `subprocess.Popen` shows one."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+        self._code: int | None = None
+        self.pid = self._read()
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs after `timeout` seconds.
+        """
+        if self._code is None:
+            news = select.poll()
+            news.register(self._status)
+            if not news.poll(None if timeout is None else timeout * 1000):
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+            self._code = self._read()
+            os.close(self._status)
+        return self._code
+
+    def _read(self) -> int:
+        data = os.read(self._status, NUMBER.size)
+        assert data, "the fork server has gone"
+        number: int = NUMBER.unpack(data)[0]
+        return number
+
+
+def fork_our_programs() -> None:
+    """From now on; until then all are started from their files, as a user starts them."""
+    _Server.forks = True
+
+
+def start(
+    command: Sequence[str | Path],
+    environ: Mapping[str, str],
+    output: IO[bytes],
+    errors: IO[bytes] | None = None,
+) -> Forked:
+    """Start it in a session of its own; what it writes goes to `output`, and to `errors` if that is given."""
+    words = [str(word) for word in command]
+    return _server().start(words, environ, output, errors or output)
+
+
+def run(*command: str | Path, environ: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, for what it prints and its exit code."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = start(command, environ, output, errors)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        for file in (output, errors):
+            file.seek(0)
+        return subprocess.CompletedProcess(command, code, output.read().decode(), errors.read().decode())
+
+
+class _Server:
+    """The process that forks, from the side of those who ask it."""
+
+    forks = False
+
+    def __init__(self) -> None:
+        self._read_at_start = _read_at_start(os.environ)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()]
+            )
+        self._lock = threading.Lock()
+        atexit.register(self._close)
+
+    def start(
+        self, command: list[str], environ: Mapping[str, str], output: IO[bytes], errors: IO[bytes]
+    ) -> Forked:
+        same = self.forks and self._read_at_start == _read_at_start(environ)
+        request = json.dumps([same and _entry(command), command, dict(environ), str(Path.cwd())]).encode()
+        status, theirs = os.pipe()
+        try:
+            with self._lock:
+                socket.send_fds(self._socket, [request], [output.fileno(), errors.fileno(), theirs])
+        finally:
+            os.close(theirs)
+        return Forked(status)
+
+    def _close(self) -> None:
+        # It ends when nobody can ask it any more, and with it whatever it started: after a `kill -9` too.
+        self._socket.close()
+        self._process.wait()
+
+
+def _read_at_start(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: environ[name] for name in environ if name.startswith(READ_AT_START) and name != BUT_FOR}
+
+
+def _entry(command: list[str]) -> str:
+    """The module that a program of Python's runs; empty for another program."""
+    program = Path(command[0])
+    if program.parent == Path(sys.executable).parent and program.name in ENTRIES:
+        return ENTRIES[program.name]
+    return command[2] if command[0] == sys.executable and command[1] == "-m" else ""
+
+
+@functools.cache
+def _server() -> _Server:
+    return _Server()
+
+
+class _Request(NamedTuple):
+    module: str
+    command: list[str]
+    environ: dict[str, str]
+    folder: str
+    output: int
+    errors: int
+    status: int
+
+
+def _serve(control: socket.socket) -> _Request | None:
+    """Returns what to run in each forked process, and None at the end."""
+    server = os.getpid()
+    while True:
+        message, files, *_ = socket.recv_fds(control, REQUEST_SIZE, 3)
+        if not message:
+            return None
+        request = _Request(*json.loads(message), *files)
+        if request.module:
+            _import_all()
+        if os.fork() == 0:
+            control.close()
+            return _keep(request, server)
+        for file in files:
+            os.close(file)
+        # What they cost is counted with what the test run costs only when they are waited for.
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _keep(request: _Request, server: int) -> _Request:
+    """Fork the program, where this returns, and tell of its end."""
+    end_with(server)
+    keeper = os.getpid()
+    child = os.fork()
+    if child == 0:
+        end_with(keeper)
+        return request
+    os.close(request.output)
+    os.close(request.errors)
+    _, status = os.waitpid(child, 0)
+    with contextlib.suppress(BrokenPipeError):
+        os.write(request.status, NUMBER.pack(os.waitstatus_to_exitcode(status)))
+    os._exit(0)
+
+
+def _become(request: _Request) -> None:
+    """Make everything as it is at the start of a program."""
+    os.setsid()
+    os.write(request.status, NUMBER.pack(os.getpid()))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(request.output, 1)
+    os.dup2(request.errors, 2)
+    os.closerange(3, request.status + 10)
+    os.chdir(request.folder)
+    os.environ.clear()
+    os.environ.update(request.environ)
+    time.tzset()
+    if BUT_FOR in os.environ:
+        faulthandler.enable()
+
+
+def end_with(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends; elsewhere than on Linux it lives on."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        if os.getppid() != parent:
+            sys.exit("the process that wanted this one is gone")
+
+
+def _run(request: _Request) -> NoReturn:
+    if not request.module:
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+            signal.signal(number, signal.SIG_DFL)
+        os.execvp(request.command[0], request.command)
+    if request.command[0] != sys.executable:
+        sys.argv = request.command
+        sys.exit(importlib.import_module(request.module).main())
+    sys.argv = request.command[2:]
+    sys.path.insert(0, request.folder)
+    runpy.run_module(request.module, run_name="__main__", alter_sys=True)
+    sys.exit()
+
+
+@functools.cache
+def _import_all() -> None:
+    gc.disable()
+    for name in (*ENTRIES.values(), *IMPORTED):
+        importlib.import_module(name)
+    for operator in importlib.import_module("controllers.main").OPERATORS:
+        operator.load()
+        operator.load_webhooks()
+    gc.freeze()
+    gc.enable()
+
+
+def main() -> None:
+    """Fork as long as somebody may ask, and become in each forked process what was asked for."""
+    request = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if request is not None:
+        _become(request)
+        _run(request)
+
+
+if __name__ == "__main__":
+    main()
