@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
+from manager.codegen import yaml_documents
 
 __all__ = ["load_crds", "load_samples"]
 
@@ -23,6 +23,5 @@ def load_samples(root: Path) -> list[dict[str, Any]]:
 def _load(folder: Path) -> list[dict[str, Any]]:
     documents = []
     for path in sorted(folder.glob("*.yaml")):
-        with path.open() as file:
-            documents += [each for each in yaml.safe_load_all(file) if each]
+        documents += yaml_documents(path.read_text(encoding="utf-8"))
     return [each for each in documents if each.get("kind") != "Kustomization"]

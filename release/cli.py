@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from controllers.main import OPERATORS
-from manager.codegen import yaml_stream
+from manager.codegen import yaml_documents, yaml_stream
 from release.bundle import bundle_files
 from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
 from release.configuration import NoTables, with_tables
@@ -139,11 +139,11 @@ def _manifests(options: argparse.Namespace) -> int:
     text = _build(options, options.overlay)
     if options.only is not None:
         wanted = (_PARTS | _POLICIES)[options.only]
-        text = yaml_stream(each for each in yaml.safe_load_all(text) if each["kind"] in wanted)
+        text = yaml_stream(each for each in yaml_documents(text) if each["kind"] in wanted)
     elif options.for_deletion:
         gone = frozenset().union(*_PARTS.values())
         # A namespace that goes first takes along what would then not be found.
-        text = yaml_stream(reversed([each for each in yaml.safe_load_all(text) if each["kind"] not in gone]))
+        text = yaml_stream(reversed([each for each in yaml_documents(text) if each["kind"] not in gone]))
     print(text, end="")
     return 0
 
@@ -159,10 +159,10 @@ def _installer(options: argparse.Namespace) -> int:
 def _chart(options: argparse.Namespace) -> int:
     config = ROOT / "config"
     budget = yaml.safe_load((config / "high-availability" / "pod_disruption_budget.yaml").read_text())
-    manifests = list(yaml.safe_load_all(build(config / "default")))
+    manifests = yaml_documents(build(config / "default"))
     certificates = [
         each
-        for each in yaml.safe_load_all(build(config / "cert-manager"))
+        for each in yaml_documents(build(config / "cert-manager"))
         if each["apiVersion"] == "cert-manager.io/v1"
     ]
     extras = (_extra("prometheus"), certificates, _extra("owner-references"))
@@ -174,13 +174,13 @@ def _chart(options: argparse.Namespace) -> int:
 
 def _extra(name: str) -> list[Manifest]:
     """What a folder makes that config/default has on demand, named and placed like the rest."""
-    return list(yaml.safe_load_all(build(ROOT / "config" / name, prefix=PREFIX, namespace=NAMESPACE)))
+    return yaml_documents(build(ROOT / "config" / name, prefix=PREFIX, namespace=NAMESPACE))
 
 
 def _bundle(options: argparse.Namespace) -> int:
     icon = (ROOT / "config" / "manifests" / "icon.svg").read_bytes()
     # OpenShift, where OLM is at home, has the admission plugin on.
-    manifests = [*yaml.safe_load_all(_build(options, "manifests")), *_extra("owner-references")]
+    manifests = [*yaml_documents(_build(options, "manifests")), *_extra("owner-references")]
     files = bundle_files(manifests, icon)
     dockerfile = options.folder / "bundle.Dockerfile"
     inside = {path.removeprefix("bundle/"): text for path, text in files.items() if path != dockerfile.name}
@@ -197,5 +197,5 @@ def _build(options: argparse.Namespace, overlay: str) -> str:
     given = {"operator-manager": options.image, "petstore": options.petstore_image}
     text = build(folder, {name: image for name, image in given.items() if image is not None})
     if options.namespaces:
-        text = yaml_stream(limited_to(options.namespaces, list(yaml.safe_load_all(text))))
+        text = yaml_stream(limited_to(options.namespaces, yaml_documents(text)))
     return text

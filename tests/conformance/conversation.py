@@ -37,7 +37,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import yaml
+from manager.codegen import yaml_documents
 
 __all__ = ["FOLDER", "Conversation", "Step", "load_all"]
 
@@ -94,7 +94,7 @@ def load_all() -> list[Conversation]:
 
 def _load(path: Path) -> list[Conversation]:
     found = []
-    for document in yaml.safe_load_all(path.read_text()):
+    for document in yaml_documents(path.read_text()):
         steps = tuple(_step(step) for step in document["steps"])
         conversation = Conversation(
             file=path.stem,

@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from manager.codegen import yaml_documents
 from tests.support.api_access import ApiFailure
 from tests.support.eventually import eventually
 from tests.support.manager_process import run_once
@@ -34,7 +33,7 @@ def printed_crds() -> str:
 
 def install_crds(plane: ControlPlane) -> None:
     """Apply the CRDs and wait until the API server serves them."""
-    plane.api.apply(yaml.safe_load_all(printed_crds()))
+    plane.api.apply(yaml_documents(printed_crds()))
     wait_served(plane)
 
 

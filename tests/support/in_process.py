@@ -12,10 +12,9 @@ import asyncio
 import random
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import yaml
 from multidict import CIMultiDict
 
 from apis.meta import PartialObjectMetadata, Resource
@@ -23,6 +22,7 @@ from devcluster import DevCluster
 from devcluster.exchange import ApiRequest, ApiResponse
 from manager.cache import Cache
 from manager.client import Client
+from manager.codegen import yaml_documents
 from manager.kube.errors import ConnectionLost
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -152,7 +152,7 @@ async def in_process_cluster(*definitions: str) -> AsyncIterator[DevCluster]:
     """A devcluster that serves these definitions and in which nothing happens by itself."""
     async with DevCluster(port=None, controllers=False) as cluster:
         for name in definitions:
-            body: dict[str, Any] = yaml.safe_load((CRDS / name).read_text())
+            (body,) = yaml_documents((CRDS / name).read_text())
             await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", body)
         await asyncio.sleep(0)  # then they are served
         yield cluster

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
 import shutil
 from typing import Any
 
 import pytest
-import yaml
 
+from manager.codegen import yaml_documents
 from release.kustomize import ROOT, build
 
 Manifest = dict[str, Any]
@@ -23,15 +24,16 @@ OVERLAYS = sorted(str(path.parent.relative_to(_CONFIG)) for path in _CONFIG.rglo
 
 
 @functools.cache
-def _text(overlay: str) -> str:
-    return build(ROOT / "config" / overlay)
+def _as_json(overlay: str) -> str:
+    return json.dumps(yaml_documents(build(ROOT / "config" / overlay)))
 
 
 def manifests(overlay: str = "default") -> list[Manifest]:
-    """All objects of an overlay; skips the test where there is no kubectl."""
+    """All objects of an overlay, for the caller alone; skips the test where there is no kubectl."""
     if shutil.which("kubectl") is None:
         pytest.skip("no kubectl on the PATH")
-    return list(yaml.safe_load_all(_text(overlay)))
+    found: list[Manifest] = json.loads(_as_json(overlay))
+    return found
 
 
 def the(kind: str, name: str, overlay: str = "default") -> Manifest:

@@ -12,6 +12,7 @@ import yaml
 
 from controllers.main import OPERATORS
 from manager.cli.flags import parse_flags
+from manager.codegen import yaml_documents
 from manager.http.address import parse_address
 from manager.manager import EVENTS_FLUSH_TIMEOUT
 from manager.settings import load_settings
@@ -435,7 +436,7 @@ def test_what_is_commented_out_in_the_default_can_be_had(edited: Path):
     file = edited / "default" / "kustomization.yaml"
     text, changes = re.subn(r"^#- ", "- ", file.read_text(), flags=re.MULTILINE)
     file.write_text(text)
-    made = list(yaml.safe_load_all(build(edited / "default")))
+    made = yaml_documents(build(edited / "default"))
     # Whatever they are for, they are where the rest is and are called like it.
     added = [each for each in made if each not in manifests()]
     assert changes == 2
@@ -451,7 +452,7 @@ def test_the_policy_is_for_the_account_wherever_it_is_and_whatever_it_is_called(
     file = edited / "default" / "kustomization.yaml"
     text = file.read_text().replace("namespace: operator-manager-system", "namespace: elsewhere")
     file.write_text(text.replace("namePrefix: operator-manager-", "namePrefix: mine-"))
-    made = list(yaml.safe_load_all(build(edited / "default")))
+    made = yaml_documents(build(edited / "default"))
     (policy,) = [each for each in made if each["kind"] == "ValidatingAdmissionPolicy"]
     (binding,) = [each for each in made if each["kind"] == "ValidatingAdmissionPolicyBinding"]
     (condition,) = policy["spec"]["matchConditions"]
@@ -464,7 +465,7 @@ def test_the_policy_is_for_the_account_wherever_it_is_and_whatever_it_is_called(
 def test_the_default_without_the_policy_is_all_the_rest(edited: Path):
     file = edited / "default" / "kustomization.yaml"
     file.write_text(file.read_text().replace("- ../admission-policy\n", ""))
-    made = list(yaml.safe_load_all(build(edited / "default")))
+    made = yaml_documents(build(edited / "default"))
     assert made == [each for each in manifests() if "AdmissionPolicy" not in each["kind"]]
 
 
@@ -475,7 +476,7 @@ def test_the_default_without_the_store_has_nothing_of_it(edited: Path):
     overlay["patches"] = [each for each in overlay["patches"] if "petstore" not in each["path"]]
     del overlay["replacements"]
     file.write_text(yaml.safe_dump(overlay))
-    made = list(yaml.safe_load_all(build(edited / "default")))
+    made = yaml_documents(build(edited / "default"))
     assert PETSTORE not in {each["metadata"]["name"] for each in made}
     (deployment,) = [each for each in made if each["kind"] == "Deployment"]
     assert "env" not in container_of(deployment)

@@ -7,8 +7,8 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
+from manager.codegen import yaml_documents
 from manager.version import VERSION
 from release.cli import main
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, manifests
@@ -43,7 +43,7 @@ def helm_template(
 def rendered(chart: Path, *values: str, release: str = RELEASE, namespace: str = SYSTEM) -> Objects:
     done = helm_template(chart, *values, release=release, namespace=namespace)
     assert done.returncode == 0, done.stderr
-    return keyed(each for each in yaml.safe_load_all(done.stdout) if each)
+    return keyed(each for each in yaml_documents(done.stdout))
 
 
 def keyed(objects: Any) -> Objects:

@@ -4,8 +4,8 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
+from manager.codegen import yaml_documents
 from release.cli import main
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def kubectl() -> None:
 
 
 def images(text: str) -> dict[str, str]:
-    deployments = [each for each in yaml.safe_load_all(text) if each["kind"] == "Deployment"]
+    deployments = [each for each in yaml_documents(text) if each["kind"] == "Deployment"]
     containers = [each["spec"]["template"]["spec"]["containers"][0] for each in deployments]
     return {each["name"]: each["image"] for each in containers}
 
@@ -46,7 +46,7 @@ def test_an_image_without_a_tag_is_the_latest(capsys: pytest.CaptureFixture[str]
 def test_for_deletion_it_comes_in_parts_of_which_the_namespace_is_last(capsys: pytest.CaptureFixture[str]):
     def printed(*flags: str) -> list[dict[str, Any]]:
         assert main(["manifests", *flags]) == 0
-        return list(yaml.safe_load_all(capsys.readouterr().out))
+        return yaml_documents(capsys.readouterr().out)
 
     webhooks, definitions = printed("--only=webhooks"), printed("--only=definitions")
     assert {each["kind"] for each in definitions} == {"CustomResourceDefinition"}
@@ -64,7 +64,7 @@ def test_webhooks_of_a_manager_of_some_namespaces_have_a_say_in_these_alone(
     capsys: pytest.CaptureFixture[str],
 ):
     assert main(["manifests", "--only=webhooks", "--namespaces=a,b"]) == 0
-    configurations = list(yaml.safe_load_all(capsys.readouterr().out))
+    configurations = yaml_documents(capsys.readouterr().out)
     selectors = [webhook["namespaceSelector"] for each in configurations for webhook in each["webhooks"]]
     within = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
     assert selectors
@@ -87,9 +87,9 @@ def test_an_overlay_that_names_namespaces_itself_is_not_limited_to_others(
 @pytest.mark.usefixtures("kubectl")
 def test_rights_can_be_limited_to_namespaces(capsys: pytest.CaptureFixture[str]):
     assert main(["manifests"]) == 0
-    whole = list(yaml.safe_load_all(capsys.readouterr().out))
+    whole = yaml_documents(capsys.readouterr().out)
     assert main(["manifests", "--namespaces=a,b"]) == 0
-    limited = list(yaml.safe_load_all(capsys.readouterr().out))
+    limited = yaml_documents(capsys.readouterr().out)
 
     name = "operator-manager-manager-role"
     (cluster_wide,) = [each for each in whole if each["metadata"]["name"] == name]
