@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.oldest
 
 PLACE = "tenant"
 REFUSED = "ValidatingAdmissionPolicy 'operator-manager-manager-limits'"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tests.support.control_plane import ControlPlane
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.oldest
 
 
 class ConfigMap(Resource, group="", version="v1", plural="configmaps"):

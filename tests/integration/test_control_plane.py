@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.control_plane import Feature
+from tests.support.control_plane_kinds import OLDEST
 from tests.support.daemon import DaemonDied
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
@@ -50,6 +51,20 @@ def test_it_is_of_the_version_that_we_say_we_are_tested_with(
 ) -> None:
     version = control_plane.api.get("/version")
     assert f"{version['major']}.{version['minor']}" == control_plane_kind.version
+
+
+@pytest.mark.oldest
+def test_the_oldest_alone_offers_no_streaming_lists(
+    control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
+) -> None:
+    query = {"watch": "true", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    query |= {"allowWatchBookmarks": "true", "timeoutSeconds": "1"}
+    path = "/api/v1/namespaces/default/configmaps"
+    if control_plane_kind.version == OLDEST:
+        with pytest.raises(ApiFailure, match="sendInitialEvents: Forbidden"):
+            control_plane.api.request("GET", path, query=query)
+    else:
+        assert "k8s.io/initial-events-end" in control_plane.api.request("GET", path, query=query)
 
 
 def test_a_deployment_gets_ready_and_its_pods_go_with_it(control_plane: ControlPlane, namespace: str) -> None:

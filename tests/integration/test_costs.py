@@ -63,6 +63,7 @@ def test_many_objects_cost_two_writes_each_and_then_nothing(
     assert manager.metrics().value("controller_runtime_reconcile_total", controller="memcached") == OBJECTS
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("controller", ["memcached", "foo", "mysrv", "wordpress"])
 def test_a_resync_writes_nothing_where_nothing_is_to_be_changed(
     crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager, controller: str

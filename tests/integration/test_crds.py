@@ -303,6 +303,7 @@ def test_each_version_of_a_kind_is_served_and_the_old_one_warns(plane: ControlPl
     assert (gadget["apiVersion"], gadget["spec"]) == ("test.example.com/v1", {"size": 1})
 
 
+@pytest.mark.oldest
 def test_the_server_takes_every_folder_of_config(plane: ControlPlane) -> None:
     system = "/api/v1/namespaces/system"  # where the roles have the manager, until kustomize moves it
     if plane.api.find(system) is None:

@@ -168,7 +168,6 @@ def test_nothing_is_missed_when_every_connection_is_cut_again_and_again(scene: S
     scene.settle(**sizes)
 
 
-@pytest.mark.contract
 def test_the_server_is_killed_in_the_middle_of_work(scene: Scene) -> None:
     scene.plane.require(Feature.PROCESSES)
     sizes = {f"m{number}": 1 for number in range(40)}

@@ -9,6 +9,7 @@ import yaml
 
 from release.cli import main
 from tests.support.crds import wait_served
+from tests.support.envtest import BARE
 from tests.support.foreign_definitions import (
     CERTIFICATES,
     ISSUERS,
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
-pytestmark = pytest.mark.contract
-
 NAMESPACE = "foreign"
 CSV = "operator-manager.clusterserviceversion.yaml"
 
@@ -37,7 +36,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """A control plane of our own: nobody else expects such kinds."""
     kinds = (CERTIFICATES, ISSUERS, RULES, SERVICE_MONITORS, SERVICE_VERSIONS)
     found = [definition(each) for each in kinds]
-    plane = module_control_plane()
+    plane = module_control_plane(parts=BARE)
     for path in found:
         # Too large for what a client-side apply notes in an annotation.
         plane.kubectl("create", f"--filename={path}")

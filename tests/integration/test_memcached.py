@@ -51,7 +51,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
     assert not walk.errors()
 
 
-@pytest.mark.contract
+@pytest.mark.oldest
 def test_the_worked_example(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
 
@@ -75,7 +75,6 @@ def test_the_worked_example(walk: MemcachedWalk) -> None:
     eventually(lambda: walk.plane.api.find(deployment_path(walk.namespace, "memcached-sample")) is None)
 
 
-@pytest.mark.contract
 def test_drift_is_put_back(walk: MemcachedWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     original = eventually(walk.deployment)["spec"]["template"]["spec"]["containers"][0]["image"]
@@ -90,7 +89,6 @@ def test_drift_is_put_back(walk: MemcachedWalk) -> None:
     eventually(walk.deployment)
 
 
-@pytest.mark.contract
 def test_fields_that_others_add_stay(walk: MemcachedWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.deployment)
@@ -178,7 +176,6 @@ def test_what_an_earlier_memcached_left_is_waited_for(walk: MemcachedWalk) -> No
     assert "NameTaken" not in walk.kubectl("describe", "memcached", "again")
 
 
-@pytest.mark.contract
 def test_kubectl_shows_it_well(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.READY_PODS)
     walk.kubectl("apply", "-f", SAMPLE)

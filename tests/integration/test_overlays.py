@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.manifests import Manifest
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.oldest
 
 # Defined by cert-manager, the Prometheus operator and OLM; the scorecard's file never reaches a server.
 ELSEWHERE = {

@@ -83,7 +83,7 @@ def refusal(plane: ControlPlane, namespace: str, body: dict[str, Any]) -> str:
     return refused.stderr
 
 
-@pytest.mark.contract
+@pytest.mark.oldest
 def test_the_worked_example(walk: PetWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.in_step)

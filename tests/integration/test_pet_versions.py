@@ -224,6 +224,7 @@ def test_each_version_keeps_what_the_other_one_cannot_hold_through_changes(site:
     eventually(site.in_step)
 
 
+@pytest.mark.oldest
 def test_kubectl_apply_in_either_version_keeps_the_others_part(site: Site) -> None:
     site.kubectl("apply", "-f", "-", stdin=json.dumps(body(BETA, "applied", owner=ANN)))
     site.kubectl("apply", "-f", "-", stdin=json.dumps(body(ALPHA, "applied", name="Tron")))
@@ -253,6 +254,7 @@ def test_what_a_schema_refuses_is_named_as_the_user_wrote_it(site: Site) -> None
         assert refused.value.status == 422
 
 
+@pytest.mark.oldest
 @pytest.mark.parametrize(("watched", "written"), [(ALPHA, BETA), (BETA, ALPHA)])
 def test_a_watch_in_one_version_sees_what_is_written_in_the_other(
     site: Site, watched: str, written: str

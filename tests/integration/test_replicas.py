@@ -166,7 +166,6 @@ def busy(pair: Pair) -> Iterator[None]:
     creating.join()
 
 
-@pytest.mark.contract
 def test_one_replica_works_and_the_other_is_warm(pair: Pair) -> None:
     pair.create(20)
     eventually(pair.converged)
@@ -207,7 +206,7 @@ def test_a_killed_leader_is_followed_within_the_lease_and_its_work_is_finished(p
     assert conflicts == 0
 
 
-@pytest.mark.contract
+@pytest.mark.oldest
 def test_a_leader_that_is_stopped_hands_over_at_once(pair: Pair, busy: None) -> None:
     eventually(lambda: len(pair.leader.object_writes()) > 10)
     pair.leader.manager.terminate()

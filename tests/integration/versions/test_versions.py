@@ -20,7 +20,6 @@ pytestmark = pytest.mark.contract
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-MANY = 2_500
 
 
 def resource_version(obj: dict[str, Any]) -> str:
@@ -154,21 +153,6 @@ def test_a_streaming_list_has_all_objects_in_its_version_and_says_where_they_end
         assert end["type"] == "BOOKMARK"
         assert end["object"]["apiVersion"] == f"{parcels.group}/{NEW}"
         assert end["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-
-
-def test_thousands_of_mixed_objects_are_listed_through_both_versions(parcels: Parcels) -> None:
-    api = parcels.plane.api
-    old = [parcels.parcel(OLD, f"old-{index}", size=f"{index + 1}x{index + 2}") for index in range(MANY)]
-    new = [parcels.parcel(NEW, f"new-{index}", width=index + 1, height=index + 2) for index in range(MANY)]
-    api.create_many(parcels.path(OLD), old)
-    parcels.store_as(NEW)
-    api.create_many(parcels.path(NEW), new)
-    parcels.webhook.forget()
-    shown = {each["metadata"]["name"]: each["spec"] for each in parcels.list(NEW)}
-    assert shown.keys() == {each["metadata"]["name"] for each in (*old, *new)}
-    assert all(each["height"] == each["width"] + 1 for each in shown.values())
-    sizes = {each["metadata"]["name"]: each["spec"]["size"] for each in parcels.list(OLD)}
-    assert sizes == {name: f"{each['width']}x{each['height']}" for name, each in shown.items()}
 
 
 # The rules of each version.

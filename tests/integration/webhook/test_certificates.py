@@ -170,7 +170,7 @@ def grant(plane: ControlPlane, user: str, rules: Iterable[RbacRule], *, namespac
     )
 
 
-@pytest.mark.contract
+@pytest.mark.oldest
 async def test_the_first_start_makes_everything_with_no_more_rights_than_are_told(
     installed: ControlPlane,
 ) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
-pytestmark = pytest.mark.contract
+pytestmark = pytest.mark.oldest
 
 OBJECTS = "/apis/test.example.com/v1/namespaces/default/judgeds"
 OLD_OBJECTS = "/apis/test.example.com/v1alpha1/namespaces/default/judgeds"
@@ -166,7 +166,7 @@ def test_a_change_and_a_deletion_are_judged_and_warnings_reach_kubectl(served: S
 def test_a_dry_run_is_judged_and_stores_nothing(served: Served):
     assert served.judged("dry", dryRun="All")["spec"]["notes"]
     assert served.plane.api.find(f"{OBJECTS}/dry") is None
-    assert served.manager.logs(name="dry", dry_run=True)
+    eventually(lambda: served.manager.logs(name="dry", dry_run=True))
 
 
 def test_an_object_is_the_same_in_both_versions(served: Served):

@@ -26,7 +26,6 @@ def environment_of(deployment: dict[str, Any]) -> dict[str, str]:
     return {each["name"]: each.get("value", "") for each in container_of(deployment)["env"]}
 
 
-@pytest.mark.contract
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
 def test_drift_is_put_back(walk: WordpressWalk, policy: str) -> None:
     walk.plane.require(Feature.READY_PODS)

@@ -35,7 +35,7 @@ SAMPLES = (
 INLINE, BY_REFERENCE = "wordpress-sample", "wordpress-blog"
 
 
-@pytest.mark.contract
+@pytest.mark.oldest
 def test_the_worked_example(walk: WordpressWalk) -> None:
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.kubectl("apply", *SAMPLES)
