@@ -26,7 +26,7 @@ class Limits:
     connections: int = 128
     """A connection above that is closed at once."""
 
-    calls: int = 256
+    calls: int = 1024
     """Calls at once, of all kinds and clients, whether they get anywhere or not."""
 
     searches: int = 32
@@ -45,7 +45,8 @@ class Limits:
     """Of the pages of the file that hold something."""
 
     silent_seconds: float = 5.0
-    """What who connects may take until it has said that it speaks HTTP/2."""
+    """What who connects may take until it has said that it speaks HTTP/2, and who begins a call until its
+    request is here."""
 
     call_seconds: float = 60.0
     """What a call that changes something may take, whatever deadline its client has set."""
@@ -53,12 +54,30 @@ class Limits:
     reader_seconds: float = 20.0
     """How long a search waits for its client to take the next pets."""
 
+    @property
+    def calls_of_one(self) -> int:
+        """Calls of one connection."""
+        return max(1, self.calls // 8)
+
+    @property
+    def requests(self) -> int:
+        """Calls that wait for their request, or for room to work on it."""
+        return max(1, self.calls // 8)
+
+    @property
+    def streams(self) -> int:
+        """Calls that end when their client likes: who watches the health, and reflection."""
+        return max(1, self.calls // 16)
+
     def channel_arguments(self) -> tuple[tuple[str, Any], ...]:
         """What gRPC itself has to know."""
         return (
             ("grpc.max_allowed_incoming_connections", self.connections),
-            ("grpc.max_concurrent_streams", max(1, self.calls // 2)),
+            ("grpc.max_concurrent_streams", self.calls_of_one),
             ("grpc.max_receive_message_length", self.message_bytes),
+            # Else each call would hold a whole request, and more, before it has a place.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.http2.lookahead_bytes", 16_384),
             ("grpc.server_handshake_timeout_ms", round(self.silent_seconds * 1000)),
             ("grpc.http2.settings_timeout", round(self.silent_seconds * 1000)),
             ("grpc.max_connection_idle_ms", 300_000),

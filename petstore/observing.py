@@ -3,44 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing
+from typing import Any, Final, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from petstore.bounds import Bound, CallRefused, Context, Places, unless_gone
 from petstore.limits import Limits, excess_of
 from petstore.metrics import CallMetrics, ServerMetrics
 from petstore.sampler import Sampler
 
 __all__ = ["ObservingInterceptor"]
 
-Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
+
+_LARGE: Final = 4 * 1024
+_LARGE_AT_ONCE: Final = 4
+"""Requests of more bytes than `_LARGE`, of each method: read, they take some ten times their bytes."""
 
 _log = logging.getLogger("petstore.calls")
 
 
-class _Refusal(str):
-    """Why a request is refused, in its place."""
-
-    __slots__ = ()
-
-
 class ObservingInterceptor(grpc.aio.ServerInterceptor):
-    """Measures calls with a single request, and bounds how long they take.
+    """Measures and bounds each call: how long it takes, and how many of its kind there are.
 
-    Streams of requests pass through as they are: of the services here only reflection has any.
+    For gRPC every call is one with a stream of requests, so that waiting for the first one is ours to bound;
+    clients cannot tell. Reflection, whose requests are a stream indeed, is bounded and not measured.
     """
 
     def __init__(self, metrics: ServerMetrics, sampler: Sampler, limits: Limits) -> None:
         self._metrics = metrics
         self._sampler = sampler
-        self._limits = limits
+        streams = Places(limits.streams, "streams")
+        self._requests = Bound(
+            limits.silent_seconds, Places(limits.requests, "calls that wait for their turn")
+        )
+        self._working = Bound(limits.call_seconds)
+        self._searching = Bound(limits.reader_seconds, Places(limits.searches, "searches"))
+        self._watching = Bound(None, streams)
+        self._conversing = Bound(limits.call_seconds, streams)
         # A method's handler is the same for each call, and wrapping it costs more than a call may.
         self._wrapped: dict[str, Handler] = {}
 
@@ -60,145 +67,164 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
 
     def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> Handler:
         if handler.request_streaming:
-            return handler
+            return grpc.stream_stream_rpc_method_handler(
+                _conversing(handler.stream_stream, self._conversing),
+                request_deserializer=handler.request_deserializer,
+                response_serializer=handler.response_serializer,
+            )
         kind = "server_stream" if handler.response_streaming else "unary"
         _, service, name = method.split("/")
-        call = _Call(method, self._metrics.of(kind, service, name), self._sampler, self._limits)
-        serializers = {
-            "request_deserializer": _tolerant(handler.request_deserializer),
-            "response_serializer": handler.response_serializer,
-        }
+        metrics = self._metrics.of(kind, service, name)
+        call = _Call(method, metrics, self._sampler, self._requests, handler.request_deserializer)
+        # Requests come as bytes, which are read once there is room for what they hold.
         if not handler.response_streaming:
-            limit = self._limits.call_seconds
-            return grpc.unary_unary_rpc_method_handler(
-                call.answering(handler.unary_unary, limit=limit), **serializers
+            return grpc.stream_unary_rpc_method_handler(
+                call.answering(handler.unary_unary, self._working),
+                response_serializer=handler.response_serializer,
             )
         behaviour: Any = handler.unary_stream
         # A stream may also be a coroutine that writes into the context, as Health.Watch is.
-        wrapped = (
-            call.streaming(behaviour) if inspect.isasyncgenfunction(behaviour) else call.answering(behaviour)
+        return grpc.stream_stream_rpc_method_handler(
+            call.streaming(behaviour, self._searching)
+            if inspect.isasyncgenfunction(behaviour)
+            else call.answering(behaviour, self._watching),
+            response_serializer=handler.response_serializer,
         )
-        return grpc.unary_stream_rpc_method_handler(wrapped, **serializers)
+
+
+def _conversing(behaviour: Any, bound: Bound) -> Any:
+    """`behaviour`, an asynchronous generator function that reads requests, bounded."""
+
+    async def converse(requests: Any, context: Context) -> None:
+        async with bound.around(context, reading=True), aclosing(behaviour(requests, context)) as answers:
+            async for answer in answers:
+                await unless_gone(context.write(answer))
+
+    async def bounded(requests: Any, context: Context) -> None:
+        await _unless_refused(converse(requests, context), context)
+
+    return bounded
 
 
 class _Call:
     """One method, and what is to be recorded of its calls."""
 
-    def __init__(self, method: str, metrics: CallMetrics, sampler: Sampler, limits: Limits) -> None:
+    def __init__(
+        self,
+        method: str,
+        metrics: CallMetrics,
+        sampler: Sampler,
+        requests: Bound,
+        deserialize: Callable[[bytes], Any] | None,
+    ) -> None:
         self._method = method
         self._metrics = metrics
         self._sampler = sampler
-        self._limits = limits
+        self._requests = requests
+        self._deserialize = deserialize
+        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
-    def answering(self, behaviour: Any, *, limit: float | None = None) -> Any:
-        """`behaviour`, a coroutine function, observed, and ended after `limit` seconds."""
+    def answering(self, behaviour: Any, bound: Bound) -> Any:
+        """`behaviour`, a coroutine function that takes one request, observed and bounded."""
 
-        async def observed(request: Any, context: Context) -> Any:
-            begun = self._begin()
-            failure: BaseException | None = None
+        async def answer(context: Context) -> Any:
+            data = await self._received(context)
+            large = len(data) > _LARGE
+            if large:
+                async with self._requests.around(context):
+                    await self._large.acquire()
             try:
-                async with _timely(context, limit):
-                    await _refuse_if_told(request, context)
-                    answer = await behaviour(request, context)
-            except BaseException as error:
-                failure = error
-                raise
+                async with bound.around(context):
+                    return await behaviour(self._request(data), context)
             finally:
-                self._end(begun, context, failure)
-            if answer is not None:
-                self._metrics.sent.inc()
-            return answer
+                if large:
+                    self._large.release()
+
+        async def observed(_: Any, context: Context) -> Any:
+            with self._observed(context):
+                answered = await _unless_refused(answer(context), context)
+                if answered is not None:
+                    self._metrics.sent.inc()
+                return answered
 
         return observed
 
-    def streaming(self, behaviour: Any) -> Any:
-        """`behaviour`, an asynchronous generator function, observed, and ended when its client stalls."""
-        patience = self._limits.reader_seconds
+    def streaming(self, behaviour: Any, bound: Bound) -> Any:
+        """`behaviour`, an asynchronous generator function that takes one request, likewise; it ends when its
+        client stalls.
+        """
+        patience = bound.seconds or 0.0
 
-        async def observed(request: Any, context: Context) -> None:
-            begun = self._begin()
-            failure: BaseException | None = None
+        async def stream(context: Context) -> None:
             now = asyncio.get_running_loop().time
-            last = now()
-            try:
-                async with (
-                    _timely(context, patience) as limit,
-                    aclosing(behaviour(request, context)) as answers,
-                ):
-                    await _refuse_if_told(request, context)
-                    async for answer in answers:
-                        await _unless_gone(context.write(answer))
-                        self._metrics.sent.inc()
-                        if now() - last > patience / 10:
-                            last = now()
-                            limit.reschedule(last + patience)
-            except BaseException as error:
-                failure = error
-                raise
-            finally:
-                self._end(begun, context, failure)
+            data = await self._received(context)
+            async with (
+                bound.around(context) as limit,
+                aclosing(behaviour(self._request(data), context)) as answers,
+            ):
+                last = now()
+                async for answer in answers:
+                    await unless_gone(context.write(answer))
+                    self._metrics.sent.inc()
+                    if now() - last > patience / 10:
+                        last = now()
+                        limit.restart()
+
+        async def observed(_: Any, context: Context) -> None:
+            with self._observed(context):
+                await _unless_refused(stream(context), context)
 
         return observed
 
-    def _begin(self) -> float:
-        self._metrics.started.inc()
+    async def _received(self, context: Context) -> bytes:
+        async with self._requests.around(context, reading=True):
+            data: Any = await context.read()
+        if data is grpc.aio.EOF:
+            raise CallRefused(grpc.StatusCode.INVALID_ARGUMENT, "there is no request")
         self._metrics.received.inc()
-        return time.perf_counter()
+        assert isinstance(data, bytes)
+        return data
 
-    def _end(self, begun: float, context: Context, failure: BaseException | None) -> None:
-        seconds = time.perf_counter() - begun
-        code = _code(context, failure)
-        self._metrics.seconds.observe(seconds)
-        self._metrics.handled(code)
-        if self._sampler.picks():
-            _log.info("%s %s %.1f ms from %s", self._method, code.name, seconds * 1000, context.peer())
-
-
-def _tolerant(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
-    """The same, but for bytes that are no message: of these gRPC would log a traceback each.
-
-    None leaves bytes as they are.
-    """
-    if deserialize is None:
-        return None
-
-    def read(data: bytes) -> Any:
+    def _request(self, data: bytes) -> Any:
+        if self._deserialize is None:
+            return data
         try:
-            message = deserialize(data)
+            message = self._deserialize(data)
         except DecodeError:
-            return _Refusal("the request is not a message of this call")
-        # Let go at once: while it is refused, its hundred thousand values would take forty times its bytes.
-        excess = excess_of(message)
-        return _Refusal(excess) if excess else message
+            text = "the request is not a message of this call"
+            raise CallRefused(grpc.StatusCode.INVALID_ARGUMENT, text) from None
+        if excess := excess_of(message):
+            raise CallRefused(grpc.StatusCode.INVALID_ARGUMENT, excess)
+        return message
 
-    return read
-
-
-async def _refuse_if_told(request: Any, context: Context) -> None:
-    if isinstance(request, _Refusal):
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(request))
-
-
-@asynccontextmanager
-async def _timely(context: Context, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
-    """End the call when this takes longer. gRPC itself minds the client's deadline only, if there is one."""
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            yield limit
-    except TimeoutError:
-        if not limit.expired():
+    @contextlib.contextmanager
+    def _observed(self, context: Context) -> Iterator[None]:
+        self._metrics.started.inc()
+        begun = time.perf_counter()
+        failure: BaseException | None = None
+        try:
+            yield
+        except BaseException as error:
+            failure = error
             raise
-        text = f"nothing came of it for {seconds:g} s"
-        await _unless_gone(context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text))
+        finally:
+            seconds = time.perf_counter() - begun
+            code = _code(context, failure)
+            self._metrics.seconds.observe(seconds)
+            self._metrics.handled(code)
+            if self._sampler.picks():
+                _log.info("%s %s %.1f ms from %s", self._method, code.name, seconds * 1000, context.peer())
 
 
-async def _unless_gone(sending: Awaitable[None]) -> None:
-    """Send it. When the client is gone the call is cancelled, for which gRPC would log an error each time."""
+async def _unless_refused(work: Awaitable[Any], context: Context) -> Any:
+    """What comes of `work`, or its refusal."""
     try:
-        await sending
-    except grpc.aio.InternalError:
-        raise asyncio.CancelledError from None
+        return await work
+    except CallRefused as refused:
+        code, text = refused.code, str(refused)
+    # Out here, where nothing of the request is kept any more: its client may take long to hear of it.
+    await unless_gone(context.abort(code, text))
+    raise AssertionError("abort has raised")
 
 
 def _code(context: Context, failure: BaseException | None) -> grpc.StatusCode:

@@ -120,7 +120,6 @@ class PetStoreServer:
         service = PetStoreService(
             storage,
             sampler if self._options.allow_change_sampler else None,
-            max_searches=limits.searches,
             ignore_idempotency_keys=self._options.ignore_idempotency_keys,
         )
         add_PetStoreServicer_to_server(service, server)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 import grpc
 
+from petstore.bounds import CallRefused, Context
 from petstore.limits import MAX_TEXT
 from petstore.pet import Pet
 from petstore.proto import petstore_pb2 as pb
@@ -34,7 +35,6 @@ from petstore.wire import Malformed, pet_message, read_date, read_pet, read_type
 __all__ = ["PetStoreService"]
 
 T = TypeVar("T")
-Context = grpc.aio.ServicerContext[Any, Any]
 
 _CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
     PetUnknown: grpc.StatusCode.NOT_FOUND,
@@ -55,7 +55,6 @@ class PetStoreService(PetStoreServicer):
         storage: Storage,
         sampler: Sampler | None,
         *,
-        max_searches: int,
         ignore_idempotency_keys: bool = False,
     ) -> None:
         """With `sampler`, whoever can call may change it, and so what is logged.
@@ -64,8 +63,6 @@ class PetStoreService(PetStoreServicer):
         """
         self._storage = storage
         self._sampler = sampler
-        self._max_searches = max_searches
-        self._searches = 0
         self._ignore_keys = ignore_idempotency_keys
 
     async def AddPets(self, request: pb.AddPetsReq, context: Context) -> pb.AddPetsResp:
@@ -73,21 +70,21 @@ class PetStoreService(PetStoreServicer):
         try:
             pets = self._read(request.pets, with_ids=False)
         except Malformed as error:
-            await _refuse(context, error)
-        return pb.AddPetsResp(ids=await self._write(Add(pets), context))
+            raise _invalid(error) from None
+        return pb.AddPetsResp(ids=await self._write(Add(pets)))
 
     async def UpdatePets(self, request: pb.UpdatePetsReq, context: Context) -> pb.UpdatePetsResp:
         """Change all of them, or none."""
         try:
             pets = self._read(request.pets, with_ids=True)
         except Malformed as error:
-            await _refuse(context, error)
-        await self._write(Update(pets), context)
+            raise _invalid(error) from None
+        await self._write(Update(pets))
         return pb.UpdatePetsResp()
 
     async def DeletePets(self, request: pb.DeletePetsReq, context: Context) -> pb.DeletePetsResp:
         """Remove all of them, or none, but for those that are not there."""
-        await self._write(Delete(list(request.ids)), context)
+        await self._write(Delete(list(request.ids)))
         return pb.DeletePetsResp()
 
     async def SearchPets(self, request: pb.SearchPetsReq, context: Context) -> AsyncIterator[pb.Pet]:
@@ -95,38 +92,32 @@ class PetStoreService(PetStoreServicer):
         try:
             query = self._query(request)
         except Malformed as error:
-            await _refuse(context, error)
-        if self._searches >= self._max_searches:
-            text = f"{self._max_searches} searches are under way; try again later"
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
-        self._searches += 1
+            raise _invalid(error) from None
         try:
             async with aclosing(self._storage.search(query)) as pages:
                 async for page in pages:
                     for pet in page:
                         yield pet_message(self._shown(pet))
         except StorageError as error:
-            await _abort(context, error)
-        finally:
-            self._searches -= 1
+            raise _failed(error) from None
 
     async def ChangeSampler(self, request: pb.ChangeSamplerReq, context: Context) -> pb.ChangeSamplerResp:
         """Choose which calls get a line in the log from now on, where that is allowed."""
         if self._sampler is None:
             text = "this store was not started with --allow-change-sampler"
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
+            raise CallRefused(grpc.StatusCode.PERMISSION_DENIED, text)
             raise AssertionError("abort has raised")
         try:
             self._sampler.change(request.sampler)
         except Malformed as error:
-            await _refuse(context, error)
+            raise _invalid(error) from None
         return pb.ChangeSamplerResp()
 
-    async def _write(self, operation: Operation[T], context: Context) -> T:
+    async def _write(self, operation: Operation[T]) -> T:
         try:
             return await self._storage.write(operation)
         except StorageError as error:
-            await _abort(context, error)
+            raise _failed(error) from None
 
     def _read(self, messages: Sequence[pb.Pet], *, with_ids: bool) -> list[Pet]:
         pets = []
@@ -172,11 +163,9 @@ def _check_text(field: str, text: str) -> None:
         raise Malformed(f"{field}: must not be longer than {MAX_TEXT} bytes")
 
 
-async def _refuse(context: Context, error: Malformed) -> NoReturn:
-    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-    raise AssertionError("abort has raised")
+def _invalid(error: Malformed) -> CallRefused:
+    return CallRefused(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
 
-async def _abort(context: Context, error: StorageError) -> NoReturn:
-    await context.abort(_CODES.get(type(error), grpc.StatusCode.INTERNAL), str(error))
-    raise AssertionError("abort has raised")
+def _failed(error: StorageError) -> CallRefused:
+    return CallRefused(_CODES.get(type(error), grpc.StatusCode.INTERNAL), str(error))

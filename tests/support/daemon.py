@@ -125,6 +125,11 @@ class Daemon:
         pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    def peak_bytes(self) -> int:
+        """The most memory that it has held so far (Linux)."""
+        lines = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
     def _started(self) -> Forked:
         assert self._process is not None, f"{self.name} was never started"
         return self._process

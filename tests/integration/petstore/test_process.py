@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
 import signal
 import sqlite3
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
 
 from petstore.client import NoAnswer, PetStoreClient
+from petstore.proto import petstore_pb2 as pb
+from petstore.wire import pet_message
 from tests.support.petstore_process import CALL_WITHIN, PetStoreProcess, petstore
 from tests.support.petstores import pet
 
@@ -208,3 +212,22 @@ def use_by_reflection(store: PetStoreProcess, grpcurl: str) -> None:
     assert json.loads(found) == {"id": identity, **thor}
     sampler = '{"sampler": {"type": "STFloat", "float_value": 0.5}}'
     assert json.loads(run("-d", sampler, store.address, "petstore.PetStore/ChangeSampler")) == {}
+
+
+def test_large_requests_from_many_connections_do_not_fill_the_memory(store: PetStoreProcess) -> None:
+    large = pb.AddPetsReq(pets=[pet_message(pet("x" * 220))] * 1000).SerializeToString()
+
+    async def send_all_at_once() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            calls: list[Any] = []
+            for _ in range(8):
+                own = (("grpc.use_local_subchannel_pool", 1),)
+                channel = grpc.aio.insecure_channel(store.address, options=own)
+                add = (await stack.enter_async_context(channel)).unary_unary("/petstore.PetStore/AddPets")
+                calls += [add(large) for _ in range(100)]
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+            assert any(isinstance(answer, bytes) for answer in answers)
+
+    before = store.process.resident_bytes()
+    asyncio.run(send_all_at_once())
+    assert store.process.peak_bytes() - before < 130_000_000

@@ -6,13 +6,15 @@ import asyncio
 import socket
 import threading
 from contextlib import AsyncExitStack, aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client import CollectorRegistry
 
-from petstore.client import Exhausted, InvalidPet, PetStoreClient, Unreachable
+from petstore.bounds import CallRefused, Place, Places
+from petstore.client import DeadlinePassed, Exhausted, InvalidPet, PetStoreClient, Unreachable
 from petstore.limits import MAX_PETS, MAX_TEXT, MAX_VALUES, Limits
 from petstore.metrics_page import serve_metrics
 from petstore.proto import petstore_pb2 as pb
@@ -89,7 +91,7 @@ async def test_searches_above_the_limit_are_refused() -> None:
         await fill(store)
         first = await stack.enter_async_context(aclosing(store.client.search(timeout=60)))
         assert (await anext(first)).name == LONG
-        with pytest.raises(Exhausted, match="1 searches are under way"):
+        with pytest.raises(Exhausted, match="too many searches are under way"):
             await anext(store.client.search())
 
 
@@ -97,14 +99,14 @@ async def test_who_does_not_read_gives_way_to_others() -> None:
     async with local_store(limits=Limits(searches=1, reader_seconds=0.5)) as store:
         await fill(store)
         await store.client.add([pet("wanted")])
-        slow = store.stub.SearchPets(pb.SearchPetsReq())
-        assert await slow.read() is not grpc.aio.EOF
-        while not await is_found(store, "wanted"):  # noqa: ASYNC110 -- the store alone knows when
-            await asyncio.sleep(0.05)
-        # It gets what had been sent, and then hears why there is no more.
-        with pytest.raises(grpc.aio.AioRpcError, match=r"nothing came of it for 0\.5 s") as caught:
-            await read_all(slow)
-        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        async with aclosing(store.client.search(timeout=60)) as slow:
+            assert (await anext(slow)).name == LONG
+            # Over the same connection, so that it is the time that ends it.
+            while not await is_found(store, "wanted"):  # noqa: ASYNC110 -- the store alone knows when
+                await asyncio.sleep(0.05)
+            # It gets what had been sent, and then hears why there is no more.
+            with pytest.raises(DeadlinePassed, match=r"nothing came of it for 0\.5 s"):
+                _ = [found async for found in slow]
 
 
 async def is_found(store: LocalStore, name: str) -> bool:
@@ -136,11 +138,6 @@ async def test_clients_that_go_in_the_middle_and_garbage_leave_no_errors_in_the_
     assert [record.message for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
 
 
-async def read_all(call: grpc.aio.UnaryStreamCall[pb.SearchPetsReq, pb.Pet]) -> None:
-    while await call.read() is not grpc.aio.EOF:
-        pass
-
-
 async def test_a_call_without_a_deadline_ends_all_the_same() -> None:
     faults = Faults()
     async with local_store(faults=faults, limits=Limits(call_seconds=0.1)) as store:
@@ -159,6 +156,110 @@ async def test_who_says_nothing_keeps_nobody_out() -> None:
         finally:
             for each in silent:
                 each.close()
+
+
+ADD, SEARCH = "/petstore.PetStore/AddPets", "/petstore.PetStore/SearchPets"
+CHECK, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
+REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+LIST_SERVICES = b"\x3a\x00"
+
+
+async def keep_calls(
+    store: LocalStore, channel: grpc.aio.Channel, method: str, request: bytes | None
+) -> None:
+    """Begin as many as one connection may have; the store waits for a request, the next one, or a reader."""
+    before = calls_begun(store)
+    calls: list[Any] = [channel.stream_stream(method)() for _ in range(Limits().calls_of_one)]
+    if request is None:
+        while calls_begun(store) < before + len(calls):  # noqa: ASYNC110 -- the store alone knows when
+            await asyncio.sleep(0.01)
+    else:
+        await asyncio.gather(*(call.write(request) for call in calls), return_exceptions=True)
+        await asyncio.gather(*(call.read() for call in calls), return_exceptions=True)
+
+
+def calls_begun(store: LocalStore) -> float:
+    return sum(
+        sample.value
+        for family in store.server.metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == "grpc_server_started_total"
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "request_"),
+    [
+        pytest.param(ADD, None, id="pets to add that never come"),
+        pytest.param(SEARCH, None, id="searches that do not say for what"),
+        pytest.param(SEARCH, b"", id="searches that read one pet"),
+        pytest.param(CHECK, None, id="health checks that do not say of what"),
+        pytest.param(WATCH, b"", id="who watches the health"),
+        pytest.param(REFLECTION, LIST_SERVICES, id="who asks for services, and then nothing"),
+    ],
+)
+async def test_calls_that_wait_for_their_client_keep_nobody_out(method: str, request_: bytes | None) -> None:
+    async with local_store() as store, AsyncExitStack() as stack:
+        if method == SEARCH:
+            await fill(store)
+        for _ in range(3):
+            await keep_calls(store, await connected(store, stack), method, request_)
+        probe = health_pb2_grpc.HealthStub(await connected(store, stack))
+        for name in ("Thor", "Freya", "Odin"):
+            assert (await probe.Check(health_pb2.HealthCheckRequest(), timeout=20)).status
+            assert await store.client.add([pet(name)])
+            assert await is_found(store, name)
+
+
+@pytest.mark.parametrize("method", [ADD, SEARCH, CHECK, WATCH])
+async def test_a_call_whose_request_does_not_come_is_ended(method: str) -> None:
+    async with local_store(limits=Limits(silent_seconds=0.1)) as store, AsyncExitStack() as stack:
+        channel = await connected(store, stack)
+        with pytest.raises(grpc.aio.AioRpcError, match=r"nothing came of it for 0\.1 s") as caught:
+            await channel.stream_stream(method)().read()
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        without: Any = channel.stream_stream(method)()
+        await without.done_writing()
+        with pytest.raises(grpc.aio.AioRpcError, match="there is no request"):
+            await without.read()
+
+
+async def test_who_asks_by_reflection_has_a_minute() -> None:
+    async with local_store(limits=Limits(call_seconds=0.1)) as store, AsyncExitStack() as stack:
+        call: Any = (await connected(store, stack)).stream_stream(REFLECTION)()
+        await call.write(LIST_SERVICES)
+        assert b"petstore.PetStore" in await call.read()
+        with pytest.raises(grpc.aio.AioRpcError, match=r"nothing came of it for 0\.1 s"):
+            await call.read()
+
+
+def test_who_holds_most_places_makes_room_for_who_holds_few() -> None:
+    places, gone = Places(3, "places"), list[str]()
+
+    def take(name: str) -> Place:
+        return places.take(name[0], lambda: gone.append(name))
+
+    taken = [take("a0"), take("a1"), take("a2")]
+    with pytest.raises(CallRefused):
+        take("a3")
+    taken.append(take("b0"))
+    assert gone == ["a0"]
+    with pytest.raises(CallRefused):
+        take("b1")  # one more than half would only have "a" push it out again
+    taken += [take("c0"), take("d0")]
+    assert gone == ["a0", "a1", "a2"]
+    for place in taken:
+        places.leave(place)
+    # Those that were given up were free once only.
+    assert [take("e0"), take("e1"), take("e2")]
+    with pytest.raises(CallRefused):
+        take("e3")
+
+
+async def connected(store: LocalStore, stack: AsyncExitStack) -> grpc.aio.Channel:
+    """A connection of its own."""
+    channel = grpc.aio.insecure_channel(str(store.server.address), options=OWN)
+    return await stack.enter_async_context(channel)
 
 
 async def test_the_queue_of_writes_is_limited_and_who_has_gone_takes_no_place() -> None:
