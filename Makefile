@@ -29,7 +29,7 @@ OVERLAY ?= default
 NAMESPACES ?=
 # true: it is no failure when there is nothing to delete
 ignore-not-found ?= false
-# Flags, for `make run` and `make bench-micro`.
+# Flags, for `make run`, `make record` and `make bench-micro`.
 ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
@@ -81,6 +81,10 @@ SECONDS ?= 60
 .PHONY: fuzz
 fuzz: venv ## odd input for everything that reads what others write (SECONDS=600: for longer; ARGS="--only=TARGET --seed=N")
 	@$(BIN)/python -m tests.fuzz --seconds=$(SECONDS) $(ARGS)
+
+.PHONY: record
+record: venv ## what the real control plane of KUBEBUILDER_ASSETS answers, for tests to compare (ARGS=--only=kubectl)
+	@$(BIN)/python -m tests.recordings $(ARGS)
 
 .PHONY: lint
 lint: venv ## style, types, layers, and that generated files are current

@@ -1,4 +1,4 @@
-"""Conversations with an API server: requests in order, as they stand in `conversations/*.yaml`.
+"""Conversations with an API server: requests in order, from `tests/recordings/cases/conversations/`.
 
 A file holds one conversation for each YAML document:
 
@@ -34,14 +34,11 @@ A file holds one conversation for each YAML document:
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
-from manager.codegen import yaml_documents
+from tests.recordings import files, load_cases
 
-__all__ = ["FOLDER", "Conversation", "Step", "load_all"]
-
-FOLDER = Path(__file__).parent / "conversations"
+__all__ = ["Conversation", "Step", "load", "load_all"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +65,22 @@ class Step:
     answer: dict[str, Any] = dataclasses.field(default_factory=dict)
     asked: str = ""
 
+    @property
+    def label(self) -> str:
+        """Of its answer, after its number."""
+        return self.request or (f"read {self.read}" if self.read else f"asked {self.asked}")
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it has an answer."""
+        return not (self.unrecorded or self.close or self.webhook)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
     """A named sequence of steps."""
 
-    file: str
+    part: str
     name: str
     steps: tuple[Step, ...]
     needs: tuple[str, ...] = ()
@@ -83,21 +90,27 @@ class Conversation:
 
     @property
     def id(self) -> str:
-        """Of the test, and of the recorded answers."""
-        return f"{self.file}: {self.name}"
+        """Of the test."""
+        return f"{self.part.rpartition('/')[2]}: {self.name}"
+
+    @property
+    def labels(self) -> list[str]:
+        """Of the steps that are recorded."""
+        return [f"{number}: {step.label}" for number, step in enumerate(self.steps, 1) if step.is_recorded]
 
 
 def load_all() -> list[Conversation]:
     """Every conversation there is."""
-    return [each for path in sorted(FOLDER.glob("*.yaml")) for each in _load(path)]
+    return [each for part in files("conversations") for each in load(part)]
 
 
-def _load(path: Path) -> list[Conversation]:
+def load(part: str) -> list[Conversation]:
+    """Those of a file."""
     found = []
-    for document in yaml_documents(path.read_text()):
+    for document in load_cases(part):
         steps = tuple(_step(step) for step in document["steps"])
         conversation = Conversation(
-            file=path.stem,
+            part=part,
             name=document["name"],
             steps=steps,
             needs=tuple(document.get("needs", ())),
@@ -107,7 +120,7 @@ def _load(path: Path) -> list[Conversation]:
         )
         found.append(conversation)
     names = [each.name for each in found]
-    assert len(set(names)) == len(names), f"{path} has two conversations of one name"
+    assert len(set(names)) == len(names), f"{part} has two conversations of one name"
     return found
 
 

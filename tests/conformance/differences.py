@@ -5,36 +5,46 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-__all__ = ["Known", "differences", "load_known"]
+__all__ = ["KNOWN", "Known", "complaints", "differences"]
 
 MISSING = object()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Known:
-    """Something that devcluster does not do as the real server; patterns as in file names."""
+    """Something that devcluster does not do as the real server."""
 
     where: str
-    """The conversation: `file: name`."""
+    """The conversation or scene."""
     path: str
-    """The field: `2.body.details.causes`, the step's number first."""
+    """A pattern for the field: `*: get quota.stdout`."""
     reason: str
 
-    def covers(self, conversation: str, path: str) -> bool:
-        """Whether this is what differs."""
-        return fnmatch.fnmatchcase(conversation, self.where) and fnmatch.fnmatchcase(path, self.path)
+
+KNOWN = [
+    Known(**each) for each in yaml.safe_load(Path(__file__).with_name("known_differences.yaml").read_text())
+]
 
 
-def load_known() -> list[Known]:
-    """The one list of them."""
-    path = Path(__file__).parent / "known_differences.yaml"
-    return [Known(**each) for each in yaml.safe_load(path.read_text()) or ()]
+def complaints(
+    where: str, found: Mapping[str, str], *, of_devcluster: bool, known: Sequence[Known] = KNOWN
+) -> list[str]:
+    """What differs (by its path) and is not known to; and what no longer differs although it is known to.
+
+    Only devcluster may differ: what the real server says is what was recorded, or is to be recorded anew.
+    """
+    paths = [each.path for each in known if each.where == where and of_devcluster]
+    unknown = [
+        text for path, text in found.items() if not any(fnmatch.fnmatchcase(path, each) for each in paths)
+    ]
+    gone = [each for each in paths if not fnmatch.filter(found, each)]
+    return unknown + [f"{where}: {each} differs no longer, yet is in known_differences.yaml" for each in gone]
 
 
 def differences(expected: Any, actual: Any, path: str = "") -> Iterator[tuple[str, str]]:

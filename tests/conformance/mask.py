@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["Mask"]
+__all__ = ["Mask", "sort_causes"]
 
 UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 NODE_PORT = range(30000, 32768)
@@ -95,7 +95,7 @@ class Mask:
             # Prose of the real server, which devcluster does not repeat.
             column["description"] = "<description>"
         if value.get("kind") == "Status" and value.get("reason") == "Invalid":
-            _sort_causes(masked)
+            sort_causes(masked)
         return masked
 
     def _uid(self, uid: str) -> str:
@@ -114,7 +114,7 @@ def _cell(cell: Any) -> Any:
     return "<age>" if isinstance(cell, str) and AGE.fullmatch(cell) else cell
 
 
-def _sort_causes(status: dict[str, Any]) -> None:
+def sort_causes(status: dict[str, Any]) -> None:
     """The real server goes through maps in any order."""
     causes = (status.get("details") or {}).get("causes") or []
     if len(causes) > 1:

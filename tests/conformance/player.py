@@ -48,8 +48,8 @@ class _Got:
         return None
 
 
-def play(conversation: Conversation, plane: ControlPlane) -> list[Answer]:
-    """Hold the conversation and return the masked answers, one for each step that is recorded."""
+def play(conversation: Conversation, plane: ControlPlane) -> dict[str, Answer]:
+    """Hold the conversation and return the masked answers, by the labels of the steps that are recorded."""
     return _Player(conversation, plane).play()
 
 
@@ -75,24 +75,21 @@ class _Player:
             unversioned=conversation.unversioned,
         )
 
-    def play(self) -> list[Answer]:
-        answers = []
+    def play(self) -> dict[str, Answer]:
+        answers = {}
         try:
             create_namespace(self._plane, self._names["ns"])
             for number, step in enumerate(self._conversation.steps, 1):
                 try:
                     answer = self._step(step)
                 except Exception as error:
-                    shown = step.request or step.read or step.close or step.asked
-                    raise AssertionError(f"step {number} ({shown}): {error}") from error
-                if answer is not None:
-                    answers.append({"step": f"{number}: {self._label(step)}", **answer})
+                    raise AssertionError(f"step {number} ({step.close or step.label}): {error}") from error
+                if step.is_recorded:
+                    assert answer is not None
+                    answers[f"{number}: {step.label}"] = answer
         finally:
             self._clean_up()
         return answers
-
-    def _label(self, step: Step) -> str:
-        return step.request or (f"read {step.read}" if step.read else f"asked {step.asked}")
 
     def _step(self, step: Step) -> Answer | None:
         if step.close:
@@ -115,14 +112,14 @@ class _Player:
             assert time.monotonic() < deadline, f"never came; last: {got}"
             time.sleep(0.05)
         if got is None:
-            return None if step.unrecorded else {"status": int(http.client.OK)}
+            return {"status": int(http.client.OK)}
         # Only now: what was there on the way is a matter of time, and is not to be counted.
         answer = self._masked(got)
         if step.unrecorded:
             assert answer["status"] < http.client.BAD_REQUEST, answer
         for name, path in step.save.items():
             self._names[name] = str(_value(got.value, path))
-        return None if step.unrecorded else answer
+        return answer
 
     def _is_awaited(self, step: Step, got: _Got) -> bool:
         if step.until_status:

@@ -1,4 +1,4 @@
-"""Scenes: kubectl commands in order, as they stand in `scenes/*.yaml`, one scene to a file.
+"""Scenes: kubectl commands in order, from `tests/recordings/cases/kubectl/`, one scene to a file.
 
     needs: [READY_PODS]           # features of tests.support.control_plane, if any
     every_kubectl: true           # the test plays it with each kubectl there is, else with the first alone
@@ -28,14 +28,11 @@ trusts another authority than the server's.
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
-import yaml
+from tests.recordings import files, load_cases
 
-__all__ = ["FOLDER", "Command", "Scene", "load_all"]
-
-FOLDER = Path(__file__).parent / "scenes"
+__all__ = ["Command", "Scene", "load", "load_all"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +54,7 @@ class Command:
 class Scene:
     """Commands that belong together."""
 
+    part: str
     name: str
     steps: tuple[Command, ...]
     files: dict[str, str]
@@ -64,16 +62,23 @@ class Scene:
     every_kubectl: bool = False
     cleanup: tuple[str, ...] = ()
 
+    @property
+    def labels(self) -> list[str]:
+        """Of the commands that are recorded."""
+        return [f"{number}: {each.run}" for number, each in enumerate(self.steps, 1) if not each.unrecorded]
+
 
 def load_all() -> list[Scene]:
     """Every scene there is."""
-    return [_load(path) for path in sorted(FOLDER.glob("*.yaml"))]
+    return [load(part) for part in files("kubectl")]
 
 
-def _load(path: Path) -> Scene:
-    document = yaml.safe_load(path.read_text())
+def load(part: str) -> Scene:
+    """The one of a file."""
+    (document,) = load_cases(part)
     return Scene(
-        name=path.stem,
+        part=part,
+        name=part.rpartition("/")[2],
         steps=tuple(_command(step) for step in document["steps"]),
         files=document.get("files", {}),
         needs=tuple(document.get("needs", ())),

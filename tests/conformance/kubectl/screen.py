@@ -45,8 +45,30 @@ DESCRIPTION = re.compile(r"\s*$|    [^\t]+$|DESCRIPTION:$")
 
 
 def without_descriptions(lines: list[str]) -> list[str]:
-    """What `explain` prints, without the prose."""
-    return [line for line in lines if not DESCRIPTION.match(line)]
+    """What `explain` prints without the prose, and without the fields below one that were below another."""
+    return _without_repetition([line for line in lines if not DESCRIPTION.match(line)], {})
+
+
+def _without_repetition(lines: list[str], seen: dict[tuple[str, ...], str], path: str = "") -> list[str]:
+    """`seen`: what stood below a field, as far as it is indented there, and where the field is."""
+    kept: list[str] = []
+    while lines:
+        line, *lines = lines
+        depth = _depth(line)
+        end = next((number for number, each in enumerate(lines) if _depth(each) <= depth), len(lines))
+        below, lines = lines[:end], lines[end:]
+        here = f"{path}.{line.split()[0]}" if line.strip() else path
+        key = tuple(each[depth:] for each in below)
+        if len(below) > 1 and key in seen:
+            kept.append(f"{line}, as {seen[key]}")
+        else:
+            seen[key] = here
+            kept += [line, *_without_repetition(below, seen, here)]
+    return kept
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from tests.conformance.kubectl.scene import Command, Scene
     from tests.support.control_plane import ControlPlane
 
-__all__ = ["play", "version_of"]
+__all__ = ["play", "printed", "version_of", "with_older"]
 
 TIMEOUT = 120.0
 EVERY = 0.1
+PRINTED = ("stdout", "stderr", "exit")
 ONE_AT_A_TIME = threading.Lock()
 
 Output = dict[str, Any]
@@ -44,13 +45,33 @@ def version_of(program: Path) -> str:
     return f"{client['major']}.{client['minor'].rstrip('+')}"
 
 
-def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> list[Output]:
-    """Run the scene in `folder` and return one masked output for each command that is recorded."""
+def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> dict[str, Output]:
+    """Run the scene in `folder`; returns the masked outputs by the labels of the recorded commands."""
     stage = _Stage(scene, plane, program, folder)
     try:
         return stage.play()
     finally:
         stage.clean_up()
+
+
+def with_older(newest: dict[str, Output], older: dict[str, Output], version: str) -> dict[str, Output]:
+    """As it is kept: what the newest kubectl prints, and beside it what the older one prints otherwise."""
+    kept = {}
+    for label, output in newest.items():
+        other = {
+            name: older[label].get(name) for name in PRINTED if older[label].get(name) != output.get(name)
+        }
+        kept[label] = {**output, **({f"kubectl {version}": other} if other else {})}
+    return kept
+
+
+def printed(kept: dict[str, Output], version: str) -> dict[str, Output]:
+    """What a kubectl printed, of what `with_older` made."""
+    outputs = {}
+    for label, each in kept.items():
+        output = {**each, **each.get(f"kubectl {version}", {})}
+        outputs[label] = {name: output[name] for name in PRINTED if output.get(name) is not None}
+    return outputs
 
 
 class _Stage:
@@ -63,16 +84,16 @@ class _Stage:
         names = {self._id: "{id}", str(folder): "{folder}", plane.server: "{server}"}
         self._mask = Mask(names)
 
-    def play(self) -> list[Output]:
+    def play(self) -> dict[str, Output]:
         self._build()
-        outputs = []
+        outputs = {}
         for number, command in enumerate(self._scene.steps, 1):
             try:
                 output = self._step(command)
             except Exception as error:
                 raise AssertionError(f"command {number} ({command.run}): {error}") from error
             if output is not None:
-                outputs.append(output)
+                outputs[f"{number}: {command.run}"] = output
         return outputs
 
     def clean_up(self) -> None:
@@ -121,14 +142,13 @@ class _Stage:
         if command.run.startswith("rollout status"):
             # On the way it tells what it sees, which is a matter of time.
             stdout = "".join(stdout.splitlines(keepends=True)[-1:])
-        output: Output = {"kubectl": command.run}
         printed = {
             stream: shown(text, self._mask, unordered=command.unordered)
             for stream, text in (("stdout", stdout), ("stderr", stderr))
         }
         if command.undescribed:
             printed["stdout"] = without_descriptions(printed["stdout"])
-        output |= {stream: lines for stream, lines in printed.items() if lines}
+        output: Output = {stream: lines for stream, lines in printed.items() if lines}
         if code:
             output["exit"] = code
         return output

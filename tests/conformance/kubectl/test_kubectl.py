@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conformance.differences import load_known
+from tests.conformance.differences import complaints
 from tests.conformance.kubectl.programs import programs
-from tests.conformance.kubectl.recorded import load_recorded
 from tests.conformance.kubectl.scene import Scene, load_all
-from tests.conformance.kubectl.stage import play, version_of
+from tests.conformance.kubectl.stage import play, printed, version_of
+from tests.recordings import kubectl_versions, load_answers
 from tests.support.control_plane import Feature
 from tests.support.devcluster_plane import DevclusterControlPlane
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.contract
 
 Play = tuple[Scene, "Path"]
-Playing = dict[tuple[str, str], Future[list[dict[str, Any]]]]
+Playing = dict[tuple[str, str], Future[dict[str, Any]]]
 
-KNOWN = load_known()
 FOUND = programs()
 PLAYS: list[Play] = [
     (scene, program) for scene in load_all() for program in (FOUND if scene.every_kubectl else FOUND[:1])
@@ -69,30 +68,27 @@ def test_scene(case: Play, control_plane: ControlPlane, playing: Playing) -> Non
     scene, program = case
     control_plane.require(*(Feature[need] for need in scene.needs))
     version = version_of(program)
-    expected = load_recorded(version, scene.name)
-    if expected is None:
+    if version not in kubectl_versions():
         pytest.skip(f"nothing recorded with kubectl {version}")
-    actual = playing[scene.name, version].result()
-    assert [each["kubectl"] for each in actual] == [each["kubectl"] for each in expected], "record it anew"
-    differing = [found for pair in zip(expected, actual, strict=True) for found in _differences(*pair)]
-    known = [each for each in KNOWN if each.where == f"kubectl: {scene.name}"]
-    unknown = [text for path, text in differing if not any(each.covers(each.where, path) for each in known)]
-    if unknown:
-        pytest.fail("\n".join(unknown), pytrace=False)
-    if isinstance(control_plane, DevclusterControlPlane):
-        paths = [path for path, _ in differing]
-        gone = [each.path for each in known if not any(each.covers(each.where, path) for path in paths)]
-        assert not gone, f"no difference any more, yet in known_differences.yaml: {gone}"
+    expected, actual = printed(load_answers(scene.part), version), playing[scene.name, version].result()
+    assert list(actual) == list(expected), "make record ARGS=--only=kubectl"
+    found = {
+        path: text for label in expected for path, text in _differences(label, expected[label], actual[label])
+    }
+    wrong = complaints(
+        f"kubectl: {scene.name}", found, of_devcluster=isinstance(control_plane, DevclusterControlPlane)
+    )
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
 
 
-def _differences(expected: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where the outputs of one command differ (`command: stream`), and how."""
-    command = expected["kubectl"]
+def _differences(label: str, expected: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Where the outputs of one command differ (`label.stream`), and how."""
     for stream in ("stdout", "stderr", "exit"):
         left, right = expected.get(stream), actual.get(stream)
         if left != right:
             diff = list(difflib.unified_diff(_lines(left), _lines(right), "real", "this", lineterm=""))
-            yield f"{command}: {stream}", "\n".join([f"\nkubectl {command}\n{stream}:", *diff[2:]])
+            yield f"{label}.{stream}", "\n".join([f"\nkubectl {label}\n{stream}:", *diff[2:]])
 
 
 def _lines(value: list[str] | int | None) -> list[str]:

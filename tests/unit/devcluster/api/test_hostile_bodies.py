@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import pathlib
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -13,9 +12,9 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.recordings import builtin
 from tests.unit.devcluster.api.conftest import APPLY, JSON, MERGE, Api
 
-RECORDED = pathlib.Path(__file__).parents[1] / "builtin" / "recorded_answers.json"
 ODD: list[Any] = [
     None, "", "é\x00\U0001f600", -1, 0, 2**63, 10**30, 1.5, True, [], {}, [None], [{}], {"a": None}, [[1]],
     ["x"], {"": {"": {}}},
@@ -26,7 +25,7 @@ SAMPLE = 40
 
 def objects() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for case in json.loads(RECORDED.read_text()):
+    for case in builtin.objects():
         if case["answer"]["kind"] != "Status" and "old" not in case:
             found.setdefault(case["resource"], case["sent"])
     return found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import json
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,11 +14,10 @@ from devcluster.errors import FieldError, StatusError
 from devcluster.exchange import User
 from devcluster.kinds.strategy import Context
 from devcluster.storage import Store
+from tests.recordings.builtin import objects
 
 Json = dict[str, Any]
 NOW = "2026-01-31T12:00:00Z"
-HERE = pathlib.Path(__file__).parent
-ANSWERS: list[Json] = json.loads((HERE / "recorded_answers.json").read_text())
 RESOURCES = {each.name: each for each in resources()}
 
 
@@ -52,7 +49,7 @@ def damaged(obj: Json, path: tuple[Any, ...]) -> Iterator[Json]:
         yield copied
 
 
-@pytest.mark.parametrize("case", ANSWERS, ids=lambda each: each["name"])
+@pytest.mark.parametrize("case", objects(), ids=lambda each: each["name"])
 def test_what_is_left_out_is_never_a_crash(case: Json) -> None:
     resource = RESOURCES[case["resource"]]
     strategy, sent, old = resource.strategy, case["sent"], case.get("old")

@@ -1,11 +1,9 @@
-"""The strategies give what the real server gave: its objects and its refusals, recorded by record.py."""
+"""The strategies give what the real server gave: its objects and its refusals, as they were recorded."""
 
 from __future__ import annotations
 
 import copy
 import datetime
-import json
-import pathlib
 import random
 import re
 from typing import Any
@@ -19,11 +17,12 @@ from devcluster.exchange import User
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.storage import Key, Store
+from tests.recordings.builtin import objects
 
 Json = dict[str, Any]
 
 NOW = "2026-01-31T12:00:00Z"
-RECORDED: list[Json] = json.loads((pathlib.Path(__file__).parent / "recorded_answers.json").read_text())
+RECORDED = objects()
 RAISED = re.compile('provided IP|no PriorityClass|^Event "a" is invalid: .eventTime')
 """What a strategy refuses by itself, not by naming the fields that are wrong."""
 MASKED = frozenset({"uid", "creationTimestamp", "resourceVersion", "lastPhaseTransitionTime"})

@@ -1,0 +1,96 @@
+"""What a real server was asked, and what it answered: everything that tests hold devcluster against.
+
+`cases/PART.yaml` is written by people, `answers/PART.json` by `make record` alone: one answer for each case,
+masked, under its name. `answers/versions.json` says which Kubernetes answered, and which kubectls were asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from manager.codegen import yaml_documents
+
+__all__ = [
+    "ANSWERS",
+    "CASES",
+    "files",
+    "kubectl_versions",
+    "load_answers",
+    "load_cases",
+    "versions",
+    "write_answers",
+]
+
+CASES = Path(__file__).parent / "cases"
+ANSWERS = Path(__file__).parent / "answers"
+NOTE = "by `make record`, from a real control plane: change the cases, not this"
+WIDTH = 110
+STEP = re.compile(r"\d+: ")
+"""Of a conversation, which has several answers."""
+
+
+def files(folder: str) -> list[str]:
+    """The parts whose cases are in a folder: `kubectl/pods`."""
+    return [f"{folder}/{path.stem}" for path in sorted((CASES / folder).glob("*.yaml"))]
+
+
+def load_cases(part: str) -> list[Any]:
+    """The documents of a file of cases."""
+    return list(yaml_documents((CASES / f"{part}.yaml").read_text()))
+
+
+def load_answers(part: str) -> dict[str, Any]:
+    """By the names of the cases; empty when nothing is recorded yet."""
+    path = ANSWERS / f"{part}.json"
+    if not path.exists():
+        return {}
+    answers: dict[str, Any] = json.loads(path.read_text())["answers"]
+    return answers
+
+
+def write_answers(part: str, answers: dict[str, Any]) -> None:
+    """One to a line, what is too long for one broken where it is a list."""
+    path = ANSWERS / f"{part}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = f'{{\n"recorded": {json.dumps(NOTE)},\n"answers": '
+    path.write_text(f"{head}{_laid_out(answers)}\n}}\n")
+
+
+def versions() -> dict[str, Any]:
+    """`kubernetes` and `kubectl` of the answers."""
+    found: dict[str, Any] = load_answers("versions")
+    return found
+
+
+def kubectl_versions() -> tuple[str, ...]:
+    """Of the recorded kubectls, that of the real control plane first."""
+    return tuple(versions()["kubectl"])
+
+
+def _laid_out(answers: dict[str, Any]) -> str:
+    return (
+        "{\n" + ",\n".join(f"{_json(name)}: {_answer(name, each)}" for name, each in answers.items()) + "\n}"
+    )
+
+
+def _answer(name: str, answer: Any) -> str:
+    text = _json(answer)
+    if len(name) + len(text) <= WIDTH or not isinstance(answer, dict):
+        return text
+    if all(STEP.match(key) for key in answer):
+        return _laid_out(answer)
+    return "{" + ", ".join(f"{_json(key)}: {_entry(each)}" for key, each in answer.items()) + "}"
+
+
+def _entry(value: Any) -> str:
+    text = _json(value)
+    if len(text) <= WIDTH or not isinstance(value, list) or len(value) == 1:
+        return text
+    return "[\n" + ",\n".join(_json(each) for each in value) + "\n]"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,116 @@
+"""`make record`: put every case to the real control plane of KUBEBUILDER_ASSETS, and keep its answers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.conformance.differences import differences
+from tests.conformance.kubectl.programs import programs
+from tests.conformance.kubectl.stage import version_of
+from tests.recordings import load_answers, versions, write_answers
+from tests.recordings.parts import PARTS, Part
+from tests.support.envtest import BARE, PROGRAMS, EnvtestControlPlane, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# kubectl mostly waits, or starts; a conversation sees what others do meanwhile.
+AT_ONCE = {"kubectl": 3}
+SHOWN = 20
+
+
+class Refused(Exception):
+    """Why nothing can be recorded."""
+
+
+def main() -> int:
+    """Record; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="make record", description=__doc__)
+    parser.add_argument(
+        "--only", default="", metavar="PART,...", help="a folder of cases, or a file: custom/rules"
+    )
+    only = [each for each in parser.parse_args().only.split(",") if each]
+    try:
+        return _record(_wanted(only), everything=not only)
+    except Refused as refused:
+        print(f"make record: {refused}", file=sys.stderr)
+        return 2
+
+
+def _wanted(only: list[str]) -> list[Part]:
+    for name in only:
+        if not any(name in {part.name, part.group} for part in PARTS):
+            groups = ", ".join(sorted({part.group for part in PARTS}))
+            raise Refused(f"--only={name}: there is no such part; the folders are {groups}")
+    return [part for part in PARTS if not only or {part.name, part.group} & {*only}]
+
+
+def _record(wanted: list[Part], *, everything: bool) -> int:
+    if problem := why_not():
+        raise Refused(problem)
+    found = [version_of(program) for program in programs()]
+    if len(found) < 2:
+        raise Refused("there has to be another kubectl on the PATH than the assets': both are recorded")
+    asked = changed = failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for part, outcome in _outcomes(wanted, found, Path(folder), everything=everything):
+            if isinstance(outcome, AssertionError):
+                print(f"{part.name}: not recorded: {outcome}", flush=True)
+                failed += 1
+                continue
+            told = _changes(load_answers(part.name), outcome)
+            print(f"{part.name}: {part.answers} answers, {len(told) or 'none'} changed", flush=True)
+            for lines in told.values():
+                print("\n".join(f"  {line}" for line in lines[:SHOWN]))
+            write_answers(part.name, outcome)
+            asked, changed = asked + part.answers, changed + len(told)
+    of = f"{asked} answers of Kubernetes {versions()['kubernetes']}, {changed or 'none'} changed"
+    print(f"make record: {of}" + (f"; {failed} parts not recorded" if failed else ""))
+    return 1 if failed else 0
+
+
+def _outcomes(
+    wanted: list[Part], kubectls: list[str], folder: Path, *, everything: bool
+) -> Iterator[tuple[Part, dict[str, Any] | AssertionError]]:
+    """Each part's answers, or why there are none; one control plane for each group that needs all of it."""
+
+    def outcome(part: Part) -> dict[str, Any] | AssertionError:
+        try:
+            answers = part.record(plane, folder / part.name)
+        except AssertionError as error:
+            return error
+        assert list(answers) == list(part.cases), f"{part.name}: the answers are not those of the cases"
+        return answers
+
+    for group, members in groupby(wanted, lambda part: "" if part.bare else part.group):
+        parts = list(members)
+        used = tuple(PROGRAMS) if group else BARE
+        with EnvtestControlPlane(folder / f"plane-{group}", parts=used) as plane:
+            version = plane.api.get("/version")["gitVersion"]
+            now = {"kubernetes": version, "kubectl": kubectls}
+            if now != versions():
+                if not everything:
+                    raise Refused(f"the recordings are of {versions()}, this is {now}: record everything")
+                write_answers("versions", now)
+            with ThreadPoolExecutor(AT_ONCE.get(group, 1)) as pool:
+                yield from zip(parts, pool.map(outcome, parts), strict=True)
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[str]]:
+    """By case: what has changed, field by field."""
+    found = {}
+    for name in [*before, *(name for name in after if name not in before)]:
+        if before.get(name) != after.get(name):
+            old, new = ({name: each[name]} if name in each else {} for each in (before, after))
+            found[name] = [text for _, text in differences(old, new)]
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

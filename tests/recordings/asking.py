@@ -1,0 +1,122 @@
+"""Single requests to an API server, and what in its answers is not of the moment."""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import http.client
+import json
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.support.control_plane import ControlPlane
+
+__all__ = ["MERGE", "MOMENT", "NAMESPACE", "NOW", "Answer", "Server", "fixed", "shifted"]
+
+MERGE = "application/merge-patch+json"
+NAMESPACE = "recorded"
+NOW = "2026-01-31T12:00:00Z"
+"""When everything happens, in what is recorded."""
+MOMENT = datetime.datetime.fromisoformat(NOW).timestamp()
+NEAR = 600.0
+TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?=(\.\d+)?Z)")
+# What is made up: a pattern, and what comes instead, with a number.
+MADE_UP = [
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "00000000-0000-4000-8000-{:012}"),
+    (re.compile(r"\b10\.96\.\d+\.\d+\b(?!/)"), "10.96.99.{}"),
+    (re.compile(r"(?<=\"nodePort\": )3[0-2]\d{3}\b|(?<=:)3[0-2]\d{3}(?=/TCP)"), "31{:03}"),
+    (re.compile(r"(?<=kube-api-access-)\w{5}\b"), "{:05}"),
+]
+
+
+class Answer(NamedTuple):
+    """To one request."""
+
+    status: int
+    value: Any
+    """Its JSON, or its bytes if it is none."""
+    warnings: list[str]
+    at: float
+    """The server's time, in whole seconds."""
+
+
+class Server:
+    """An API server, asked by its administrator, in a namespace with an account for pods."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        credentials = plane.credentials
+        folder.mkdir(parents=True, exist_ok=True)
+        netloc = urlsplit(credentials.server).netloc
+        self._connection = http.client.HTTPSConnection(netloc, context=credentials.ssl_context(folder))
+        self._headers = {"Authorization": f"Bearer {credentials.token}"}
+        self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        self.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        media: str = "application/json",
+        accept: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """`body` is JSON, or a text as it is."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        payload = body if isinstance(body, str | None) else json.dumps(body)
+        headers = {**self._headers, "Content-Type": media, "Accept": accept, "User-Agent": "recorder"}
+        self._connection.request(method, target, payload and payload.encode(), headers)
+        answer = self._connection.getresponse()
+        content = answer.read()
+        at = email.utils.parsedate_to_datetime(answer.headers["Date"]).timestamp()
+        warnings = [_text_of(each) for each in answer.headers.get_all("Warning", [])]
+        is_json = answer.headers["Content-Type"].startswith("application/json")
+        return Answer(answer.status, json.loads(content) if is_json else content, warnings, at)
+
+    def must(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
+        """What is to succeed; returns the JSON."""
+        answer = self.ask(method, path, body, **options)
+        assert answer.status < http.HTTPStatus.BAD_REQUEST, f"{method} {path}: {answer.value}"
+        return answer.value
+
+
+def shifted(value: Any, seconds: float) -> Any:
+    """With every time moved."""
+
+    def move(found: re.Match[str]) -> str:
+        moment = datetime.datetime.fromisoformat(f"{found[0]}Z") + datetime.timedelta(seconds=seconds)
+        return moment.strftime("%Y-%m-%dT%H:%M:%S")
+
+    return json.loads(TIME.sub(move, json.dumps(value)))
+
+
+def fixed(value: Any, at: float, *, asked: Any = None) -> Any:
+    """With NOW for about `at`, and the same made-up values each time; what was `asked` nobody made up."""
+    kept = json.dumps(asked)
+
+    def snap(found: re.Match[str]) -> str:
+        near = abs(datetime.datetime.fromisoformat(f"{found[0]}Z").timestamp() - at) < NEAR
+        return NOW.removesuffix("Z") if near else found[0]
+
+    text = TIME.sub(snap, json.dumps(value))
+    for pattern, shown in MADE_UP:
+        made_up = [each for each in dict.fromkeys(pattern.findall(text)) if each not in kept]
+        instead = {each: shown.format(number) for number, each in enumerate(made_up, 1)}
+        text = pattern.sub(partial(_replaced, instead), text)
+    return json.loads(text)
+
+
+def _replaced(instead: Mapping[str, str], found: re.Match[str]) -> str:
+    return instead.get(found[0], found[0])
+
+
+def _text_of(warning: str) -> str:
+    """Of `299 - "text"`."""
+    return re.sub(r"\\(.)", r"\1", warning.partition('"')[2].removesuffix('"'))

@@ -1,0 +1,55 @@
+"""One JSON value as what differs in it from another: an answer from what was asked, an object from before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["change", "changed"]
+
+GONE = "<gone>"
+"""In the place of what is there no more."""
+INSTEAD = "<instead>"
+"""Holds an object that came in the place of something else."""
+
+
+def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
+    """`after`, without what is the same in `before`; of a list, by its number, when that is shorter.
+
+    `ordered`: the order of keys counts, so that an object whose keys would come out in another is kept whole.
+    """
+    if isinstance(before, dict) and isinstance(after, dict):
+        found = {key: GONE for key in before if key not in after}
+        for key, value in after.items():
+            if key not in before:
+                found[key] = value
+            elif not _same(before[key], value, ordered):
+                found[key] = change(before[key], value, ordered=ordered)
+        return {INSTEAD: after} if ordered and [*changed(before, found)] != [*after] else found
+    if isinstance(before, list) and isinstance(after, list):
+        found = {str(number): GONE for number in range(len(after), len(before))}
+        for number, value in enumerate(after):
+            if number >= len(before):
+                found[str(number)] = value
+            elif not _same(before[number], value, ordered):
+                found[str(number)] = change(before[number], value, ordered=ordered)
+        return min((found, after), key=lambda each: len(json.dumps(each)))
+    return {INSTEAD: after} if isinstance(after, dict) and isinstance(before, dict | list) else after
+
+
+def changed(before: Any, difference: Any) -> Any:
+    """What `change` was told of."""
+    if not isinstance(difference, dict) or not isinstance(before, dict | list):
+        return difference
+    if INSTEAD in difference:
+        return difference[INSTEAD]
+    if isinstance(before, list):
+        numbered: dict[Any, Any] = {str(number): each for number, each in enumerate(before)}
+        return [*changed(numbered, difference).values()]
+    both = {**before, **{key: changed(before.get(key), each) for key, each in difference.items()}}
+    return {key: each for key, each in both.items() if each != GONE}
+
+
+def _same(left: Any, right: Any, ordered: bool) -> bool:
+    """As JSON, where 1 is neither true nor 1.0."""
+    return json.dumps(left, sort_keys=not ordered) == json.dumps(right, sort_keys=not ordered)

@@ -1,0 +1,74 @@
+"""The parts of the recordings: for each its cases' names, and how a real control plane is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.conformance import conversation, player
+from tests.conformance.kubectl import scene, stage
+from tests.conformance.kubectl.programs import programs
+from tests.recordings import builtin, files
+
+if TYPE_CHECKING:
+    from tests.support.control_plane import ControlPlane
+
+__all__ = ["PARTS", "Part"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A file of cases, and one of answers."""
+
+    name: str
+    cases: Mapping[str, list[str] | None]
+    """By name, with the labels of its steps when it has several answers."""
+    record: Callable[[ControlPlane, Path], dict[str, Any]]
+    """The answers of a control plane; the folder is the part's own."""
+    bare: bool = False
+    """Whether nothing but the API server is to write."""
+
+    @property
+    def answers(self) -> int:
+        """How many there are."""
+        return sum(1 if labels is None else len(labels) for labels in self.cases.values())
+
+    @property
+    def group(self) -> str:
+        """Of the parts that are recorded on one control plane."""
+        return self.name.partition("/")[0]
+
+
+def _conversations(part: str) -> Part:
+    found = conversation.load(part)
+
+    def record(plane: ControlPlane, _: Path) -> dict[str, Any]:
+        return {each.name: player.play(each, plane) for each in found}
+
+    return Part(name=part, cases={each.name: each.labels for each in found}, record=record)
+
+
+def _scene(part: str) -> Part:
+    found = scene.load(part)
+
+    def record(plane: ControlPlane, folder: Path) -> dict[str, Any]:
+        newest, older = programs()
+        first = stage.play(found, plane, newest, folder / "newest")
+        second = stage.play(found, plane, older, folder / "older")
+        return stage.with_older(first, second, stage.version_of(older))
+
+    return Part(name=part, cases=dict.fromkeys(found.labels), record=record)
+
+
+def _bare(name: str, cases: Iterable[str], record: Callable[[ControlPlane, Path], dict[str, Any]]) -> Part:
+    return Part(name=name, cases=dict.fromkeys(cases), record=record, bare=True)
+
+
+PARTS = [
+    *map(_scene, files("kubectl")),
+    *map(_conversations, files("conversations")),
+    _bare(builtin.OBJECTS, builtin.object_cases(), builtin.record_objects),
+    _bare(builtin.ROWS, builtin.row_cases(), builtin.record_rows),
+]

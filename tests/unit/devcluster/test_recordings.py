@@ -1,0 +1,60 @@
+"""The recordings are of today's cases, and what is known to differ is in one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conformance import conversation
+from tests.conformance.differences import KNOWN, Known, complaints
+from tests.conformance.kubectl import scene
+from tests.recordings import ANSWERS, CASES, load_answers
+from tests.recordings.parts import PARTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.recordings.parts import Part
+
+AGAIN = "make record"
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_each_case_has_a_recorded_answer_and_each_answer_a_case(part: Part):
+    answers = load_answers(part.name)
+    assert list(answers) == list(part.cases), AGAIN
+    for name, labels in part.cases.items():
+        assert labels is None or list(answers[name]) == labels, AGAIN
+
+
+def test_each_file_of_cases_is_recorded_and_each_file_of_answers_has_cases():
+    def names(folder: Path) -> set[str]:
+        return {str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*")}
+
+    assert names(CASES) == names(ANSWERS) == {part.name for part in PARTS}
+
+
+def test_each_known_difference_is_of_something_that_is_compared():
+    compared = {each.id for each in conversation.load_all()} | {
+        f"kubectl: {each.name}" for each in scene.load_all()
+    }
+    assert {each.where for each in KNOWN} <= compared
+
+
+@pytest.mark.parametrize(
+    ("found", "of_devcluster", "wrong"),
+    [
+        ({"3: version.stdout": "a"}, True, []),
+        ({"3: version.stdout": "a"}, False, ["a"]),
+        ({"3: version.stdout": "a", "4: get.stdout": "b"}, True, ["b"]),
+        ({}, True, ["version.stdout differs no longer"]),
+        ({}, False, []),
+    ],
+)
+def test_what_differs_is_known_and_what_is_known_differs(
+    found: dict[str, str], of_devcluster: bool, wrong: list[str]
+):
+    known = [Known("here", "*: version.stdout", "why"), Known("elsewhere", "*", "why")]
+    told = complaints("here", found, of_devcluster=of_devcluster, known=known)
+    assert [text.removeprefix("here: *: ").partition(", yet")[0] for text in told] == wrong
