@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import socket
@@ -252,6 +253,8 @@ def test_a_store_that_may_have_few_files_open_takes_fewer_clients_and_says_so(tm
 
 
 def test_too_few_open_files_end_it_with_one_line_that_names_the_limit() -> None:
-    done = run(*limited(PROGRAM, soft=28, hard=28), "serve", "--memory", timeout=READY_WITHIN)
+    done = run(
+        *limited(PROGRAM, soft=28, hard=28), "serve", "--memory", environ=os.environ, timeout=READY_WITHIN
+    )
     assert done.returncode == 1
     assert done.stderr == "petstore: 28 open files are allowed (ulimit -n), and at least 88 are needed\n"
