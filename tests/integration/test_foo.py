@@ -57,6 +57,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
 
 
 @pytest.mark.oldest
+@pytest.mark.smoke
 def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))

@@ -25,6 +25,8 @@ from tests.support.ports import PortBlock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture(scope="module")
 def tree() -> Iterator[ImageTree]:

@@ -52,6 +52,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
 
 
 @pytest.mark.oldest
+@pytest.mark.smoke
 def test_the_worked_example(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
 

@@ -84,6 +84,7 @@ def refusal(plane: ControlPlane, namespace: str, body: dict[str, Any]) -> str:
 
 
 @pytest.mark.oldest
+@pytest.mark.smoke
 def test_the_worked_example(walk: PetWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.in_step)

@@ -67,7 +67,8 @@ class Tally:
 
 
 def _short(nodeid: str) -> str:
-    name = nodeid.rpartition("::")[0].rpartition("/")[2] + "::" + nodeid.rpartition("::")[2]
+    file, _, test = nodeid.partition("::")
+    name = f"{file.rpartition('/')[2]}::{test}"
     return name if len(name) <= LENGTH else f"{name[: LENGTH - 3]}..."
 
 
