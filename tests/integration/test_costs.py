@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tests.support.exchanges import Exchange
     from tests.support.fault_proxy import FaultProxy
 
-OBJECTS = 500
-QUIET = 15.0
+OBJECTS = 200
+QUIET = 5.0
 
 
 @pytest.fixture
