@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
-HTML = b"<!DOCTYPE html>\n<html><body><h1>Bad Gateway</h1>\n<p>Try again later.</p></body></html>\n"
 NEW_DEPLOYMENTS = Match(method="POST", path="/deployments$")
 
 
@@ -46,9 +45,6 @@ def status(code: int, reason: str) -> bytes:
 # Status, Content-Type, body.
 ANSWERS: dict[str, tuple[int, str, bytes]] = {
     "internal error": (500, "application/json", status(500, "InternalError")),
-    "throttled, without a time": (429, "application/json", status(429, "TooManyRequests")),
-    "HTML error page": (502, "text/html", HTML),
-    "HTML page that claims success": (200, "text/html", HTML),
     "half an object": (200, "application/json", b'{"kind": "List", "metadata": {"resourceV'),
 }
 
