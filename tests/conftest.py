@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import gc
 import os
 import secrets
 import sys
@@ -87,6 +88,17 @@ def pytest_collection_modifyitems(
     yield
     # Whoever shuffles has done so by now, and keeps the tests of a file together.
     arrange(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays to the end, and no garbage is looked for in it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
