@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import RunManager, StartControlPlane
     from tests.support.control_plane import ControlPlane
-    from tests.support.exchanges import Exchange
-    from tests.support.fault_proxy import FaultProxy
+    from tests.support.fault_proxy import Exchange, FaultProxy
 
 OBJECTS = 200
 QUIET = 5.0

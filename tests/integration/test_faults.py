@@ -14,7 +14,7 @@ from tests.support.control_plane import Feature
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.memcacheds import memcached_path
 from tests.support.scene import (
     DEPLOYMENT_KIND,

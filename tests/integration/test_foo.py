@@ -9,7 +9,7 @@ import pytest
 from tests.support.api_access import ApiFailure
 from tests.support.api_objects import condition, event_counts, pod_path
 from tests.support.eventually import consistently, eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.foos import API, foo, foo_path, pod
 from tests.support.walk import Walk
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.faulty_store import FaultyStore
 from tests.support.pets import assert_in_step, forget, pet, pet_path, records
 

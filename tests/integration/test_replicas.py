@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.crds import install_crds
 from tests.support.eventually import consistently, eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
-    from tests.support.exchanges import Exchange
-    from tests.support.fault_proxy import FaultProxy
+    from tests.support.fault_proxy import Exchange, FaultProxy
     from tests.support.manager_process import ManagerProcess
 
 # A busy machine may answer nobody for some seconds, and the leader must not be lost by that.

@@ -14,7 +14,7 @@ import pytest
 import trustme
 
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.metrics_clients import Prometheus, ServiceAccount, scrape, trusting
 from tests.support.roles import MANAGER, Roles
 

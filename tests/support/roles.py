@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.support.control_plane import ControlPlane
-    from tests.support.exchanges import Exchange
+    from tests.support.fault_proxy import Exchange
 
 FOLDER = Path("config/rbac")
 MANAGER = ("role.yaml", "role_binding.yaml")

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.support.api_objects import deployment_path
 from tests.support.bystander.operator import SAID
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
-from tests.support.fault_proxy import FaultProxy
+from tests.support.fault_proxy import FaultProxy, Match
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
 
