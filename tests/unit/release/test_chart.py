@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +13,8 @@ import pytest
 from manager.codegen import yaml_documents
 from manager.version import VERSION
 from release.cli import main
+from tests.support.dockerfile import ROOT
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, manifests
-from tests.support.tools import tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +22,23 @@ if TYPE_CHECKING:
 
 RELEASE = "operator-manager"
 Objects = dict[tuple[str, str], Manifest]
+UNPACK = ROOT.parent / "shared" / "tools" / "unpack"
+
+
+@functools.cache
+def _folder() -> str | None:
+    if not UNPACK.exists():
+        return None
+    done = subprocess.run([UNPACK], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def tool(name: str) -> Path:
+    """The program, of that folder or on the PATH; skips the test where there is none."""
+    found = shutil.which(name, path=_folder()) or shutil.which(name)
+    if found is None:
+        pytest.skip(f"no {name}, neither in {UNPACK.parent} nor on the PATH")
+    return Path(found)
 
 
 @pytest.fixture(scope="module")
