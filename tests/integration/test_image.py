@@ -59,7 +59,7 @@ class ImageTree:
     Each is a folder. Its steps run in it by chroot, in a mount namespace of their own: the machine's system
     folders lie read-only beneath, and this interpreter's installation stands for the `/usr/local` of the base
     image, with what is changed in it kept in the stage. Packages come as wheels from this environment, which
-    has the versions that constraints.txt pins, and not from the network; constraints.txt has their hashes here.
+    has the versions that constraints.txt pins, not from the network; constraints.txt has their hashes here.
     """
 
     def __init__(self, dockerfile: Dockerfile, folder: Path) -> None:

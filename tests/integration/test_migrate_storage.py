@@ -17,12 +17,7 @@ from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1al
 from manager.migration import migration_rights
 from manager.migration.definition import POSITION
 from tests.conformance.webhook_server import WebhookServer
-from tests.support.api_access import ApiFailure
-from tests.support.crds import DEFINITIONS, printed_crds, wait_served
-from tests.support.daemon import Daemon
-from tests.support.envtest import BARE
-from tests.support.eventually import eventually
-from tests.support.gadgets import (
+from tests.integration.gadgets import (
     GADGETS,
     GROUP,
     NEW,
@@ -32,11 +27,17 @@ from tests.support.gadgets import (
     definition,
     gadgets_path,
     install,
+    stored_objects,
+    stored_versions,
     stored_versions_of,
 )
+from tests.support.api_access import ApiFailure
+from tests.support.crds import DEFINITIONS, printed_crds, wait_served
+from tests.support.daemon import Daemon
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually
 from tests.support.manager_process import PROGRAM, run_once
 from tests.support.namespaces import create_namespace
-from tests.support.stored import stored_objects, stored_versions
 
 if TYPE_CHECKING:
     import subprocess

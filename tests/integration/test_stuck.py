@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from manager.manager import STOP_MARGIN
+from tests.integration.stubborn_operator import STUCK
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy
 from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess
-from tests.support.stubborn_operator import STUCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
 Run = Callable[..., ManagerProcess]
-PROGRAM = (sys.executable, "-m", "tests.support.stubborn_operator")
+PROGRAM = (sys.executable, "-m", "tests.integration.stubborn_operator")
 LEASE, DEADLINE = 16.0, 6.0
 GRACE = 1.0
 # The stack of each kind of stubbornness shows where it is, and the name who it is.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.api_objects import deployment_path
-from tests.support.bystander.operator import SAID
+from tests.support.bystander import SAID
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy, Match
 from tests.support.manager_process import ManagerProcess

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from manager.tls import Certificate, certificates_in
+from tests.integration.webhook.load import Load
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
-from tests.support.load import Load
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.manager_process import ManagerProcess
 
-PROGRAM = (sys.executable, "-m", "tests.support.short_lived")
+PROGRAM = (sys.executable, "-m", "tests.integration.webhook.short_lived")
 SECRET = "/api/v1/namespaces/default/secrets/operator-manager-webhook-server-cert"
 VALIDATING = (
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/"

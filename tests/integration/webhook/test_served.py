@@ -17,13 +17,13 @@ from cryptography import x509
 from manager.codegen import custom_resource_definitions
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.webhooks import Webhooks
+from tests.integration.webhook.judged_operator import WEBHOOKS, Judged, OldJudged
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority
 from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.dockerfile import ROOT
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
-from tests.support.judged_operator import WEBHOOKS, Judged, OldJudged
 from tests.support.manager_process import ManagerProcess
 from tests.support.ports import PortBlock
 
@@ -101,7 +101,7 @@ def served(
             f"--webhook-cert-path={certificates.folder}",
             "--log-level=debug",
             folder=folder / "manager",
-            program=(sys.executable, "-m", "tests.support.judged_operator"),
+            program=(sys.executable, "-m", "tests.integration.webhook.judged_operator"),
             environ={"PYTHONPATH": str(ROOT)},
         ) as manager,
     ):

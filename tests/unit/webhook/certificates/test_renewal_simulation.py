@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manager.webhook.certificates.material import Material
-from tests.support.certificate_world import LIFETIMES, CertificateWorld, Outage
 from tests.support.virtual_time import simulate
+from tests.unit.webhook.certificates.world import LIFETIMES, CertificateWorld, Outage
 
 HOUR = 3600.0
 

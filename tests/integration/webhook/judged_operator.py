@@ -1,6 +1,6 @@
 """A program with one operator, whose webhooks do what each object asks them to.
 
-python -m tests.support.judged_operator run ...
+python -m tests.integration.webhook.judged_operator run ...
 """
 
 from __future__ import annotations
@@ -132,5 +132,5 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
 
 
 if __name__ == "__main__":
-    this = "tests.support.judged_operator"
+    this = "tests.integration.webhook.judged_operator"
     sys.exit(main(sys.argv[1:], [Operator("judged", this, webhooks=this)]))
