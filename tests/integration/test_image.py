@@ -16,7 +16,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from manager.version import VERSION
-from tests.support import image_tree, wheels
+from tests.support import wheels
 from tests.support.daemon import Daemon, wait_until
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.dockerfile import ROOT, Dockerfile, Instruction, Stage, expanded
@@ -203,7 +203,7 @@ pytestmark = pytest.mark.whole
 
 @pytest.fixture(scope="module")
 def tree() -> Iterator[ImageTree]:
-    problem = image_tree.why_not()
+    problem = why_not()
     if problem:
         pytest.skip(f"no image can be laid out: {problem}")
     # A few hundred megabytes in many small files: in memory where that can be had.
