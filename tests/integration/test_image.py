@@ -27,6 +27,8 @@ from tests.support.ports import PortBlock
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+pytestmark = pytest.mark.whole
+
 SYSTEM = ("usr", "etc")
 LINKED = ("bin", "lib", "lib64", "sbin")
 EMPTY = ("dev", "proc", "tmp", "opt", "usr", "etc")
@@ -197,8 +199,6 @@ def _in_chroot(root: Path, environ: dict[str, str], command: list[str], *, user:
     drop = ["--userspec=65532:65532", "--groups="] if user else []
     values = [f"{name}={value}" for name, value in environ.items()]
     return "exec " + shlex.join(["chroot", *drop, str(root), "env", "-i", *values, *command])
-
-pytestmark = pytest.mark.whole
 
 
 @pytest.fixture(scope="module")
