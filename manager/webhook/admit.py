@@ -34,6 +34,8 @@ _API_VERSION = "admission.k8s.io/v1"
 class AdmissionEndpoint:
     """Answers the reviews that one webhook of a configuration asks for."""
 
+    identified = True
+
     max_body = 7 * 1024 * 1024
     """Bytes of a review. The API server takes objects of 3 MB, and the review of a change has two of them,
     with the user and the options; controller-runtime draws the same line."""

@@ -37,6 +37,8 @@ class ConversionEndpoint:
 
     path = CONVERSION_PATH
 
+    identified = False  # https://github.com/kubernetes/kubernetes/issues/131810
+
     max_body = 12 * 1024 * 1024
     """Bytes of a review. Lists are converted in one piece, and who reads them decides how long they are. This
     is enough for a page of 500 objects of 24 KB, as kubectl and informers ask for."""
