@@ -10,6 +10,7 @@ PYTEST_FLAGS ?=
 # brings up a control plane of its own, and a real one needs half a gigabyte.
 PYTEST_WORKERS ?= 6
 PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
+check: PYTEST_WORKERS = 3
 
 # The names that kubebuilder gives them.
 VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/version.py)
