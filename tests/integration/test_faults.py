@@ -171,7 +171,7 @@ def test_the_server_is_killed_in_the_middle_of_work(scene: Scene) -> None:
 def test_writes_alone_that_fail_are_told_in_a_few_lines_and_made_up_for_when_they_succeed(
     scene: Scene, code: int
 ) -> None:
-    names = [f"m{number}" for number in range(40)]
+    names = [f"m{number}" for number in range(20)]
     scene.create(**dict.fromkeys(names, 1))
     scene.settle(**dict.fromkeys(names, 1))
     body = status(code, {403: "Forbidden", 500: "InternalError"}[code])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.support.fault_proxy import FaultProxy
     from tests.support.manager_process import ManagerProcess
 
-OBJECTS = 300
+OBJECTS = 150
 GRACE = 15.0
 KILLS = 10
 CONVERGED_WITHIN = 240.0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OLD = "petstore.example.com/v1alpha1"
 DEFINITION = f"{DEFINITIONS}/pets.petstore.example.com"
-MANY = 2_500
+MANY = 1_200
 MIXED = "mixed"
 # What v1alpha1 says beside the day has to come back as it was written.
 MOMENTS = ("2021-04-01T00:00:00Z", "2021-04-01T12:30:00Z", "2021-04-01T23:30:00-02:00")
