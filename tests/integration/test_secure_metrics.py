@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.fault_proxy import FaultProxy
 
-SHORT_LIVED = (sys.executable, "-m", "tests.support.short_lived")
+SHORT_LIVED = (sys.executable, "-m", "tests.integration.webhook.short_lived")
 METRICS = ("metrics_auth_role.yaml", "metrics_auth_role_binding.yaml")
 FLAGS = ("--metrics-secure", "--controllers=memcached")
 CANNOT_ASK = "cannot ask the API server who may see this page"

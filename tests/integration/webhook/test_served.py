@@ -281,7 +281,7 @@ def test_with_an_authority_of_clients_only_conversions_are_for_who_shows_no_cert
             f"--webhook-cert-path={served.certificates.folder}",
             f"--webhook-client-ca-file={clients}",
             folder=tmp_path / "manager",
-            program=(sys.executable, "-m", "tests.support.judged_operator"),
+            program=(sys.executable, "-m", "tests.integration.webhook.judged_operator"),
             environ={"PYTHONPATH": str(ROOT)},
         ) as manager:
             manager.wait_ready()
