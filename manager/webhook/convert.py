@@ -76,9 +76,7 @@ class ConversionEndpoint:
         return converted
 
     def _tell(self, event: str, error: Exception, **told: object) -> None:
-        if (untold := self._lines.take()) is not None:
-            counted = {"untold": untold} if untold else {}
-            _log.error(event, error=str(error), exc_info=error.__cause__, **told, **counted)
+        self._lines.tell(_log.error, event, error=str(error), exc_info=error.__cause__, **told)
 
     async def _all(self, question: ConversionQuestion) -> bytearray:
         """The answer, every object in the same order. Raises `NotConverted` for the first that fails."""

@@ -90,8 +90,7 @@ async def _response(
     except ConnectionError:
         raise  # nobody is there to be told
     except Exception as error:  # noqa: BLE001 - a fault of ours is answered like one of an operator's
-        if (untold := faults.take()) is not None:
-            _log.error("a review failed unexpectedly", webhook=endpoint.path, untold=untold, exc_info=error)
+        faults.tell(_log.error, "a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
         text = f"the webhook failed unexpectedly ({type(error).__name__}); the log of the manager says more"
         return _failure(request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)
 
