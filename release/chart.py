@@ -13,7 +13,6 @@ import yaml
 
 from manager.codegen import yaml_stream
 from manager.version import VERSION
-from release import OLDEST_KUBERNETES
 from release.chart_markers import CERTIFICATES, MARKERS, PLACE, POD_FIELDS, RELEASE
 from release.chart_values import schema_text, values_text
 
@@ -39,7 +38,7 @@ _CHART = {
     "type": "application",
     "version": VERSION,
     "appVersion": VERSION,
-    "kubeVersion": f">={OLDEST_KUBERNETES}-0",
+    "kubeVersion": ">=1.27.0-0",
     "keywords": ["operator", "controller", "kubernetes"],
 }
 

@@ -7,12 +7,13 @@ import email.utils
 import http.client
 import json
 import re
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from tests.support.control_plane import ControlPlane
@@ -25,6 +26,7 @@ NOW = "2026-01-31T12:00:00Z"
 """When everything happens, in what is recorded."""
 MOMENT = datetime.datetime.fromisoformat(NOW).timestamp()
 NEAR = 600.0
+PATIENCE = 30.0
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?=(\.\d+)?Z)")
 # What is made up: a pattern, and what comes instead, with a number.
 MADE_UP = [
@@ -85,6 +87,28 @@ class Server:
         answer = self.ask(method, path, body, **options)
         assert answer.status < http.HTTPStatus.BAD_REQUEST, f"{method} {path}: {answer.value}"
         return answer.value
+
+    def until(self, method: str, path: str, wanted: Callable[[Any], bool]) -> None:
+        """Ask again until the answer is as it is wanted."""
+        deadline = time.monotonic() + PATIENCE
+        while not wanted(self.ask(method, path).value):
+            assert time.monotonic() < deadline, f"{method} {path}: never as it was to be"
+            time.sleep(0.02)
+
+    def collection(self, obj: Mapping[str, Any]) -> str:
+        """Where objects as this one are."""
+        version, kind = obj["apiVersion"], obj["kind"]
+        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        (found,) = (
+            each
+            for each in self.must("GET", base)["resources"]
+            if each["kind"] == kind and "/" not in each["name"]
+        )
+        return (
+            f"{base}/namespaces/{NAMESPACE}/{found['name']}"
+            if found["namespaced"]
+            else f"{base}/{found['name']}"
+        )
 
 
 def shifted(value: Any, seconds: float) -> Any:

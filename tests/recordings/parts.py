@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tests.conformance import conversation, player
 from tests.conformance.kubectl import scene, stage
 from tests.conformance.kubectl.programs import programs
-from tests.recordings import builtin, files
+from tests.recordings import builtin, custom, files, types
 
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
@@ -71,4 +71,9 @@ PARTS = [
     *map(_conversations, files("conversations")),
     _bare(builtin.OBJECTS, builtin.object_cases(), builtin.record_objects),
     _bare(builtin.ROWS, builtin.row_cases(), builtin.record_rows),
+    _bare(custom.DEFINITIONS, custom.definition_cases(), custom.record_definitions),
+    _bare(custom.OBJECTS, custom.object_cases(), custom.record_objects),
+    _bare(custom.RULES, custom.rule_cases(), custom.record_rules),
+    _bare(types.BODIES, types.body_cases(), types.record_bodies),
+    _bare(types.PROTOBUF, [*types.created(), *types.served()], types.record_protobuf),
 ]

@@ -1,4 +1,4 @@
-"""A kind with everything that a structural schema can say, and its operator, to generate files from."""
+"""A kind with everything that a structural schema can say."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from apis.meta import (
     list_set,
     preserve_unknown,
 )
-from manager.rbac import rbac
+
+__all__ = ["Limits", "Mode", "Port", "Widget", "WidgetSpec", "WidgetStatus"]
 
 
 class Mode(enum.Enum):
@@ -115,13 +116,3 @@ class Widget(Resource, group="test.example.com", version="v1", plural="widgets")
         WidgetSpec, cel("!has(self.since) || self.mode == 'slow'", "only slow widgets have a past")
     ]
     status: WidgetStatus | None = None
-
-
-@rbac(groups="test.example.com", resources="widgets", verbs="get;list;watch")
-@rbac(groups="test.example.com", resources="widgets/status", verbs="patch")
-class WidgetReconciler:
-    """Does nothing."""
-
-
-KINDS = (Widget,)
-RECONCILERS = (WidgetReconciler,)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -16,11 +15,9 @@ from tests.support.eventually import eventually
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
-pytestmark = [
-    pytest.mark.contract,
-    # It runs in a process of its own: importing it here, in every worker, takes a second.
-    pytest.mark.skipif(importlib.util.find_spec("kopf") is None, reason="no kopf"),
-]
+pytestmark = pytest.mark.contract
+
+pytest.importorskip("kopf")
 
 OPERATOR = Path(__file__).with_name("gadget_operator.py")
 

@@ -1,14 +1,9 @@
-"""What the real server (1.36) said to definitions and custom objects, and what ours says.
-
-The recordings hold the cause of each error. A case that shows a whole schema is left out.
-"""
+"""What the real server said to definitions and custom objects, and what ours says."""
 
 from __future__ import annotations
 
 import copy
-import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,15 +16,9 @@ from devcluster.schema.node import Schema
 from devcluster.schema.pruning import prune
 from devcluster.schema.structural import parse
 from devcluster.storage.store import Store
+from tests.recordings import custom, load_answers
 
-RECORDED = Path(__file__).parent / "recorded"
-
-
-def load(name: str) -> Any:
-    return json.loads((RECORDED / name).read_text())
-
-
-DEFINITIONS, OBJECTS, SCHEMAS = load("definitions.json"), load("objects.json"), load("schemas.json")
+DEFINITIONS, SCHEMAS = load_answers(custom.DEFINITIONS), custom.schemas()
 
 
 @pytest.fixture
@@ -47,18 +36,20 @@ def by_text(causes: list[dict[str, str]]) -> list[dict[str, str]]:
     return sorted(causes, key=lambda cause: (cause["field"], cause["message"]))
 
 
-@pytest.mark.parametrize("case", DEFINITIONS, ids=lambda case: case["name"])
-def test_a_definition_is_judged_as_the_real_server_judges_it(case: dict[str, Any], context: Context) -> None:
-    strategy, definition = DefinitionStrategy(), copy.deepcopy(case["definition"])
+@pytest.mark.parametrize(("name", "definition"), custom.definition_cases().items(), ids=DEFINITIONS)
+def test_a_definition_is_judged_as_the_real_server_judges_it(
+    name: str, definition: dict[str, Any], context: Context
+) -> None:
+    strategy, answer = DefinitionStrategy(), DEFINITIONS[name]
     strategy.prepare_create(definition, context)
     strategy.default(definition)
     found = [error.to_cause() for error in strategy.validate_create(definition, context)]
-    assert by_text(found) == by_text(case["causes"])
+    assert by_text(found) == by_text(answer.get("causes", []))
     if not found:
-        assert strategy.warnings(definition, None) == case["warnings"]
+        assert strategy.warnings(definition, None) == answer.get("warnings", [])
 
 
-@pytest.mark.parametrize("case", OBJECTS, ids=lambda case: f"{case['schema']}-{json.dumps(case['new'])[:60]}")
+@pytest.mark.parametrize("case", custom.objects(), ids=lambda case: case["id"])
 def test_an_object_is_judged_as_the_real_server_judges_it(case: dict[str, Any], context: Context) -> None:
     schema, strategy = compiled(case["schema"])
 
@@ -75,7 +66,7 @@ def test_an_object_is_judged_as_the_real_server_judges_it(case: dict[str, Any], 
     else:
         old = decoded(case["old"])
         found = strategy.validate_update(new, old, context)
-        assert strategy.warnings(new, old) == case.get("warnings", []) or found
+        assert strategy.warnings(new, old) == case["warnings"] or found
     assert by_text([error.to_cause() for error in found]) == by_text(case["causes"])
     if not found:
         assert new["spec"] == case["spec"]

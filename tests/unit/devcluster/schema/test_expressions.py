@@ -1,9 +1,7 @@
-"""What the real server (1.36) made of rules, and what ours makes of them."""
+"""What the real server made of rules, and what ours makes of them."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +11,18 @@ from devcluster.schema.cel.types import BOOL, DYN
 from devcluster.schema.declarations import compile_conversion, declare, escape
 from devcluster.schema.rules import compile_rules
 from devcluster.schema.structural import parse
+from tests.recordings import custom, load_answers
 
-RECORDED = json.loads((Path(__file__).parent / "recorded_expressions.json").read_text())
-SCHEMA = parse({"type": "object", "properties": RECORDED["properties"]})
+RULES = custom.rules()
+SCHEMA = parse({"type": "object", "properties": RULES["properties"]})
 NO_OVERLOAD = "call arguments did not match a supported operator, function or macro signature for rule:"
 
 
-def answer(rule: str) -> dict[str, Any]:
+def answer(rule: str) -> bool | dict[str, Any]:
     kind, convert = declare(SCHEMA), compile_conversion(SCHEMA)
     assert kind is not None
     assert convert is not None
-    value = convert(RECORDED["self"])
+    value = convert(RULES["self"])
     try:
         program = compile_expression(rule, {"self": kind, "oldSelf": kind})
     except CompileError as error:
@@ -31,7 +30,8 @@ def answer(rule: str) -> dict[str, Any]:
     if program.type != BOOL:
         return {"compile": "cel expression must evaluate to a bool"}
     try:
-        return {"value": program.run({"self": value, "oldSelf": value})}
+        held: bool = program.run({"self": value, "oldSelf": value})
+        return held
     except CelError as error:
         text = str(error)
         if text.startswith("no such overload"):
@@ -39,9 +39,11 @@ def answer(rule: str) -> dict[str, Any]:
         return {"error": f"{text} evaluating rule:"}
 
 
-@pytest.mark.parametrize("case", RECORDED["rules"], ids=lambda case: case["rule"][:70])
-def test_a_rule_means_what_it_means_to_the_real_server(case: dict[str, Any]) -> None:
-    assert answer(case["rule"]) == {key: value for key, value in case.items() if key != "rule"}
+@pytest.mark.parametrize(
+    ("rule", "recorded"), load_answers(custom.RULES).items(), ids=lambda each: str(each)[:70]
+)
+def test_a_rule_means_what_it_means_to_the_real_server(rule: str, recorded: bool | dict[str, Any]) -> None:
+    assert answer(rule) == recorded
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,231 @@
+"""Custom resources: how definitions, objects of them and their rules in CEL are judged."""
+
+from __future__ import annotations
+
+import copy
+import http
+import itertools
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from tests.recordings import load_answers, load_cases
+from tests.recordings.asking import MERGE, Answer, Server
+from tests.recordings.change import change, changed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.control_plane import ControlPlane
+
+__all__ = [
+    "DEFINITIONS", "OBJECTS", "RULES", "definition_cases", "object_cases", "objects", "record_definitions",
+    "record_objects", "record_rules", "rule_cases", "rules", "schemas",
+]  # fmt: skip
+
+Json = dict[str, Any]
+
+DEFINITIONS, OBJECTS, RULES = "custom/definitions", "custom/objects", "custom/rules"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TOGETHER = 8
+"""So many rules of one definition cost no more than one may."""
+ESTABLISHED = 30.0
+DRY = {"dryRun": "All"}
+
+
+def definition_cases() -> dict[str, Json]:
+    """By name, each whole."""
+    (cases,) = load_cases(DEFINITIONS)
+    first = cases.pop("ok")
+    found = {"ok": first}
+    for name, case in cases.items():
+        version = {"schema": {"openAPIV3Schema": case["schema"]}} if "schema" in case else None
+        found[name] = changed(first, {"spec": {"versions": {"0": version}}} if version else case)
+    return copy.deepcopy(found)
+
+
+def schemas() -> dict[str, Json]:
+    """Of the objects, by name."""
+    (cases,) = load_cases(OBJECTS)
+    return {name: each["schema"] for name, each in cases.items()}
+
+
+def object_cases() -> dict[str, Json]:
+    """With the names of the `schema`, and of the one `before`; their own, and the `old` and `new` spec."""
+    (cases,) = load_cases(OBJECTS)
+    return {
+        f"{schema} {number}": {
+            "name": "a",
+            "old": None,
+            "schema": schema,
+            "before": each.get("before", schema),
+            **case,
+        }
+        for schema, each in cases.items()
+        for number, case in enumerate(each["objects"], 1)
+    }
+
+
+def objects() -> list[Json]:
+    """With the `causes` of a refusal, or the `spec` that was made of the new one, and `warnings`."""
+    answers, found = load_answers(OBJECTS), []
+    for name, case in object_cases().items():
+        answer = {"causes": [], "warnings": [], **answers[name]}
+        spec = None if answer["causes"] else changed(case["new"], answer.get("made", {}))
+        found.append({"id": name, **case, **answer, "spec": spec})
+    return found
+
+
+def rules() -> Json:
+    """`properties` of the object and its `self`."""
+    (cases,) = load_cases(RULES)
+    found: Json = cases
+    return found
+
+
+def rule_cases() -> list[str]:
+    """The rules, which are their own names."""
+    found: list[str] = rules()["rules"].splitlines()
+    return found
+
+
+def record_definitions(plane: ControlPlane, folder: Path) -> Json:
+    server = Server(plane, folder)
+    return {
+        name: _judged(server.ask("POST", CRDS, definition, query=DRY))
+        for name, definition in definition_cases().items()
+    }
+
+
+def record_objects(plane: ControlPlane, folder: Path) -> Json:
+    server, found = Server(plane, folder), {}
+    known = schemas()
+    kind = _Kind(server, "objects")
+    for name, case in object_cases().items():
+        one, new = kind.path(case["name"]), {"metadata": {"name": case["name"]}, "spec": case["new"]}
+        if case["old"] is None:
+            kind.become(known[case["schema"]])
+            answer = server.ask("POST", kind.path(), kind.typed(new), query=DRY)
+        else:
+            kind.become(known[case["before"]])
+            server.must("POST", kind.path(), kind.typed({**new, "spec": case["old"]}))
+            kind.become(known[case["schema"]])
+            live = server.must("GET", one)
+            answer = server.ask("PUT", one, {**live, "spec": case["new"]}, query=DRY)
+            server.must("DELETE", one)
+        found[name] = _judged(answer)
+        if "kind" in answer.value and answer.value["kind"] != "Status":
+            found[name] |= {"made": made} if (made := change(case["new"], answer.value["spec"])) else {}
+    return found
+
+
+def record_rules(plane: ControlPlane, folder: Path) -> Json:
+    server, found = Server(plane, folder), {}
+    case = rules()
+
+    def schema(rule: str) -> Json:
+        return {
+            "type": "object",
+            "properties": case["properties"],
+            "x-kubernetes-validations": [{"rule": rule}],
+        }
+
+    for rule in rule_cases():
+        definition = _definition("rules", _with_properties({"spec": schema(rule)}))
+        causes = _judged(server.ask("POST", CRDS, definition, query=DRY)).get("causes", ())
+        found[rule] = {"compile": _of_rule(causes[0]["message"], rule)} if causes else True
+    kind = _Kind(server, "rules")
+    sound = [rule for rule in rule_cases() if found[rule] is True]
+    for number in range(0, len(sound), TOGETHER):
+        together = {f"rule{index}": rule for index, rule in enumerate(sound[number : number + TOGETHER])}
+        kind.become(_with_properties({name: schema(rule) for name, rule in together.items()}))
+        obj = {"metadata": {"name": "a"}, **dict.fromkeys(together, case["self"])}
+        for cause in _judged(server.ask("POST", kind.path(), kind.typed(obj), query=DRY)).get("causes", ()):
+            rule = together[cause["field"]]
+            told = _of_rule(cause["message"], rule)
+            found[rule] = False if told == "failed rule:" else {"error": told}
+    return found
+
+
+class _Kind:
+    """A custom kind whose schema changes."""
+
+    def __init__(self, server: Server, plural: str) -> None:
+        self._server = server
+        self._plural = plural
+        self._schema: Json | None = None
+        self._count = itertools.count()
+
+    def path(self, name: str = "") -> str:
+        base = f"/apis/{self._plural}.example.com/v1/{self._plural}"
+        return f"{base}/{name}" if name else base
+
+    def typed(self, obj: Json) -> Json:
+        return {"apiVersion": f"{self._plural}.example.com/v1", "kind": self._plural.title(), **obj}
+
+    def become(self, schema: Json) -> None:
+        """Return once objects are judged by it, which they are not at once."""
+        if schema == self._schema:
+            return
+        mark = f"mark{next(self._count)}"
+        marked = {
+            **schema,
+            "properties": {**schema["properties"], mark: {"type": "string", "enum": ["only"]}},
+        }
+        definition = _definition(self._plural, marked)
+        if self._schema is None:
+            self._server.must("POST", CRDS, definition)
+        else:
+            patch = {"spec": {"versions": definition["spec"]["versions"]}}
+            self._server.must("PATCH", f"{CRDS}/{definition['metadata']['name']}", patch, media=MERGE)
+        self._schema = schema
+        probe = self.typed({"metadata": {"name": "probe"}, mark: "another"})
+        deadline = time.monotonic() + ESTABLISHED
+        while not _names(self._server.ask("POST", self.path(), probe, query=DRY), mark):
+            assert time.monotonic() < deadline, f"{self._plural} has not got its schema"
+            time.sleep(0.02)
+
+
+def _names(answer: Answer, field: str) -> bool:
+    return answer.status == http.HTTPStatus.UNPROCESSABLE_ENTITY and field in json.dumps(answer.value)
+
+
+def _definition(plural: str, schema: Json) -> Json:
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{plural}.example.com"},
+        "spec": {
+            "group": f"{plural}.example.com",
+            "scope": "Cluster",
+            "names": {"plural": plural, "kind": plural.title()},
+            "versions": [version],
+        },
+    }
+
+
+def _with_properties(properties: Json) -> Json:
+    return {"type": "object", "properties": properties}
+
+
+def _judged(answer: Answer) -> Json:
+    """The causes in an order of their own: the real server goes through maps in any."""
+    found: Json = {"warnings": answer.warnings} if answer.warnings else {}
+    if answer.value["kind"] == "Status":
+        causes = answer.value["details"]["causes"]
+        found["causes"] = sorted(causes, key=lambda cause: (cause["field"], cause["message"]))
+    return found
+
+
+def _of_rule(message: str, rule: str) -> str:
+    """What is said of a rule, without the rule."""
+    for start in ("compilation failed", "cel expression must"):
+        if start in message:
+            return message[message.index(start) :]
+    return (
+        message.removeprefix("Invalid value: ")
+        .removeprefix('"object": ')
+        .removesuffix(rule.strip())
+        .removesuffix(" ")
+    )

@@ -1,0 +1,149 @@
+"""Bodies: what is wrong in those in JSON, and which objects those in protobuf are."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import json
+import re
+import shlex
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from tests.recordings import load_answers, load_cases
+from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, Server, fixed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.control_plane import ControlPlane
+
+__all__ = [
+    "BODIES", "PROTOBUF", "bodies", "body_cases", "created", "protobuf", "record_bodies", "record_protobuf",
+    "served",
+]  # fmt: skip
+
+Json = dict[str, Any]
+
+BODIES, PROTOBUF = "types/bodies", "types/protobuf"
+HEX = re.compile(r"^\t[0-9a-f]{8} ((?: +[0-9a-f]{2})+)", re.MULTILINE)
+KUBECTL_TIMEOUT = 60.0
+LONG_ENOUGH = 1000
+"""Versions of so much and more have four digits, as the fixed one."""
+VERSION = "1000"
+RECENT = 60
+"""So many seconds ago an object may have been made."""
+
+
+def body_cases() -> dict[str, tuple[str, str]]:
+    """By kind and number: the body, and how fields are to be validated."""
+    (cases,) = load_cases(BODIES)
+    count: collections.Counter[str] = collections.Counter()
+    found = {}
+    for case in cases:
+        mode, body = ("Warn", case["WARN"]) if isinstance(case, dict) else ("Strict", case)
+        kind = json.loads(body)["kind"]
+        count[kind] += 1
+        found[f"{kind} {count[kind]}"] = body, mode
+    return found
+
+
+def bodies() -> list[tuple[str, str, Json]]:
+    """Name, body and answer: `refused`, with what message, or `warned` of what."""
+    answers = load_answers(BODIES)
+    return [(name, body, answers[name]) for name, (body, _) in body_cases().items()]
+
+
+def created() -> list[str]:
+    """What kubectl is to create."""
+    found: list[str] = load_cases(PROTOBUF)[0]["create"].splitlines()
+    return found
+
+
+def served() -> dict[str, Json]:
+    """What the server is to give."""
+    found: dict[str, Json] = load_cases(PROTOBUF)[0]["objects"]
+    return found
+
+
+def protobuf() -> list[tuple[str, bytes, Json]]:
+    """Name, body and the object that it is."""
+    found = load_answers(PROTOBUF)
+    return [(name, base64.b64decode(each["protobuf"]), each["object"]) for name, each in found.items()]
+
+
+def record_bodies(plane: ControlPlane, folder: Path) -> Json:
+    server, found = Server(plane, folder), {}
+    for name, (body, mode) in body_cases().items():
+        query = {"dryRun": "All", "fieldValidation": mode}
+        answer = server.ask("POST", server.collection(json.loads(body)), body, query=query)
+        refused = answer.value["kind"] == "Status"
+        found[name] = {"refused": answer.value["message"]} if refused else {"warned": answer.warnings}
+    return found
+
+
+def record_protobuf(plane: ControlPlane, folder: Path) -> Json:
+    server = Server(plane, folder)
+    found = {command: _sent(plane, command) for command in created()}
+    return found | {name: _given(server, obj) for name, obj in served().items()}
+
+
+def _sent(plane: ControlPlane, command: str) -> Json:
+    """By kubectl, which logs it."""
+
+    def run(*flags: str) -> subprocess.CompletedProcess[str]:
+        head, dashes, rest = command.partition(" -- ")
+        words = [*shlex.split(head), *flags, *(["--", *shlex.split(rest)] if dashes else ())]
+        program = [str(plane.kubectl_program()), f"--kubeconfig={plane.kubeconfig}", "create"]
+        return subprocess.run(
+            [*program, *words], capture_output=True, text=True, check=True, timeout=KUBECTL_TIMEOUT
+        )
+
+    log = run("--dry-run=server", "-v=10").stderr
+    body = log.partition('"Request Body" body=<')[2].partition("\n >")[0]
+    encoded = bytes.fromhex("".join(HEX.findall(body)).replace(" ", ""))
+    assert encoded, f"kubectl create {command}: it logs no body in protobuf"
+    obj = json.loads(run("--dry-run=client", "-o", "json").stdout)
+    return {"protobuf": base64.b64encode(encoded).decode(), "object": obj}
+
+
+def _given(server: Server, obj: Json) -> Json:
+    """By the server, in both encodings; what differs each time is as long as what it is replaced by."""
+    base = server.collection(obj)
+    one = f"{base}/{obj['metadata']['name']}"
+    while int(server.must("GET", base)["metadata"]["resourceVersion"]) < LONG_ENOUGH:
+        server.must(
+            "POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"generateName": "any-"}}
+        )
+    while True:  # until all is written in one second, as entries are in the order of their times
+        server.must("POST", base, obj)
+        if "status" in obj:
+            server.must("PATCH", f"{one}/status", {"status": obj["status"]}, media=MERGE)
+        elif obj["kind"] == "CustomResourceDefinition":
+            server.until("GET", one, lambda live: "InitialNamesAccepted" in str(live.get("status")))
+        if len({each["time"] for each in server.must("GET", one)["metadata"]["managedFields"]}) == 1:
+            break
+        server.must("DELETE", one)
+        server.until("GET", one, lambda live: live["kind"] == "Status")
+    encoded, answer = (
+        server.ask("GET", one, accept="application/vnd.kubernetes.protobuf").value,
+        server.ask("GET", one),
+    )
+    shown = answer.value
+    known = {shown["metadata"]["uid"], *re.findall(r"kube-api-access-\w{5}", json.dumps(shown))}
+    pairs = {each.encode(): fixed(each, answer.at).encode() for each in known}
+    version = shown["metadata"]["resourceVersion"]
+    pairs[b"2\x04" + version.encode()] = b"2\x04" + VERSION.encode()
+    pairs |= {b"\x08" + _varint(answer.at - ago): b"\x08" + _varint(MOMENT) for ago in range(RECENT)}
+    for found, instead in pairs.items():
+        encoded = encoded.replace(found, instead)
+    shown["metadata"]["resourceVersion"] = VERSION
+    return {"protobuf": base64.b64encode(encoded).decode(), "object": fixed(shown, answer.at)}
+
+
+def _varint(number: float) -> bytes:
+    rest, encoded = int(number), b""
+    while rest > 0x7F:
+        encoded += bytes([rest & 0x7F | 0x80])
+        rest >>= 7
+    return encoded + bytes([rest])
