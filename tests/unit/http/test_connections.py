@@ -380,7 +380,9 @@ async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(tls: bool
                     for _ in range(5):
                         group.create_task(sent_and_gone(address, sent, tls=tls))
                 await eventually_async(no_connection_is_open, every=0.02)
-                kept[what] = sum(each.size for each in tracemalloc.take_snapshot().traces if each.size > 30_000)
+                kept[what] = sum(
+                    each.size for each in tracemalloc.take_snapshot().traces if each.size > 30_000
+                )
     finally:
         tracemalloc.stop()
         gc.enable()

@@ -11,11 +11,10 @@ import pytest
 from controllers.petstore.check import StoreCheck
 from petstore.client import Pet as Record
 from petstore.client import PetType
-from tests.unit.controllers.petstore.world import ApiServer, Fate, Process
+from tests.unit.controllers.petstore.world import ApiServer, Fate, Process, Store
 
 if TYPE_CHECKING:
     from apis.meta import ObjectKey
-    from tests.support.petstores import LocalStore
 
 NOW = "2026-01-01T00:00:00Z"
 DAY = datetime.date(2021, 4, 1)
@@ -24,7 +23,7 @@ DAY = datetime.date(2021, 4, 1)
 class Scene:
     """Some Pets that are settled, and a check over them."""
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.server = ApiServer()
         self.process = Process(self.server, store.client, Fate())
@@ -62,7 +61,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(store: LocalStore) -> Scene:
+def scene(store: Store) -> Scene:
     return Scene(store)
 
 

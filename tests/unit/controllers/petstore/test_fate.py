@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
@@ -15,10 +15,7 @@ from manager.kube.errors import Fenced
 from manager.leader import Leadership
 from petstore.client import PetStoreClient
 from tests.support.petstores import Faults, local_store
-from tests.unit.controllers.petstore.world import ApiServer, Died, Fate, Process
-
-if TYPE_CHECKING:
-    from tests.support.petstores import LocalStore
+from tests.unit.controllers.petstore.world import ApiServer, Died, Fate, Process, Store
 
 BLOWS = ("lost before", "lost after", "died before", "died after")
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
@@ -56,7 +53,7 @@ STORIES: dict[str, list[Step]] = {
 }
 
 
-async def live(server: ApiServer, store: LocalStore, fate: Fate, story: list[Step], *, patient: bool) -> None:
+async def live(server: ApiServer, store: Store, fate: Fate, story: list[Step], *, patient: bool) -> None:
     """Live through the story: take each step when all is settled (`patient`), or as soon as may be."""
     process = Process(server, store.client, fate)
     left = list(story)
@@ -86,7 +83,7 @@ async def live(server: ApiServer, store: LocalStore, fate: Fate, story: list[Ste
             process = Process(server, store.client, fate)
 
 
-async def assert_in_step(server: ApiServer, store: LocalStore) -> None:
+async def assert_in_step(server: ApiServer, store: Store) -> None:
     wanted = sorted(
         (pet["status"]["id"], pet["spec"]["name"], pet["spec"]["species"]) for pet in server.pets.values()
     )
@@ -94,7 +91,7 @@ async def assert_in_step(server: ApiServer, store: LocalStore) -> None:
     assert len({identity for identity, *_ in wanted}) == len(wanted)
 
 
-async def one_life(store: LocalStore, story: str, script: dict[int, str], *, patient: bool) -> Fate:
+async def one_life(store: Store, story: str, script: dict[int, str], *, patient: bool) -> Fate:
     server, fate = ApiServer(), Fate(script)
     await live(server, store, fate, STORIES[story], patient=patient)
     try:
@@ -112,7 +109,7 @@ async def one_life(store: LocalStore, story: str, script: dict[int, str], *, pat
 
 
 @pytest.mark.parametrize("story", STORIES)
-async def test_one_blow_at_each_step_in_turn(store: LocalStore, story: str):
+async def test_one_blow_at_each_step_in_turn(store: Store, story: str):
     fate = await one_life(store, story, {}, patient=False)
     for step in range(len(fate.passed)):
         for blow in BLOWS:
@@ -120,14 +117,14 @@ async def test_one_blow_at_each_step_in_turn(store: LocalStore, story: str):
 
 
 @pytest.mark.parametrize("story", STORIES)
-async def test_several_blows_in_one_life(store: LocalStore, story: str):
+async def test_several_blows_in_one_life(store: Store, story: str):
     chance = random.Random(story)
     for _ in range(12):
         blows = {step: chance.choice(BLOWS) for step in range(25) if chance.random() < 0.25}
         await one_life(store, story, blows, patient=chance.random() < 0.5)
 
 
-async def lease_lost_before(store: LocalStore, step: int, story: list[Step]) -> bool:
+async def lease_lost_before(store: Store, step: int, story: list[Step]) -> bool:
     """Another process leads from just before that step on; returns whether there was one."""
     server, fate, leadership = ApiServer(), Fate(), Leadership()
     calls: list[tuple[str, str, str]] = []
@@ -137,17 +134,12 @@ async def lease_lost_before(store: LocalStore, step: int, story: list[Step]) -> 
         calls.clear()
 
     fate.meanwhile = {step: lose}
-    async with PetStoreClient(
-        str(store.server.address),
-        timeout=20,
-        handled=lambda *call: calls.append(call),
-        writing=leadership.held,
-    ) as client:
-        process = Process(server, client, fate)
-        for act in story:
-            act(server)
-            with contextlib.suppress(Fenced):
-                await process.settle_all(list(server.pets))
+    client = store.another_client(handled=lambda *call: calls.append(call), writing=leadership.held)
+    process = Process(server, client, fate)
+    for act in story:
+        act(server)
+        with contextlib.suppress(Fenced):
+            await process.settle_all(list(server.pets))
     if fate.meanwhile:
         return False
     assert {kind for kind, *_ in calls} <= {"server_stream"}, (step, fate.passed, calls)
@@ -155,7 +147,7 @@ async def lease_lost_before(store: LocalStore, step: int, story: list[Step]) -> 
 
 
 @pytest.mark.parametrize("story", ["renamed and deleted", "twins"])
-async def test_who_has_lost_the_lease_changes_nothing_in_the_store(store: LocalStore, story: str):
+async def test_who_has_lost_the_lease_changes_nothing_in_the_store(store: Store, story: str):
     step = 0
     while await lease_lost_before(store, step, STORIES[story]):
         await store.client.delete([pet.id for pet in await store.pets()])

@@ -17,14 +17,20 @@ from controllers.petstore.record import ADDED_AS
 from manager.kube.errors import ConnectionLost
 from petstore.client import Pet as Record
 from petstore.client import PetStoreError, PetType
-from tests.support.petstores import local_store
-from tests.unit.controllers.petstore.world import ApiServer, Died, Fate, FatefulStore, Process
+from tests.unit.controllers.petstore.world import (
+    ApiServer,
+    Died,
+    Fate,
+    FatefulStore,
+    Process,
+    Store,
+    running_store,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from apis.meta import ObjectKey
-    from tests.support.petstores import LocalStore
 
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 
@@ -32,7 +38,7 @@ THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 class Stage:
     """One API server and one store, and processes between them that share a fate."""
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.server = ApiServer()
         self.fate = Fate()
@@ -71,19 +77,19 @@ class Stage:
 
 
 @pytest.fixture
-def stage(store: LocalStore) -> Stage:
+def stage(store: Store) -> Stage:
     return Stage(store)
 
 
 @pytest.fixture
 async def keyless() -> AsyncIterator[Stage]:
-    async with local_store(ignore_idempotency_keys=True) as store:
+    async with running_store(ignore_idempotency_keys=True) as store:
         yield Stage(store)
 
 
 @pytest.fixture
 async def keyed() -> AsyncIterator[Stage]:
-    async with local_store() as store:
+    async with running_store() as store:
         yield Stage(store)
 
 

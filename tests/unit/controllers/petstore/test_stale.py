@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from apis.meta import ObjectKey
 from controllers.petstore.record import ADDED_AS
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
-from tests.unit.controllers.petstore.world import ApiServer, Fate, Process
-
-if TYPE_CHECKING:
-    from tests.support.petstores import LocalStore
+from tests.unit.controllers.petstore.world import ApiServer, Fate, Process, Store
 
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 TRON = {"name": "Tron", "species": "cat", "birthday": "2020-06-25"}
@@ -28,7 +23,7 @@ async def work(process: Process, *, rounds: int = 3) -> None:
             continue
 
 
-async def a_life(server: ApiServer, store: LocalStore) -> None:
+async def a_life(server: ApiServer, store: Store) -> None:
     """A Pet is made, changed and deleted, and the manager of that time does all that it has to."""
     process = Process(server, store.client, Fate())
     server.create(KEY.name, THOR)
@@ -40,7 +35,7 @@ async def a_life(server: ApiServer, store: LocalStore) -> None:
     assert (server.pets, await store.pets()) == ({}, [])
 
 
-async def test_a_leader_whose_cache_is_behind_adds_nothing_for_pets_that_are_gone(store: LocalStore):
+async def test_a_leader_whose_cache_is_behind_adds_nothing_for_pets_that_are_gone(store: Store):
     """Whatever the cache stopped at: before the first write, between any two, before the last."""
     server = ApiServer()
     await a_life(server, store)
@@ -56,7 +51,7 @@ async def test_a_leader_whose_cache_is_behind_adds_nothing_for_pets_that_are_gon
         assert [reason for _, reason in process.told.events if reason != "Removed"] == []
 
 
-async def test_a_pet_that_is_behind_in_the_cache_is_not_mistaken_for_its_successor(store: LocalStore):
+async def test_a_pet_that_is_behind_in_the_cache_is_not_mistaken_for_its_successor(store: Store):
     server = ApiServer()
     await a_life(server, store)
     moments = list(server.history)
@@ -75,7 +70,7 @@ async def test_a_pet_that_is_behind_in_the_cache_is_not_mistaken_for_its_success
 
 @pytest.mark.parametrize("lost", [False, True])
 async def test_a_leader_whose_cache_is_behind_puts_no_record_back_to_what_its_pet_said_before(
-    store: LocalStore, lost: bool
+    store: Store, lost: bool
 ):
     server = ApiServer()
     process = Process(server, store.client, Fate())
@@ -98,7 +93,7 @@ async def test_a_leader_whose_cache_is_behind_puts_no_record_back_to_what_its_pe
         assert [pet.name for pet in await store.pets()] == ["Thorsten"], moment
 
 
-async def test_a_list_that_is_served_stale_once_brings_no_record_back(store: LocalStore):
+async def test_a_list_that_is_served_stale_once_brings_no_record_back(store: Store):
     server = ApiServer()
     process = Process(server, store.client, Fate())
     server.create(KEY.name, THOR)
@@ -113,7 +108,7 @@ async def test_a_list_that_is_served_stale_once_brings_no_record_back(store: Loc
     assert await store.pets() == []
 
 
-async def test_a_pet_that_is_going_gets_no_record_from_a_cache_that_does_not_know(store: LocalStore):
+async def test_a_pet_that_is_going_gets_no_record_from_a_cache_that_does_not_know(store: Store):
     server = ApiServer()
     process = Process(server, store.client, Fate())
     server.create(KEY.name, THOR, finalizers=["example.com/theirs"])
@@ -128,9 +123,7 @@ async def test_a_pet_that_is_going_gets_no_record_from_a_cache_that_does_not_kno
     assert server.pets[KEY]["metadata"]["finalizers"] == ["example.com/theirs"]
 
 
-async def one_that_vanishes(
-    store: LocalStore, *, before: int, replaced: bool, blow: str, behind: bool
-) -> bool:
+async def one_that_vanishes(store: Store, *, before: int, replaced: bool, blow: str, behind: bool) -> bool:
     """A new Pet goes just before that step of its first reconcile; somebody has taken its finalizer away.
 
     Returns whether there was such a step.
@@ -167,7 +160,7 @@ async def one_that_vanishes(
 @pytest.mark.parametrize("behind", [False, True], ids=["cache is true", "cache is behind"])
 @pytest.mark.parametrize("replaced", [False, True], ids=["gone", "replaced"])
 async def test_what_was_added_for_a_pet_that_goes_meanwhile_is_taken_back(
-    store: LocalStore, replaced: bool, behind: bool
+    store: Store, replaced: bool, behind: bool
 ):
     """At each step of its first reconcile, whose call or answer may be lost too."""
     for blow in ("", "lost before", "lost after"):
@@ -177,7 +170,7 @@ async def test_what_was_added_for_a_pet_that_goes_meanwhile_is_taken_back(
         assert steps >= 3, blow
 
 
-async def test_a_new_pet_costs_no_further_look_and_one_that_is_added_again_costs_one(store: LocalStore):
+async def test_a_new_pet_costs_no_further_look_and_one_that_is_added_again_costs_one(store: Store):
     server, fate = ApiServer(), Fate()
     process = Process(server, store.client, fate)
     server.create(KEY.name, THOR)
