@@ -31,7 +31,7 @@ DRIFT = 0.1
 
 
 def seeds() -> list[int]:
-    first, _, last = os.environ.get("ELECTION_SEEDS", "0-29").partition("-")
+    first, _, last = os.environ.get("ELECTION_SEEDS", "0-9").partition("-")
     return list(range(int(first), int(last or first) + 1))
 
 
