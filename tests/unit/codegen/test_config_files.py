@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import yaml
 
 from apis.cache.v1.memcached import Memcached
-from manager.codegen import config_files
+from manager.codegen import config_files, custom_resource_definitions, yaml_stream
+from manager.codegen.documents import yaml_document
+from manager.codegen.tree import HEADER, GeneratedTree
 from manager.rbac import RbacRule
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.webhooks import Webhooks
@@ -112,3 +117,52 @@ def test_without_webhooks_there_is_nothing_for_them():
 
 def test_the_same_input_gives_the_same_text():
     assert config_files(KINDS, RULES, ["a.yaml", "b.yaml"], WEBHOOKS) == FILES
+
+
+def test_a_stream_reads_back_as_what_was_written():
+    manifests = [*custom_resource_definitions([Widget]), {"kind": "Other", "value": "yes"}]
+    assert list(yaml.safe_load_all(yaml_stream(manifests))) == manifests
+
+
+def test_fields_keep_their_order_and_repeated_values_are_spelled_out():
+    shared = {"b": 1, "a": [2]}
+    manifest: dict[str, Any] = {"second": shared, "first": shared}
+    assert yaml_document(manifest) == "---\nsecond:\n  b: 1\n  a:\n  - 2\nfirst:\n  b: 1\n  a:\n  - 2\n"
+
+
+def test_text_of_several_lines_is_a_block():
+    assert yaml_document({"text": "one\n\ntwo"}) == "---\ntext: |-\n  one\n\n  two\n"
+
+
+def test_files_that_are_missing_or_differ_are_stale_until_they_are_written(tmp_path: Path):
+    (tmp_path / "b.yaml").write_text("edited by hand\n")
+    tree = GeneratedTree(tmp_path, {"a/new.yaml": "a\n", "b.yaml": "b\n"})
+    expected = [tmp_path / "a" / "new.yaml", tmp_path / "b.yaml"]
+    assert tree.stale() == expected
+    assert tree.write() == expected
+    assert tree.stale() == []
+    assert (tmp_path / "b.yaml").read_text() == HEADER + "b\n"
+
+
+def test_a_file_that_is_no_longer_generated_is_stale_and_is_removed(tmp_path: Path):
+    GeneratedTree(tmp_path, {"crd/old.yaml": "old\n"}).write()
+    old = tmp_path / "crd" / "old.yaml"
+    tree = GeneratedTree(tmp_path, {})
+    assert tree.stale() == [old]
+    tree.write()
+    assert not old.exists()
+
+
+def test_files_written_by_hand_are_left_alone(tmp_path: Path):
+    sample = tmp_path / "sample.yaml"
+    sample.write_text("kind: Sample\n")
+    tree = GeneratedTree(tmp_path, {})
+    assert tree.stale() == []
+    tree.write()
+    assert sample.exists()
+
+
+def test_writing_again_touches_nothing(tmp_path: Path):
+    tree = GeneratedTree(tmp_path, {"a.yaml": "a\n"})
+    tree.write()
+    assert tree.write() == []

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
 
 import pytest
 from rich.console import Console
 
 from demo.board import Answer, Board, Entry, Note
 from demo.columns import Columns
+from demo.screen import View
 from demo.view import render
 
 FOOTER = "kubectl get pods\nCtrl-C stops everything."
@@ -117,3 +120,13 @@ def test_with_them_it_fits_all_the_same(height: int) -> None:
     what = board()
     what.answers = [Answer(f"pet/{number}", "refused", "no") for number in range(2)]
     assert len(shown(what, height=height).splitlines()) <= height
+
+
+@pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")
+def test_a_terminal_that_was_closed_is_lost() -> None:
+    leader, follower = pty.openpty()
+    with os.fdopen(follower, "w") as file:
+        view = View(Console(file=file))
+        before = view.lost
+        os.close(leader)
+        assert (before, view.lost) == (False, True)

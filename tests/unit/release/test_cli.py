@@ -7,9 +7,11 @@ import pytest
 
 from manager.codegen import yaml_documents
 from release.cli import main
+from release.image import Image, InvalidImage
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -147,3 +149,27 @@ def test_what_is_no_image_is_a_wrong_use(capsys: pytest.CaptureFixture[str]):
 
 def test_what_is_kept_in_the_repository_is_current(capsys: pytest.CaptureFixture[str]):
     assert main(["generate", "--check"]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "image"),
+    [
+        ("manager", Image("manager")),
+        ("manager:0.1.0", Image("manager", "0.1.0")),
+        ("local.test:5000/team/manager", Image("local.test:5000/team/manager")),
+        ("local.test:5000/team/manager:v1", Image("local.test:5000/team/manager", "v1")),
+        (f"team/manager:v1@{DIGEST}", Image("team/manager", "v1", DIGEST)),
+        (f"manager@{DIGEST}", Image("manager", None, DIGEST)),
+    ],
+)
+def test_a_name_is_taken_apart_and_put_together_again(text: str, image: Image):
+    assert Image.parse(text) == image
+    assert str(image) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":v1", "Manager", "manager:", "manager:a b", "manager@sha256:1", "a//", "-x"]
+)
+def test_what_is_no_image_is_refused_with_its_own_text(text: str):
+    with pytest.raises(InvalidImage, match="is no image"):
+        Image.parse(text)

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from benchmarks.micro.baseline import BadBaseline, Baseline, Change, changes
 from benchmarks.micro.figures import Middle, cost, micros, ratio
 from benchmarks.micro.sampling import Samples
 
@@ -29,3 +33,56 @@ def test_a_machine_that_becomes_slower_meanwhile_changes_no_cost():
 
 def test_micros_are_those_of_the_clock():
     assert micros(Samples([2e-6, 3e-6, 5e-6], [1.0, 1.0, 1.0])).value == pytest.approx(3.0)
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path):
+    saved = Baseline.now({"queue.through": Middle(5.0, 0.1)})
+    saved.save(tmp_path / "baseline")
+    assert Baseline.load(tmp_path / "baseline") == saved
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"costs": 1, "versions": {}}', '{"costs": {"a": {}}, "versions": {}}']
+)
+def test_a_file_of_something_else_is_refused_by_name(tmp_path: Path, text: str):
+    path = tmp_path / "other"
+    path.write_text(text)
+    with pytest.raises(BadBaseline, match="other was not written by --save"):
+        Baseline.load(path)
+
+
+def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path):
+    with pytest.raises(BadBaseline, match="missing: No such file"):
+        Baseline.load(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "slower", "faster"),
+    [
+        (Middle(10, 0.0), Middle(10, 0.0), False, False),
+        (Middle(10, 0.01), Middle(11.9, 0.01), False, False),
+        (Middle(10, 0.01), Middle(12.1, 0.01), True, False),
+        (Middle(10, 0.2), Middle(12.1, 0.2), False, False),
+        (Middle(10, 0.2), Middle(16, 0.2), True, False),
+        (Middle(10, 0.01), Middle(8, 0.01), False, True),
+        (Middle(10, 0.3), Middle(8, 0.3), False, False),
+    ],
+)
+def test_a_change_counts_beyond_the_tolerance_and_the_spread(
+    before: Middle, after: Middle, slower: bool, faster: bool
+):
+    change = Change(before, after)
+    assert (change.is_slower, change.is_faster) == (slower, faster)
+
+
+def test_what_was_measured_both_times_is_compared():
+    before = Baseline.now({"both": Middle(1.0, 0.0), "gone": Middle(1.0, 0.0)})
+    after = {"both": Middle(2.0, 0.0), "new": Middle(1.0, 0.0)}
+    assert {name: change.factor for name, change in changes(before, after).items()} == {"both": 2.0}
+
+
+def test_other_versions_are_told():
+    now = Baseline.now({})
+    then = replace(now, versions={**now.versions, "orjson": "0.1"})
+    assert then.other_versions(now) == [f"orjson {now.versions['orjson']} instead of 0.1"]
+    assert now.other_versions(now) == []

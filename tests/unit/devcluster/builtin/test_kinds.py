@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import datetime
 from typing import Any
 
 import pytest
 
 from devcluster.builtin import resources
+from devcluster.builtin.autoscaling_v1 import convert_autoscalers
 from devcluster.builtin.events import convert_events
 from devcluster.exchange import User
+from devcluster.kinds.ages import age, human_duration
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.storage import Store
@@ -140,3 +143,90 @@ def test_ports_that_clash_are_warned_of() -> None:
     assert found("pods").strategy.warnings(one, None) == [
         "spec.containers[1].ports[0]: duplicate port definition with spec.containers[0].ports[0]"
     ]
+
+
+CPU = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}},
+}
+MEMORY = {
+    "type": "Resource",
+    "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "60Mi"}},
+}
+
+
+def autoscaler(**spec: Any) -> dict[str, Any]:
+    return {
+        "kind": "HorizontalPodAutoscaler",
+        "apiVersion": "autoscaling/v2",
+        "metadata": {"name": "a", "annotations": {"own": "one"}},
+        "spec": {"maxReplicas": 5, **spec},
+        "status": {"currentMetrics": None, "desiredReplicas": 0},
+    }
+
+
+async def converted(obj: dict[str, Any], version: str) -> dict[str, Any]:
+    (answer,) = await convert_autoscalers([obj], f"autoscaling/{version}")
+    return answer
+
+
+async def test_the_use_of_the_processor_has_a_field_of_its_own():
+    old = await converted(autoscaler(metrics=[CPU]), "v1")
+    assert old["spec"] == {"maxReplicas": 5, "targetCPUUtilizationPercentage": 70}
+    assert old["status"] == {"currentReplicas": 0, "desiredReplicas": 0}
+    assert old["metadata"]["annotations"] == {"own": "one"}
+
+
+async def test_nothing_is_lost_on_the_way_to_the_old_version_and_back():
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 60}}
+    obj = autoscaler(metrics=[CPU, MEMORY], behavior=behavior)
+    obj["status"]["conditions"] = [{"type": "AbleToScale", "status": "True"}]
+    old = await converted(obj, "v1")
+    assert old["metadata"]["annotations"].keys() > {"autoscaling.alpha.kubernetes.io/metrics", "own"}
+    assert await converted(old, "v2") == obj
+
+
+async def test_an_annotation_that_is_no_json_is_dropped():
+    old = await converted(autoscaler(metrics=[CPU]), "v1")
+    old["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"] = "{"
+    assert await converted(old, "v2") == autoscaler(metrics=[CPU])
+
+
+HOUR, DAY = 3600, 86400
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (-2, "<invalid>"),
+        (-1, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (121, "2m1s"),
+        (599, "9m59s"),
+        (600, "10m"),
+        (3 * HOUR - 1, "179m"),
+        (3 * HOUR, "3h"),
+        (3 * HOUR + 60, "3h1m"),
+        (8 * HOUR, "8h"),
+        (47 * HOUR, "47h"),
+        (48 * HOUR, "2d"),
+        (49 * HOUR, "2d1h"),
+        (8 * DAY + HOUR, "8d"),
+        (729 * DAY, "729d"),
+        (730 * DAY, "2y"),
+        (731 * DAY, "2y1d"),
+        (8 * 365 * DAY + DAY, "8y"),
+    ],
+)
+def test_duration(seconds: int, shown: str) -> None:
+    assert human_duration(seconds) == shown
+
+
+def test_age_of_times_of_both_forms() -> None:
+    now = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
+    assert age("2026-01-31T11:59:00Z", now) == "60s"
+    assert age("2026-01-31T11:59:59.500000Z", now) == "0s"
+    assert age(None, now) == "<unknown>"
+    assert age("soon", now) == "<unknown>"

@@ -1,4 +1,4 @@
-"""Objects that were written by other rules than the present ones."""
+"""Objects of other versions, and those written by other rules than the present ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from devcluster.crd.conversion import webhook_conversion
 from devcluster.crd.resources import resources_of
+from devcluster.errors import StatusError
 from devcluster.schema.versions import CustomVersions
 
 TEXT = {"type": "string"}
@@ -48,3 +50,107 @@ def test_only_a_definition_that_has_changed_has_objects_of_other_rules(generatio
     assert resource.custom_versions is not None
     assert resource.custom_versions.is_stale(7) is stale
     assert not resource.custom_versions.is_stale(8)
+
+
+Object = dict[str, Any]
+CONVERSION = {
+    "strategy": "Webhook",
+    "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://example.com/convert"}},
+}
+
+
+def thing(version: str, **metadata: Any) -> Object:
+    return {
+        "kind": "Thing",
+        "apiVersion": f"example.com/{version}",
+        "metadata": {"name": "a", "uid": "u", "labels": {"a": "b"}, **metadata},
+    }
+
+
+class Webhook:
+    """Answers with `change` applied to what a good webhook would answer."""
+
+    def __init__(self, change: Any = None) -> None:
+        self.change = change
+        self.asked: list[Object] = []
+
+    async def __call__(self, config: Object, review: Object, timeout: float) -> Object:
+        assert config == {"url": "https://example.com/convert"}
+        assert timeout == 30
+        self.asked.append(review)
+        request = review["request"]
+        objects = [{**each, "apiVersion": request["desiredAPIVersion"]} for each in request["objects"]]
+        response = {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects}
+        answer = {"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": response}
+        if self.change is not None:
+            self.change(answer)
+        return answer
+
+
+async def test_only_objects_of_other_versions_are_sent() -> None:
+    webhook = Webhook()
+    convert = webhook_conversion(CONVERSION, webhook)
+    converted = await convert([thing("v1"), thing("v2")], "example.com/v2")
+    assert [each["apiVersion"] for each in converted] == ["example.com/v2", "example.com/v2"]
+    ((review),) = webhook.asked
+    assert review["request"]["objects"] == [thing("v1")]
+    assert await convert([thing("v2")], "example.com/v2") == [thing("v2")]
+    assert len(webhook.asked) == 1
+
+
+async def test_of_the_metadata_only_labels_and_annotations_can_change() -> None:
+    def change(answer: Object) -> None:
+        metadata = {"name": "a", "uid": "u", "labels": {"c": "d"}, "finalizers": ["x"]}
+        answer["response"]["convertedObjects"][0]["metadata"] = metadata
+
+    (converted,) = await webhook_conversion(CONVERSION, Webhook(change))([thing("v1")], "example.com/v2")
+    assert converted["metadata"] == {"name": "a", "uid": "u", "labels": {"c": "d"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda answer: answer.pop("response"), "failed: no response provided"),
+        (
+            lambda answer: answer.update(kind="X"),
+            "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=",
+        ),
+        (
+            lambda answer: answer["response"].update(uid="x"),
+            r'failed: expected response.uid="[-0-9a-f]+", got "x"',
+        ),
+        (
+            lambda answer: answer["response"].update(result={"status": "Failed", "message": "no way"}),
+            "conversion webhook for example.com/v1, Kind=Thing failed: no way",
+        ),
+        (
+            lambda answer: answer["response"].update(result={}),
+            "failed: response.result.status was '', not 'Success'",
+        ),
+        (lambda answer: answer["response"].update(convertedObjects=[]), "returned 0 objects, expected 1"),
+        (
+            lambda answer: answer["response"]["convertedObjects"][0].update(apiVersion="example.com/v3"),
+            r"at index 0: invalid groupVersion \(expected example.com/v2, received example.com/v3\)",
+        ),
+        (
+            lambda answer: answer["response"]["convertedObjects"][0].update(
+                metadata={"name": "b", "uid": "u"}
+            ),
+            "at index 0: must have the same name: a != b",
+        ),
+    ],
+)
+async def test_a_wrong_answer_is_the_real_servers_error(change: Any, message: str) -> None:
+    with pytest.raises(StatusError, match=message) as refused:
+        await webhook_conversion(CONVERSION, Webhook(change))([thing("v1")], "example.com/v2")
+    assert refused.value.code == 500
+
+
+async def test_a_webhook_that_cannot_be_called_is_named() -> None:
+    async def call(config: Object, review: Object, timeout: float) -> Object:
+        raise ConnectionError("connection refused")
+
+    with pytest.raises(
+        StatusError, match=r"conversion webhook for example\.com/v1, Kind=Thing failed: connection refused"
+    ):
+        await webhook_conversion(CONVERSION, call)([thing("v1")], "example.com/v2")

@@ -1,0 +1,206 @@
+"""The report: medians and spread, tables, and aims that the figures decide."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.report.aims import Aim, aims_of, asides_of
+from benchmarks.report.tables import DASH, NOTHING, number, table_of
+from benchmarks.results import Results
+from benchmarks.summary import Summary, failure, quantile, requests, summarize
+from tests.support.benchmark_results import made_results, made_run
+
+
+def test_a_figure_is_the_median_of_the_rounds_with_the_smallest_and_the_largest():
+    results = made_results(made_run("a"), "cold", a={"rate": [210.0, 190.0, 250.0]})
+    assert summarize(results, "cold", "a", "rate") == Summary(210.0, 190.0, 250.0, 3)
+
+
+def test_rounds_without_the_figure_do_not_count():
+    results = made_results(made_run("a"), "cold", a={"rate": [210.0, 190.0], "cpu_ms": [1.0]})
+    assert summarize(results, "cold", "a", "cpu_ms") == Summary(1.0, 1.0, 1.0, 1)
+    assert summarize(results, "cold", "a", "writes") is None
+    assert summarize(results, "latency", "a", "rate") is None
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "expected"),
+    [(1, 0.99, 1), (100, 0.5, 50), (100, 0.99, 99), (101, 0.99, 100), (3, 0, 1)],
+)
+def test_a_quantile_is_a_value_that_was_measured(count: int, share: float, expected: int):
+    assert quantile(range(1, count + 1), share) == expected
+
+
+def test_a_request_that_a_round_did_not_have_counts_as_none():
+    results = Results.begin(made_run("a"), ["cold"])
+    for round_, count in enumerate([4, 6, 0], 1):
+        results.sample("cold", "a", round_).requests = {"GET pods 200": 1} | (
+            {"POST deployments 409": count} if count else {}
+        )
+    assert requests(results, "cold", "a") == {"GET pods 200": 1, "POST deployments 409": 4}
+
+
+def test_a_failure_of_a_group_is_not_one_of_the_part():
+    results = Results.begin(made_run("a"), ["memory"])
+    results.sample("memory", "a", 2).failed["pods"] = "killed"
+    assert failure(results, "memory", "a", "pods") == "killed"
+    assert failure(results, "memory", "a", "idle") is None
+    results.sample("memory", "a", 2).failed[""] = "never started"
+    assert failure(results, "memory", "a", "idle") == "never started"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (2.0, "2"),
+        (0.456, "0.46"),
+        (12.34, "12.3"),
+        (217.6, "218"),
+        (50_000.0, "50,000"),
+        (1999.9, "2,000"),
+    ],
+)
+def test_numbers_have_the_digits_that_mean_something(value: float, text: str):
+    assert number(value) == text
+
+
+def test_a_cell_has_the_median_and_the_spread_where_there_is_one():
+    results = made_results(
+        made_run("a"), "cold", a={"rate": [210.4, 190.2, 250.0], "writes": [2.0, 2.0, 2.0]}
+    )
+    found = table_of(results, "cold")
+    assert found.header == ["", "objects/s", "writes per object"]
+    assert found.rows == [["a", f"210 (190{DASH}250)", "2"]]
+
+
+def test_groups_are_rows_with_the_sizes_of_the_run():
+    results = made_results(
+        made_run("a", "b"), "change", a={"few.ms": [8.0], "many.ms": [9.0]}, b={"few.ms": [7.0]}
+    )
+    found = table_of(results, "change")
+    assert found.labels == 2
+    assert found.rows == [
+        ["among 100", "a", "8"],
+        ["among 100", "b", "7"],
+        ["among 10,000", "a", "9"],
+        ["among 10,000", "b", NOTHING],
+    ]
+
+
+def test_who_failed_is_in_the_table_and_why_below_it():
+    results = made_results(made_run("a", "b"), "cold", a={"rate": [200.0]})
+    results.sample("cold", "b", 1).failed[""] = "b: 12 of 2000 converged within 90 s"
+    found = table_of(results, "cold")
+    assert found.rows[1] == ["b", "failed"]
+    assert found.notes == ["b: failed: b: 12 of 2000 converged within 90 s"]
+
+
+def test_who_falls_behind_is_named():
+    results = made_results(
+        made_run("a", "b"), "latency", a={"at_300.behind": [160.0]}, b={"at_300.behind": [140.0]}
+    )
+    assert table_of(results, "latency").notes == ["a, 300/s: falls behind: 160 of 600 waited at the end"]
+
+
+def test_who_does_not_take_part_is_below_the_table_only():
+    run = made_run("a", "b", lacks={"a": {"pods": "it keeps no Pods"}, "b": {"memory": "it is too slow"}})
+    found = table_of(made_results(run, "memory", a={"idle.mb": [60.0]}), "memory")
+    assert [row[1] for row in found.rows] == ["a"] * 3
+    assert found.notes == [
+        "b is not in this: it is too slow",
+        "a is not in 50,000 Pods, whole: it keeps no Pods",
+    ]
+
+
+RUN = made_run("operator-manager", "controller-runtime", "controller-runtime-ryw")
+
+
+def decided(part: str, figure: str, ours: float, *theirs: float) -> list[Aim]:
+    peers = {
+        "operator_manager": ours,
+        **dict(zip(("controller_runtime", "controller_runtime_ryw"), theirs, strict=False)),
+    }
+    results = made_results(RUN, part, **{peer: {figure: [value]} for peer, value in peers.items()})
+    return aims_of(results)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "reached"),
+    [(300.0, (180.0, 200.0), True), (299.0, (180.0, 200.0), False), (290.0, (200.0, 180.0), False)],
+)
+def test_objects_a_second_are_held_against_the_faster_setting(
+    ours: float, theirs: tuple[float], reached: bool
+):
+    (aim,) = decided("cold", "rate", ours, *theirs)
+    assert aim.reached is reached
+    assert "against 200" in aim.found
+
+
+@pytest.mark.parametrize(
+    ("part", "figure", "ours", "reached"),
+    [
+        ("cold", "cpu_ms", 1.4, True),
+        ("cold", "cpu_ms", 1.41, False),
+        ("memory", "idle.mb", 2.8, True),
+        ("memory", "idle.mb", 2.9, False),
+        ("memory", "pods-metadata.mb", 0.35, True),
+        ("memory", "pods-metadata.mb", 0.36, False),
+        ("latency", "at_300.p99_ms", 1.4, True),
+        ("latency", "at_300.p99_ms", 1.6, False),
+        ("takeover", "sigkill.seconds", 1.4, True),
+        ("takeover", "sigterm.seconds", 1.6, False),
+    ],
+)
+def test_costs_are_held_against_the_cheaper_setting(part: str, figure: str, ours: float, reached: bool):
+    (aim,) = decided(part, figure, ours, 1.4, 1.5)
+    assert aim.reached is reached
+    assert aim.verdict == ("reached" if reached else "not reached")
+
+
+def test_where_one_setting_was_not_measured_the_other_counts():
+    (aim,) = decided("memory", "idle.mb", 30.0, 20.0)
+    assert aim.reached
+
+
+def test_one_conflict_in_any_round_is_one_too_many():
+    (aim,) = aims_of(made_results(RUN, "cold", operator_manager={"conflicts": [0.0, 0.0, 1.0]}))
+    assert not aim.reached
+    (aim,) = aims_of(made_results(RUN, "cold", operator_manager={"conflicts": [0.0, 0.0, 0.0]}))
+    assert aim.reached
+
+
+@pytest.mark.parametrize(("many", "reached"), [(2.2, True), (4.0, False)])
+def test_a_change_costs_the_same_among_many(many: float, reached: bool):
+    found = made_results(RUN, "change", operator_manager={"few.cpu_ms": [2.0], "many.cpu_ms": [many]})
+    (aim,) = aims_of(found)
+    assert aim.reached is reached
+
+
+@pytest.mark.parametrize(("watches", "reached"), [(1.0, True), (10.0, False)])
+def test_ten_controllers_share_one_watch(watches: float, reached: bool):
+    (aim,) = aims_of(made_results(RUN, "ten", operator_manager={"watches": [watches]}))
+    assert aim.reached is reached
+
+
+@pytest.mark.parametrize(("ours", "reached"), [(20.0, True), (160.0, False)])
+def test_where_they_fall_behind_ours_has_to_keep_up(ours: float, reached: bool):
+    (aim,) = decided("latency", "at_300.behind", ours, 200.0, 180.0)
+    assert aim.reached is reached
+    assert decided("latency", "at_300.behind", ours, 200.0, 10.0) == []
+
+
+def test_what_was_measured_on_one_side_only_decides_nothing():
+    assert decided("cold", "rate", 300.0) == []
+    assert aims_of(Results.begin(RUN, ["cold", "latency", "change"])) == []
+
+
+def test_other_settings_of_theirs_are_shown_and_decide_nothing():
+    run = made_run("operator-manager", "controller-runtime-1")
+    results = made_results(
+        run, "cold", operator_manager={"rate": [200.0]}, controller_runtime_1={"rate": [50.0]}
+    )
+    assert aims_of(results) == []
+    ((text, found),) = asides_of(results)
+    assert "1 worker" in text
+    assert found == "200 against 50, 4.00 times"

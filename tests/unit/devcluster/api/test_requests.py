@@ -1,0 +1,279 @@
+"""Requests, beyond what conversations with the real server hold."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from devcluster.api.local import LocalClient
+from devcluster.storage.records import Key
+from tests.unit.devcluster.api.conftest import APPLY, CONFIG_MAPS, MERGE, METADATA, Api, config_map
+
+
+@pytest.fixture
+async def filled(api: Api) -> Api:
+    for name in "abcde":
+        await api.expect(
+            201, "POST", CONFIG_MAPS, config_map(name, labels={"odd": str(name in "ace").lower()})
+        )
+    return api
+
+
+async def names(api: Api, query: str) -> list[str]:
+    listed = await api.expect(200, "GET", f"{CONFIG_MAPS}?{query}")
+    return [item["metadata"]["name"] for item in listed["items"]]
+
+
+async def test_a_page_after_its_state_is_forgotten_offers_to_go_on(filled: Api) -> None:
+    page = await filled.expect(200, "GET", f"{CONFIG_MAPS}?limit=2")
+    await filled.expect(200, "DELETE", f"{CONFIG_MAPS}/d")
+    filled.server.store.expire_history()
+    gone = await filled.expect(410, "GET", f"{CONFIG_MAPS}?limit=2&continue={page['metadata']['continue']}")
+    assert gone["reason"] == "Expired"
+    assert await names(filled, f"continue={gone['metadata']['continue']}") == ["c", "e"]
+
+
+async def test_a_list_not_older_than_a_version_is_the_newest_and_a_version_to_come_is_refused(
+    filled: Api,
+) -> None:
+    assert await names(filled, "resourceVersion=3&resourceVersionMatch=NotOlderThan") == list("abcde")
+    refused = await filled.expect(504, "GET", f"{CONFIG_MAPS}?resourceVersion=999")
+    assert refused["message"] == "Timeout: Too large resource version: 999, current: 6"
+
+
+async def test_a_list_is_no_object_of_which_to_see_the_metadata(filled: Api) -> None:
+    refused = await filled.expect(406, "GET", CONFIG_MAPS, accept=METADATA)
+    assert refused["message"] == (
+        "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
+    )
+
+
+async def test_with_a_selector_a_page_ends_the_list_only_where_no_object_follows(filled: Api) -> None:
+    page = await filled.expect(200, "GET", f"{CONFIG_MAPS}?limit=2&labelSelector=odd=false")
+    assert "remainingItemCount" not in page["metadata"]
+    rest = await filled.expect(
+        200, "GET", f"{CONFIG_MAPS}?limit=2&labelSelector=odd=false&continue={page['metadata']['continue']}"
+    )
+    assert (rest["items"], "continue" in rest["metadata"]) == ([], False)
+
+
+async def test_a_forgotten_version_is_an_event_of_a_stream_that_ends(api: Api) -> None:
+    for name in "abc":
+        await api.expect(201, "POST", CONFIG_MAPS, config_map(name))
+    api.server.store.expire_history()
+    lines = await api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion=2")
+    event = await lines.next()
+    assert event["type"] == "ERROR"
+    assert (event["object"]["code"], event["object"]["message"]) == (410, "too old resource version: 2 (4)")
+    assert await lines.ended()
+
+
+@pytest.mark.virtual_time
+async def test_a_watch_ends_after_its_time_with_a_bookmark_before(api: Api) -> None:
+    await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
+    lines = await api.watch(
+        f"{CONFIG_MAPS}?watch=1&timeoutSeconds=3&resourceVersion=2&allowWatchBookmarks=true"
+    )
+    bookmark = await lines.next()
+    assert (bookmark["type"], bookmark["object"]["metadata"]) == ("BOOKMARK", {"resourceVersion": "2"})
+    assert await lines.ended()
+
+
+async def test_a_stream_that_was_never_read_leaves_no_watch(api: Api) -> None:
+    lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
+    await lines.aclose()
+    assert not api.server.store._watches["", "configmaps"]
+
+
+async def test_a_name_is_generated_and_is_free(api: Api) -> None:
+    body = {"metadata": {"generateName": "job-"}}
+    names = {(await api.expect(201, "POST", CONFIG_MAPS, body))["metadata"]["name"] for _ in range(20)}
+    assert len(names) == 20
+    assert all(name.startswith("job-") and len(name) == 9 for name in names)
+
+
+async def test_a_dry_run_leaves_no_trace(api: Api) -> None:
+    before = api.server.store.version
+    made = await api.expect(201, "POST", f"{CONFIG_MAPS}?dryRun=All", config_map("a"))
+    assert "resourceVersion" not in made["metadata"]
+    assert api.server.store.version == before
+
+
+async def test_a_write_that_changes_nothing_keeps_the_version(api: Api) -> None:
+    first = await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
+    again = await api.expect(200, "PUT", f"{CONFIG_MAPS}/a", first)
+    assert again == first
+
+
+async def test_the_last_finalizer_takes_the_object_with_it(api: Api) -> None:
+    await api.expect(201, "POST", CONFIG_MAPS, config_map("a", finalizers=["x.y/z"]))
+    marked = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a")
+    assert marked["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:00Z"
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
+    again = await api.expect(409, "POST", CONFIG_MAPS, config_map("a"))
+    assert again["message"] == 'object is being deleted: configmaps "a" already exists'
+    await api.expect(200, "PATCH", f"{CONFIG_MAPS}/a", {"metadata": {"finalizers": None}}, media=MERGE)
+    await api.expect(404, "GET", f"{CONFIG_MAPS}/a")
+
+
+async def test_a_propagation_policy_becomes_a_finalizer(api: Api) -> None:
+    await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
+    marked = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a?propagationPolicy=Foreground")
+    assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]
+    gone = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a?propagationPolicy=Background")
+    assert gone["status"] == "Success"
+    assert gone["details"] == {"name": "a", "kind": "configmaps", "uid": marked["metadata"]["uid"]}
+
+
+async def test_a_namespace_waits_for_its_finalizer(api: Api) -> None:
+    await api.expect(201, "POST", "/api/v1/namespaces", {"metadata": {"name": "n"}})
+    leaving = await api.expect(200, "DELETE", "/api/v1/namespaces/n")
+    assert leaving["status"] == {"phase": "Terminating"}
+    assert "deletionGracePeriodSeconds" not in leaving["metadata"]
+    assert await api.expect(200, "DELETE", "/api/v1/namespaces/n") == leaving
+    leaving["spec"] = {}
+    await api.expect(200, "PUT", "/api/v1/namespaces/n/finalize", leaving)
+    await api.expect(404, "GET", "/api/v1/namespaces/n")
+
+
+async def test_a_great_many_unknown_fields_take_no_time_and_few_warnings(api: Api) -> None:
+    body = config_map("a") | {f"unknown{number}": 1 for number in range(20_000)}
+    async with asyncio.timeout(5):
+        answer = await api.ask("POST", f"{CONFIG_MAPS}?fieldValidation=Warn", body)
+    assert answer.status == 201
+    assert len(answer.warnings) == 100
+
+
+@pytest.mark.parametrize("media", [MERGE, "application/json-patch+json"])
+@pytest.mark.parametrize(
+    ("field", "value", "found"),
+    [("kind", ["x"], "array"), ("kind", 0, "number"), ("apiVersion", {"": {}}, "object")],
+)
+async def test_a_patch_cannot_make_the_kind_something_else_than_text(
+    api: Api, media: str, field: str, value: Any, found: str
+) -> None:
+    await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
+    patch = {field: value} if media == MERGE else [{"op": "replace", "path": f"/{field}", "value": value}]
+    refused = await api.expect(422, "PATCH", f"{CONFIG_MAPS}/a", patch, media=media)
+    why = f"json: cannot unmarshal {found} into Go struct field .{field} of type string"
+    assert refused["message"].endswith(f": couldn't get version/kind; json parse error: {why}")
+
+
+async def test_a_number_that_is_no_set_member_may_be_of_any_size(api: Api) -> None:
+    config = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","finalizers":[%b]}}' % (b"9" * 30)
+    refused = await api.expect(500, "PATCH", f"{CONFIG_MAPS}/a?fieldManager=x", config, media=APPLY)
+    assert refused["message"].startswith("failed to create typed patch object (/a; /v1, Kind=ConfigMap): ")
+
+
+PODS = "/api/v1/namespaces/default/pods"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+class Logs:
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+
+    async def stream(self, pod: dict[str, Any], container: str, **options: Any) -> AsyncIterator[bytes]:
+        self.asked = {"pod": pod["metadata"]["name"], "container": container, **options}
+        yield b"one\n"
+        yield b"two\n"
+
+
+@pytest.fixture
+async def pod(api: Api) -> Api:
+    spec = {"containers": [{"name": name, "image": "i"} for name in ("main", "side")]}
+    await api.expect(201, "POST", PODS, {"metadata": {"name": "p", "labels": {"app": "x"}}, "spec": spec})
+    return api
+
+
+async def bind(api: Api) -> None:
+    await api.expect(
+        201, "POST", f"{PODS}/p/binding", {"metadata": {"name": "p"}, "target": {"name": "node-1"}}
+    )
+
+
+async def test_a_pod_is_bound_once(pod: Api) -> None:
+    await bind(pod)
+    bound = await pod.expect(200, "GET", f"{PODS}/p")
+    assert bound["spec"]["nodeName"] == "node-1"
+    assert [each["type"] for each in bound["status"]["conditions"]] == ["PodScheduled"]
+    again = {"metadata": {"name": "p"}, "target": {"name": "node-2"}}
+    status = await pod.expect(409, "POST", f"{PODS}/p/binding", again)
+    assert status["message"] == (
+        'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "node-1"'
+    )
+
+
+async def test_a_bound_pod_is_deleted_gracefully(pod: Api) -> None:
+    await bind(pod)
+    leaving = await pod.expect(200, "DELETE", f"{PODS}/p?gracePeriodSeconds=20")
+    assert leaving["metadata"]["deletionGracePeriodSeconds"] == 20
+    assert leaving["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:20Z"
+    sooner = await pod.expect(200, "DELETE", f"{PODS}/p?gracePeriodSeconds=5")
+    assert sooner["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:05Z"
+    gone = await pod.expect(200, "DELETE", f"{PODS}/p?gracePeriodSeconds=0")
+    assert gone["kind"] == "Pod"
+    await pod.expect(404, "GET", f"{PODS}/p")
+
+
+async def test_an_eviction_waits_for_the_budget(pod: Api) -> None:
+    client = LocalClient(pod.server)
+    await bind(pod)
+    await client.patch("pods", "default", "p", {"status": {"phase": "Running"}}, subresource="status")
+    budget = {
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+    }
+    await pod.expect(201, "POST", BUDGETS, budget)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    unseen = await pod.expect(429, "POST", f"{PODS}/p/eviction", eviction)
+    assert unseen["details"]["retryAfterSeconds"] == 10
+    status: dict[str, Any] = {"observedGeneration": 1, "desiredHealthy": 1, "currentHealthy": 0}
+    status |= {"disruptionsAllowed": 0, "expectedPods": 1}
+    resource = "poddisruptionbudgets.policy"
+    await client.patch(resource, "default", "b", {"status": status}, subresource="status")
+    refused = await pod.expect(429, "POST", f"{PODS}/p/eviction", eviction)
+    assert refused["details"]["causes"] == [
+        {
+            "reason": "DisruptionBudget",
+            "message": "The disruption budget b needs 1 healthy pods and has 0 currently",
+        }
+    ]
+    await client.patch(resource, "default", "b", {"status": {"disruptionsAllowed": 1}}, subresource="status")
+    await pod.expect(201, "POST", f"{PODS}/p/eviction", eviction)
+    after = await client.get(resource, "default", "b")
+    assert (after["status"]["disruptionsAllowed"], list(after["status"]["disruptedPods"])) == (0, ["p"])
+
+
+async def test_logs_are_of_one_container(pod: Api) -> None:
+    logs = pod.server.logs = Logs()
+    status = await pod.expect(400, "GET", f"{PODS}/p/log")
+    assert status["message"] == ("a container name must be specified for pod p, choose one of: [main side]")
+    empty = await pod.ask("GET", f"{PODS}/p/log?container=main")
+    assert (empty.status, empty.body, empty.stream) == (200, b"", None)
+    await bind(pod)
+    answer = await pod.ask("GET", f"{PODS}/p/log?container=main&tailLines=3&sinceSeconds=10&limitBytes=6")
+    assert answer.stream is not None
+    assert b"".join([chunk async for chunk in answer.stream]) == b"one\ntw"
+    assert (logs.asked["container"], logs.asked["tail_lines"], logs.asked["follow"]) == ("main", 3, False)
+    assert logs.asked["since"] == datetime.datetime(2027, 1, 15, 7, 59, 50, tzinfo=datetime.UTC)
+
+
+async def test_the_local_client_writes_as_a_controller(api: Api) -> None:
+    client = LocalClient(api.server)
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-1"}
+    made = await client.create(
+        "configmaps", "default", {"metadata": {"name": "a", "ownerReferences": [owner]}}
+    )
+    assert made["metadata"]["managedFields"][0]["manager"] == "kube-controller-manager"
+    made["data"] = {"k": "v"}
+    changed = await client.update("configmaps", "default", made)
+    assert client.peek("configmaps", "default", "a") == changed
+    assert [each["metadata"]["name"] for each in client.list("configmaps", owner_uid="u-1")] == ["a"]
+    assert client.list("configmaps", "elsewhere") == []
+    await client.delete("configmaps", "default", "a", uid=made["metadata"]["uid"])
+    assert api.server.store.get(Key("", "configmaps", "default", "a")) is None

@@ -1,0 +1,143 @@
+"""JSON and YAML as the real server reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from devcluster.api.depth import is_too_deep
+from devcluster.api.json_errors import describe
+from devcluster.api.json_reading import read_json
+from devcluster.api.yaml_text import parse_yaml
+
+if TYPE_CHECKING:
+    from tests.unit.devcluster.api.conftest import Api
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"", "unexpected end of JSON input"),
+        (b"{", "unexpected end of JSON input"),
+        (b"blah", "invalid character 'b' looking for beginning of value"),
+        (b"foo", "invalid character 'o' in literal false (expecting 'a')"),
+        (b"{a", "invalid character 'a' looking for beginning of object key string"),
+        (b'{"a" 1', "invalid character '1' after object key"),
+        (b'{"a":1 "b"', "invalid character '\"' after object key:value pair"),
+        (b"[1 2]", "invalid character '2' after array element"),
+        (b"{} x", "invalid character 'x' after top-level value"),
+        (b"'", r"invalid character '\'' looking for beginning of value"),
+        (b'"\\x"', "invalid character 'x' in string escape code"),
+        (b'"\n"', "invalid character '\\n' in string literal"),
+        (b"[" * 20_000, "exceeded max depth"),
+    ],
+)
+def test_broken_json_is_described_as_go_does(text: bytes, expected: str) -> None:
+    assert describe(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (rb'"\ud83d\ude00"', "\N{GRINNING FACE}"),
+        (rb'"\ud83d\ud83d\ude00"', "\ufffd\N{GRINNING FACE}"),
+        (rb'"a\ud800b"', "a\ufffdb"),
+        (rb'"\uDC00"', "\ufffd"),
+        (rb'"\ud800\n"', "\ufffd\n"),
+        (rb'"\\ud800\ud800"', "\\ud800\ufffd"),
+        (b'"a\xffb"', "a\ufffdb"),
+        (b'"\xe2\x82"', "\ufffd\ufffd"),
+        (b'"\xed\xa0\x80"', "\ufffd\ufffd\ufffd"),
+        (b'"\xc0\xaf"', "\ufffd\ufffd"),
+        (b'"\xf0\x9f\x98x"', "\ufffd\ufffd\ufffdx"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_character_is_replaced_as_the_real_server_does_it(text: bytes, read: str):
+    document, stood_for = read_json(text)
+    assert document == read
+    assert orjson.loads(stood_for) == read
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'"\xff', rb'"\ud800', rb'"\ud8"', b'{"a": nul}'])
+def test_what_is_no_json_for_another_reason_stays_refused(text: bytes):
+    with pytest.raises(orjson.JSONDecodeError):
+        read_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("12:30", "12:30"),
+        ("1:30.5", "1:30.5"),
+        ("2026-01-31", "2026-01-31"),
+        ("!!timestamp 2026-01-31", "2026-01-31"),
+        ("=", "="),
+        ("yes", True),
+        ("n", False),
+        ("18446744073709551615", 18446744073709551615),
+        ("18446744073709551616", 18446744073709551616.0),
+        ("{2: a, true: b, 1.5: c}", {"2": "a", "true": "b", "1.5": "c"}),
+        ("{<<: {a: b}, c: d}", {"a": "b", "c": "d"}),
+        ("[&a [1], *a]", [[1], [1]]),
+    ],
+)
+def test_values_are_what_the_server_takes_them_for(text: str, expected: Any) -> None:
+    assert parse_yaml(text.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (".inf", r"json: unsupported value: \+Inf"),
+        ("0x" + "f" * 5000, r"json: unsupported value: \+Inf"),
+        (".nan", "json: unsupported value: NaN"),
+        ("{null: a}", "unsupported map key of type: "),
+        ("&a [*a]", "yaml: anchor value contains itself"),
+        ("!!int x", "invalid literal"),
+        ("[" * 20_000, "yaml: "),
+        ("\x00", "yaml: "),
+    ],
+)
+def test_what_json_cannot_say_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse_yaml(text.encode())
+
+
+def test_aliases_cannot_make_a_large_document_of_a_small_one() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
+    with pytest.raises(ValueError, match="document contains excessive aliasing"):
+        parse_yaml("\n".join(lines).encode())
+
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def nested(levels: int) -> bytes:
+    return b'{"metadata":{"name":"a"},"x":' + b"[" * levels + b"]" * levels + b"}"
+
+
+def test_breadth_is_no_depth() -> None:
+    wide = orjson.dumps({str(number): {"a": [{}]} for number in range(1000)})
+    assert not is_too_deep(orjson.loads(wide), wide)
+    deep = nested(250)
+    assert is_too_deep(orjson.loads(deep), deep)
+
+
+@pytest.mark.parametrize("levels", [250, 2000])
+async def test_a_deep_body_is_a_bad_request(api: Api, levels: int) -> None:
+    answer = await api.ask("POST", CONFIG_MAPS, nested(levels))
+    assert answer.status == 400
+    assert b"exceeded max depth" in answer.body
+
+
+@pytest.mark.parametrize("levels", [250, 2000])
+async def test_a_deep_patch_is_a_bad_request(api: Api, levels: int) -> None:
+    await api.expect(201, "POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
+    media = "application/merge-patch+json"
+    answer = await api.ask("PATCH", f"{CONFIG_MAPS}/a", nested(levels), media=media)
+    assert answer.status == 400
+    assert orjson.loads(answer.body)["message"] == "error decoding patch: exceeded max depth"
