@@ -63,12 +63,9 @@ def test_a_licence_that_is_not_listed_fails_the_check(tmp_path: Path, licence: s
     said = "" if licence is None else f"License-Expression: {licence}\n"
     information.write_text(f"Metadata-Version: 2.4\nName: other\nVersion: 1\n{said}")
     command = Path(sys.executable).with_name("pip-licenses")
-    for path, code in (("", 0), (str(tmp_path), 1)):
-        environ = {**os.environ, "PYTHONPATH": path}
-        checked = subprocess.run(
-            [command], capture_output=True, text=True, check=False, env=environ, cwd=ROOT
-        )
-        assert checked.returncode == code, checked.stderr
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    checked = subprocess.run([command], capture_output=True, text=True, check=False, env=environ, cwd=ROOT)
+    assert checked.returncode == 1
     assert "not in allow-only licenses was found for package other:1" in checked.stderr
 
 
