@@ -127,22 +127,18 @@ def test_get_prints_size_ready_and_age(plane: ControlPlane, namespace: str, memc
         ({}, "spec.size: Required value"),
         ({"size": -1}, "spec.size in body should be greater than or equal to 0"),
         ({"size": 2**31}, "must be of type integer with format int32 in spec.size"),
-        ({"size": "three"}, 'spec.size in body must be of type integer: \\"string\\"'),
+        ({"size": "three"}, 'spec.size in body must be of type integer: "string"'),
         ({"size": None}, "spec.size: Required value"),
     ],
 )
 def test_a_wrong_memcached_is_refused(
     plane: ControlPlane, memcacheds: str, spec: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ApiFailure) as refused:
-        plane.api.create(memcacheds, memcached(**spec))
-    assert refused.value.status == 422
-    assert message in str(refused.value)
+    assert message in plane.api.refusal(memcacheds, memcached(**spec))
 
 
 def test_a_memcached_without_a_spec_is_refused(plane: ControlPlane, memcacheds: str) -> None:
-    with pytest.raises(ApiFailure, match="spec: Required value"):
-        plane.api.create(memcacheds, {**memcached(), "spec": None})
+    assert "spec: Required value" in plane.api.refusal(memcacheds, {**memcached(), "spec": None})
 
 
 def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, memcacheds: str) -> None:
@@ -150,8 +146,7 @@ def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, me
         return {**memcached(size=1), "metadata": {"name": "m" * length}}
 
     plane.api.create(memcacheds, named(63))
-    with pytest.raises(ApiFailure, match=r"metadata\.name must be at most 63 characters"):
-        plane.api.create(memcacheds, named(64))
+    assert "metadata.name must be at most 63 characters" in plane.api.refusal(memcacheds, named(64))
 
 
 def test_a_memcached_scales(plane: ControlPlane, namespace: str, memcacheds: str) -> None:
@@ -255,7 +250,7 @@ def test_a_field_that_no_model_names_is_dropped(plane: ControlPlane, widgets: st
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"mode": "sideways"}, 'spec.mode: Unsupported value: \\"sideways\\"'),
+        ({"mode": "sideways"}, 'spec.mode: Unsupported value: "sideways"'),
         ({"unit": "foot"}, "spec.unit: Unsupported value"),
         ({"colour": "Red"}, "spec.colour in body should match"),
         ({"ratio": 0}, "spec.ratio in body should be greater than 0"),
@@ -278,10 +273,7 @@ def test_a_field_that_no_model_names_is_dropped(plane: ControlPlane, widgets: st
 def test_a_wrong_widget_is_refused(
     plane: ControlPlane, widgets: str, spec: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ApiFailure) as refused:
-        plane.api.create(widgets, widget(**spec))
-    assert refused.value.status == 422
-    assert message in str(refused.value)
+    assert message in plane.api.refusal(widgets, widget(**spec))
 
 
 def test_a_rule_on_what_a_field_was_holds_on_updates(plane: ControlPlane, widgets: str) -> None:

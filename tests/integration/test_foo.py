@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.api_access import ApiFailure
 from tests.support.api_objects import condition, event_counts, pod_path
 from tests.support.eventually import consistently, eventually
 from tests.support.exchanges import Match
@@ -171,19 +170,16 @@ def test_while_the_pods_cannot_be_listed_nobody_is_called_unhappy(
         ("j" * 254, "spec.name: Too long: may not be more than 253 bytes"),
         ("\N{GRINNING FACE}" * 254, "spec.name: Too long: may not be more than 253 bytes"),
         (None, "spec.name: Required value"),
-        (5, 'spec.name in body must be of type string: \\"integer\\"'),
+        (5, 'spec.name in body must be of type string: "integer"'),
         (2**70, "spec.name in body must be of type string"),
-        (True, 'spec.name in body must be of type string: \\"boolean\\"'),
-        (["jack"], 'spec.name in body must be of type string: \\"array\\"'),
-        ({"name": "jack"}, 'spec.name in body must be of type string: \\"object\\"'),
+        (True, 'spec.name in body must be of type string: "boolean"'),
+        (["jack"], 'spec.name in body must be of type string: "array"'),
+        ({"name": "jack"}, 'spec.name in body must be of type string: "object"'),
     ],
     ids=lambda value: repr(value)[:40],
 )
 def test_what_is_no_name_is_refused_by_the_schema(crds: ControlPlane, friend: Any, complaint: str) -> None:
-    with pytest.raises(ApiFailure) as refused:
-        crds.api.create(foo_path("default"), foo("foo-01", friend))
-    assert refused.value.status == 422
-    assert complaint in str(refused.value)
+    assert complaint in crds.api.refusal(foo_path("default"), foo("foo-01", friend))
 
 
 def test_any_other_name_works_also_one_that_no_pod_can_have(walk: FooWalk) -> None:

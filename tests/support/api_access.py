@@ -91,6 +91,16 @@ class ApiAccess:
         """POST `body` to a collection."""
         return json.loads(self.request("POST", path, body=body))
 
+    def refusal(self, path: str, body: Mapping[str, Any], *, method: str = "POST") -> str:
+        """What the server finds wrong with `body`; empty when it takes it."""
+        try:
+            self.request(method, path, body=body)
+        except ApiFailure as failure:
+            if failure.status != http.HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            return str(json.loads(failure.body)["message"])
+        return ""
+
     def create_many(self, path: str, bodies: Iterable[Mapping[str, Any]]) -> None:
         """POST all of them, several at a time."""
         with ThreadPoolExecutor(CREATORS, thread_name_prefix="create-many") as pool:

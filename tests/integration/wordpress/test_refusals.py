@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,12 +15,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.contract
 
 REFERENCE = {"name": "given", "key": "root"}
-
-
-def refusal(plane: ControlPlane, namespace: str, body: dict[str, Any], verb: str = "create") -> str:
-    """What kubectl says of the refused object; empty when it is not refused."""
-    done = plane.kubectl(f"--namespace={namespace}", verb, "-f", "-", stdin=json.dumps(body), check=False)
-    return done.stderr if done.returncode else ""
 
 
 def without_password(body: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +59,7 @@ def without_password(body: dict[str, Any]) -> dict[str, Any]:
     ids=lambda value: None if isinstance(value, dict) else value[:40],
 )
 def test_what_cannot_be_is_refused(crds: ControlPlane, body: dict[str, Any], said: str) -> None:
-    error = refusal(crds, "default", body)
+    error = crds.api.refusal(wordpress_path("default"), body)
     assert said in error
     assert PASSWORD not in error
 
@@ -81,7 +74,7 @@ def test_unusual_values_are_taken(crds: ControlPlane, namespace: str) -> None:
         "odd-password": {"sqlrootpassword": "$(date) `id` ${HOME} #; -- %s <&> []{}~!"},
         "empty-beside": {"sqlrootpassword": "", "sqlRootPasswordSecretRef": REFERENCE},
     }.items():
-        assert refusal(crds, namespace, wordpress(name, **spec)) == ""
+        assert crds.api.refusal(wordpress_path(namespace), wordpress(name, **spec)) == ""
 
 
 def test_passwords_and_class_are_for_good(crds: ControlPlane, namespace: str) -> None:
@@ -93,10 +86,11 @@ def test_passwords_and_class_are_for_good(crds: ControlPlane, namespace: str) ->
         crds.api.create(wordpress_path(namespace), body)
 
     def changed(name: str, **spec: Any) -> str:
-        body = copy.deepcopy(sites[name])
+        body, path = copy.deepcopy(sites[name]), wordpress_path(namespace, name)
+        body["metadata"]["resourceVersion"] = crds.api.get(path)["metadata"]["resourceVersion"]
         body["spec"].update(spec)
         body["spec"] = {key: value for key, value in body["spec"].items() if value is not None}
-        error = refusal(crds, namespace, body, "replace")
+        error = crds.api.refusal(path, body, method="PUT")
         assert PASSWORD not in error
         return error
 
