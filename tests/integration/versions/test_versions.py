@@ -222,7 +222,8 @@ def test_a_write_that_changes_nothing_stores_an_object_in_the_present_version_on
         assert resource_version(write()) == resource_version(first)
         parcels.webhook.forget()
         parcels.get(NEW, name)
-        assert not parcels.webhook.conversions
+        # The server's cache of the other version may have its own conversion of the write still to do.
+        assert all(each["desiredAPIVersion"].endswith(OLD) for each in parcels.webhook.conversions)
     parcels.patch(NEW, "dry", {}, dryRun="All")
     assert resource_version(parcels.get(NEW, "dry")) == resource_version(before["dry"])
 
