@@ -14,6 +14,7 @@ import yaml
 from tests.support.api_access import APPLY_PATCH, ApiFailure
 from tests.support.api_objects import condition, object_path
 from tests.support.crds import install_crds, printed_crds, wait_served
+from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
 from tests.support.namespaces import create_namespace
@@ -110,7 +111,7 @@ def owners(found: dict[str, Any], field: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """Its definitions name the one manager that converts Pets, so it is nobody else's."""
-    plane = module_control_plane()
+    plane = module_control_plane(parts=BARE)
     install_crds(plane)
     return plane
 
@@ -343,7 +344,7 @@ def leave_behind(site: Site, name: str, birthday: str) -> str:
 def test_pets_from_before_the_upgrade_keep_their_records(
     own_control_plane: StartControlPlane, tmp_path: Path
 ) -> None:
-    plane = own_control_plane()
+    plane = own_control_plane(parts=BARE)
     definitions = list(yaml.safe_load_all(printed_crds()))
     plane.api.apply([before_the_upgrade(each) for each in definitions])
     wait_served(plane)
