@@ -2,6 +2,7 @@
 
     needs: [READY_PODS]           # features of tests.support.control_plane, if any
     every_kubectl: true           # the test plays it with each kubectl there is, else with the first alone
+    contract: true                # the test plays it with the real server too
     files:                        # in the folder that kubectl runs in
       one.yaml: |
         ...
@@ -60,6 +61,7 @@ class Scene:
     files: dict[str, str]
     needs: tuple[str, ...] = ()
     every_kubectl: bool = False
+    contract: bool = False
     cleanup: tuple[str, ...] = ()
 
     @property
@@ -83,6 +85,7 @@ def load(part: str) -> Scene:
         files=document.get("files", {}),
         needs=tuple(document.get("needs", ())),
         every_kubectl=document.get("every_kubectl", False),
+        contract=document.get("contract", False),
         cleanup=tuple(document.get("finally", ())),
     )
 
