@@ -30,6 +30,8 @@ ADDRESS = "127.0.0.1"
 LARGEST = 64 << 20
 FAREWELL = 0.1
 """Seconds that a connection which ends waits for the other side's last word."""
+PATIENCE = 5.0
+"""Seconds that a caller has to leave a connection that was ended."""
 FRAGILE = "parcels.example.com/fragile"
 """The annotation in which v1alpha1 keeps what it has no field for."""
 
@@ -168,9 +170,12 @@ class VersionWebhook:
         # At once, and not after a farewell that a server which keeps the connection may never answer. On one
         # that has begun its farewell already, this does nothing: hence the limit on that.
         assert self._runner.server is not None
+        kept = []
         for handler in self._runner.server.connections:
             if handler.transport is not None:
+                kept.append(handler.transport.get_extra_info("socket").dup())
                 handler.transport.abort()
+        await asyncio.gather(*map(self._until_left, kept))
         while self._runner.server.connections:  # noqa: ASYNC110 -- what is waited for is about to run
             await asyncio.sleep(0)
         await self._runner.cleanup()
@@ -179,6 +184,15 @@ class VersionWebhook:
         for each in handlers:
             each.cancel()
         await asyncio.gather(*handlers, return_exceptions=True)
+
+    async def _until_left(self, connection: socket.socket) -> None:
+        """End a connection, and return once the caller has: until then it may send a request into it."""
+        with connection, contextlib.suppress(OSError, TimeoutError):
+            connection.setblocking(False)
+            connection.shutdown(socket.SHUT_WR)
+            async with asyncio.timeout(PATIENCE):
+                while await self._loop.sock_recv(connection, 1 << 16):
+                    pass
 
     def _pair(self) -> Path:
         certificate, key = self.authority.server(x509.IPAddress(ipaddress.ip_address(ADDRESS)))
