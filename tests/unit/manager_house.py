@@ -140,9 +140,19 @@ class House:
         )
         return source
 
-    async def start(self) -> None:
+    async def start(self, *, elected: bool = False) -> None:
+        """Start it, and wait until nothing more happens by itself."""
         self.task = asyncio.create_task(self.manager.run(self.stop), name="manager under test")
         await turns(20)
+        if elected:
+            assert self.elector is not None
+            self.elector.elected.set()
+            await turns()
+
+    async def stopped(self) -> None:
+        """Ask it to stop, and wait for the end, as `ended` does."""
+        self.stop.set()
+        await self.ended()
 
     async def ended(self) -> None:
         """Wait for the end; raises what `run` raised. Nothing may be left behind."""
@@ -152,6 +162,12 @@ class House:
         assert left == set()
         assert self.wire.in_progress == 0
         self.task.result()
+
+
+async def begin(source: ManualSource) -> None:
+    """Have its controller work on something."""
+    source.add("a")
+    await turns()
 
 
 def now() -> float:

@@ -15,7 +15,7 @@ from manager.leader import LeadershipLost
 from manager.manager import Runnable
 from tests.support.virtual_time import ThreadHold
 from tests.unit.controller.doubles import turns
-from tests.unit.manager_house import House, now
+from tests.unit.manager_house import House, begin, now
 
 pytestmark = pytest.mark.virtual_time
 
@@ -33,8 +33,7 @@ async def test_servers_come_first_and_go_last():
     house.runnable("helper")
     await house.start()
     assert house.notes == ["metrics opened", "health opened", "helper began", "election began"]
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
     assert house.notes[-3:] == ["helper ended", "health closed", "metrics closed"]
 
 
@@ -43,14 +42,10 @@ async def test_a_clean_stop_ends_work_then_the_election_then_sends_events():
     house.runnable("helper")
     house.runnable("led", leader_only=True)
     _, source = house.controller("worker", seconds=5.0)
-    await house.start()
-    house.elector.elected.set()
-    await turns()
-    source.add("a")
-    await turns()
+    await house.start(elected=True)
+    await begin(source)
     house.notes.clear()
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
     assert now() == pytest.approx(5)
     assert house.notes == [
         "worker reconciled a",
@@ -66,9 +61,7 @@ async def test_what_others_call_goes_on_for_the_delay_while_the_process_is_not_r
     house = House(elect=True, delay=5.0)
     house.runnable("webhooks")
     house.runnable("led", leader_only=True)
-    await house.start()
-    house.elector.elected.set()
-    await turns()
+    await house.start(elected=True)
     house.stop.set()
     await asyncio.sleep(4.9)
     assert house.manager.stopping
@@ -84,10 +77,8 @@ async def test_the_delay_runs_beside_the_grace():
     house = House(delay=5.0)
     _, source = house.controller("worker", seconds=8.0)
     await house.start()
-    source.add("a")
-    await turns()
-    house.stop.set()
-    await house.ended()
+    await begin(source)
+    await house.stopped()
     assert now() == pytest.approx(8)
 
 
@@ -111,8 +102,7 @@ async def test_a_standby_runs_what_needs_no_leader_and_is_ready():
     assert house.notes == ["helper began", "election began"]
     assert (waiting.state.value, working.state.value) == ("standby", "running")
     assert house.manager.health.readiness.report().healthy
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
     assert "released" in house.notes
     assert "led began" not in house.notes
     assert now() == pytest.approx(3600)
@@ -122,13 +112,10 @@ async def test_work_begins_with_the_election():
     house = House(elect=True)
     house.runnable("led", leader_only=True)
     controller, _ = house.controller("worker")
-    await house.start()
-    house.elector.elected.set()
-    await turns()
+    await house.start(elected=True)
     assert house.notes[-1] == "led began"
     assert controller.state.value == "running"
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
 
 
 async def test_being_elected_while_stopping_starts_nothing():
@@ -137,8 +124,7 @@ async def test_being_elected_while_stopping_starts_nothing():
     waiting, _ = house.controller("waiting")
     _, source = house.controller("working", seconds=5.0, needs_leader_election=False)
     await house.start()
-    source.add("a")
-    await turns()
+    await begin(source)
     house.stop.set()
     await asyncio.sleep(1)
     house.elector.elected.set()
@@ -155,8 +141,7 @@ async def test_without_an_election_all_work_begins_at_once():
     await house.start()
     assert house.notes == ["led began"]
     assert controller.state.value == "running"
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
     assert controller.state.value == "stopped"
 
 
@@ -175,13 +160,9 @@ async def test_a_stop_asked_for_before_the_start_is_over_is_a_clean_one():
 async def test_reconciles_longer_than_the_grace_are_cancelled():
     house = House(elect=True, grace=10.0)
     _, source = house.controller("worker", seconds=3600.0)
-    await house.start()
-    house.elector.elected.set()
-    await turns()
-    source.add("a")
-    await turns()
-    house.stop.set()
-    await house.ended()
+    await house.start(elected=True)
+    await begin(source)
+    await house.stopped()
     assert now() == pytest.approx(10)
     assert house.notes.index("worker cancelled") < house.notes.index("released")
 
@@ -191,10 +172,8 @@ async def test_controllers_share_one_grace():
     sources = [house.controller(name, seconds=3600.0)[1] for name in ("one", "two")]
     await house.start()
     for source in sources:
-        source.add("a")
-    await turns()
-    house.stop.set()
-    await house.ended()
+        await begin(source)
+    await house.stopped()
     assert now() == pytest.approx(10)
 
 
@@ -202,10 +181,8 @@ async def test_without_grace_reconciles_are_cancelled_at_once():
     house = House(grace=0.0)
     _, source = house.controller("worker", seconds=3600.0)
     await house.start()
-    source.add("a")
-    await turns()
-    house.stop.set()
-    await house.ended()
+    await begin(source)
+    await house.stopped()
     assert now() == pytest.approx(0)
     assert house.notes == ["worker cancelled", "events flushed"]
 
@@ -221,9 +198,7 @@ async def test_what_fails_stops_the_manager_in_order_and_is_raised(
 
     house.manager.add(Runnable("fragile", fail))
     _, source = house.controller("worker", seconds=10.0)
-    await house.start()
-    house.elector.elected.set()
-    await turns()
+    await house.start(elected=True)
     source.add("a")
     with pytest.raises(OSError, match="the disk is full"):
         await house.ended()
@@ -263,11 +238,8 @@ async def test_a_runnable_that_cannot_even_be_made_leaves_nothing_running():
 async def test_lost_leadership_cancels_work_at_once_and_releases_nothing():
     house = House(elect=True)
     _, source = house.controller("worker", seconds=3600.0)
-    await house.start()
-    house.elector.elected.set()
-    await turns()
-    source.add("a")
-    await turns()
+    await house.start(elected=True)
+    await begin(source)
     house.elector.ending.set_exception(LeadershipLost("the lease is somebody else's"))
     with pytest.raises(LeadershipLost, match="somebody else's"):
         await house.ended()
@@ -286,11 +258,8 @@ async def test_leadership_lost_during_the_grace_ends_the_grace(first: str):
 
     house.manager.add(Runnable("fragile", fail))
     _, source = house.controller("worker", seconds=3600.0)
-    await house.start()
-    house.elector.elected.set()
-    await turns()
-    source.add("a")
-    await turns()
+    await house.start(elected=True)
+    await begin(source)
     (house.stop if first == "a signal" else failing).set()
     await asyncio.sleep(3)
     assert "worker cancelled" not in house.notes
@@ -306,11 +275,8 @@ async def test_leadership_lost_during_the_grace_ends_the_grace(first: str):
 async def test_an_election_that_breaks_is_as_good_as_lost():
     house = House(elect=True)
     _, source = house.controller("worker", seconds=3600.0)
-    await house.start()
-    house.elector.elected.set()
-    await turns()
-    source.add("a")
-    await turns()
+    await house.start(elected=True)
+    await begin(source)
     house.elector.ending.set_exception(KeyError("a fault in the program"))
     with pytest.raises(KeyError):
         await house.ended()
@@ -329,8 +295,7 @@ async def test_cancelling_it_ends_everything_at_once(moment: str):
         house.elector.elected.set()
         await turns()
     if moment in {"working", "stopping"}:
-        source.add("a")
-        await turns()
+        await begin(source)
     if moment == "stopping":
         house.stop.set()
         await asyncio.sleep(1)
@@ -356,8 +321,7 @@ async def test_it_is_not_ready_while_it_stops():
     house = House()
     _, source = house.controller("worker", seconds=5.0)
     await house.start()
-    source.add("a")
-    await turns()
+    await begin(source)
     assert house.manager.health.readiness.problem("shutdown") is None
     house.stop.set()
     await turns()
@@ -391,11 +355,8 @@ async def test_while_a_thread_is_at_work_the_lease_is_kept_and_nothing_says_that
         return None
 
     source = house.reconciling("worker", act)
-    await house.start()
-    house.elector.elected.set()
-    await turns()
-    source.add("a")
-    await turns()
+    await house.start(elected=True)
+    await begin(source)
     house.stop.set()
     await asyncio.sleep(3600)
     assert "released" not in house.notes
@@ -418,11 +379,8 @@ async def test_while_a_reconcile_does_not_let_itself_be_cancelled_the_lease_is_k
         return None
 
     source = house.reconciling("worker", act)
-    await house.start()
-    house.elector.elected.set()
-    await turns()
-    source.add("a")
-    await turns()
+    await house.start(elected=True)
+    await begin(source)
     house.stop.set()
     await asyncio.sleep(3600)
     assert "released" not in house.notes
@@ -481,8 +439,7 @@ async def test_it_is_not_alive_once_no_worker_of_a_controller_gets_anything_done
     may_end.set()
     await turns()
     assert alive.report().healthy
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
 
 
 async def test_reconciles_without_a_time_limit_are_never_taken_for_stuck():
@@ -494,8 +451,7 @@ async def test_reconciles_without_a_time_limit_are_never_taken_for_stuck():
     source.add("a")
     await asyncio.sleep(80000)
     assert house.manager.health.liveness.report().healthy
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
 
 
 async def test_an_object_is_not_worked_on_again_while_a_thread_of_the_last_attempt_still_works_on_it(
@@ -533,5 +489,4 @@ async def test_an_object_is_not_worked_on_again_while_a_thread_of_the_last_attem
     hold.release()
     await again.wait()
     assert most == 1
-    house.stop.set()
-    await house.ended()
+    await house.stopped()

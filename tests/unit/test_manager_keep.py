@@ -13,8 +13,7 @@ from structlog.testing import capture_logs
 from manager.duration import parse_duration
 from manager.manager import CannotStart
 from manager.setting import Setting, SettingValues, UndeclaredSetting
-from tests.unit.controller.doubles import turns
-from tests.unit.manager_house import House
+from tests.unit.manager_house import House, begin
 
 pytestmark = pytest.mark.virtual_time
 
@@ -38,13 +37,9 @@ async def test_what_is_kept_outlives_the_last_reconcile_and_the_lease():
     house = House(elect=True)
     house.keep("channel")
     _, source = house.controller("worker", seconds=5.0)
-    await house.start()
-    house.elector.elected.set()
-    await turns()
-    source.add("a")
-    await turns()
-    house.stop.set()
-    await house.ended()
+    await house.start(elected=True)
+    await begin(source)
+    await house.stopped()
     assert house.notes == [
         "channel opened",
         "election began",
@@ -61,8 +56,7 @@ async def test_what_is_kept_is_left_in_the_opposite_order():
     house.keep("first")
     house.keep("second")
     await house.start()
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
     assert house.notes == [
         "first opened",
         "second opened",
@@ -147,8 +141,7 @@ async def test_a_stop_while_something_is_still_being_entered_is_a_clean_one():
 
     house.manager.keep(slow)
     await house.start()
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
     assert house.notes == ["first opened", "slow began", "slow gave up", "first closed"]
     assert asyncio.get_running_loop().time() == pytest.approx(0)
 
@@ -168,8 +161,7 @@ async def test_entering_may_take_its_time():
     assert house.notes == []
     await asyncio.sleep(2)
     assert house.notes == ["helper began"]
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
 
 
 async def test_entering_and_leaving_are_in_one_task():
@@ -184,8 +176,7 @@ async def test_entering_and_leaving_are_in_one_task():
 
     house.manager.keep(channel)
     await house.start()
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
     assert tasks == [house.task, house.task]
 
 
@@ -236,8 +227,7 @@ async def test_what_does_not_let_itself_be_closed_holds_up_the_others_for_a_mome
 
     house.manager.keep(stuck, name="the connection to the store")
     await house.start()
-    house.stop.set()
-    await house.ended()
+    await house.stopped()
     assert asyncio.get_running_loop().time() == pytest.approx(5)
     assert house.notes[-1] == "first closed"
     [line] = [line for line in log_lines if line["event"] == "could not be closed in time"]
