@@ -1,4 +1,4 @@
-"""Whether the store answers: found out once for all Pets, and told to those that wait for it."""
+"""Whether the store answers: found out once for all Pets, and when to ask it again for one of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import random
 from contextlib import aclosing
 
+from manager.backoff import ExponentialDelay
 from manager.controller import ChannelSource, Priority, Request
 from manager.logs import get_logger
 from petstore.client import NoAnswer, PetStoreClient, PetStoreError, Unreachable
@@ -40,6 +41,10 @@ class Outlook:
         self._channel = channel
         self._rng = rng
         self._waiting: set[Request] = set()
+        # The queue's own back-off is for what is over in milliseconds, as a conflict is; a store that is down
+        # stays so for seconds at least, and calls that end by their deadline hold up the others.
+        self._delay = ExponentialDelay(base=0.5, cap=30.0, rng=rng)
+        self._failures: dict[Request, int] = {}
         self._doubt = asyncio.Event()
 
     def require(self) -> None:
@@ -55,9 +60,16 @@ class Outlook:
         """Ask for that Pet when the store is back."""
         self._waiting.add(request)
 
+    def try_again_after(self, request: Request) -> float:
+        """The store has failed that Pet once more: seconds to wait, at first half a one, at last thirty."""
+        failures = self._failures.get(request, 0)
+        self._failures[request] = failures + 1
+        return self._delay(failures)
+
     def forget(self, request: Request) -> None:
-        """That Pet waits no more."""
+        """It worked for that Pet, or the Pet is gone."""
         self._waiting.discard(request)
+        self._failures.pop(request, None)
 
     def is_waiting(self, request: Request) -> bool:
         """Whether that Pet waits for the store."""

@@ -17,7 +17,6 @@ from controllers.petstore.notes import FINALIZER, OURS, Notes, PetChanged, PetGo
 from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import noted, wanted
 from controllers.petstore.report import Reporter
-from controllers.petstore.retries import Retries
 from controllers.petstore.settings import (
     PETSTORE_ADDRESS,
     PETSTORE_CHECK_INTERVAL,
@@ -71,14 +70,12 @@ class PetReconciler:
         keeper: Keeper,
         claims: Claims,
         outlook: Outlook,
-        retries: Retries,
         reporter: Reporter,
     ) -> None:
         self.client = client
         self.keeper = keeper
         self.claims = claims
         self.outlook = outlook
-        self.retries = retries
         self.reporter = reporter
         # A store that fails does so for every Pet, and the log needs to say it once.
         self.failures: defaultdict[type[PetStoreError], Repeats] = defaultdict(Repeats)
@@ -125,9 +122,8 @@ class PetReconciler:
             if (times := self.failures[type(error)].count()) is not None:
                 reconcile_log().warning("the pet store failed", error=str(error), times=times)
             await self.reporter.failed(notes.pet, str(error))
-            return Result(requeue_after=self.retries.next(key))
+            return Result(requeue_after=self.outlook.try_again_after(key))
         self.outlook.forget(key)
-        self.retries.forget(key)
         return None
 
     async def keep(self, notes: Notes) -> None:
@@ -179,7 +175,7 @@ class PetReconciler:
             return (
                 None  # `Outlook` asks for it when that ends; thousands of timers would do nothing until then
             )
-        return Result(requeue_after=self.retries.next(pet.key))
+        return Result(requeue_after=self.outlook.try_again_after(pet.key))
 
     async def gone(self, request: Request) -> Result | None:
         """There is no such Pet any more, whatever the cache says: take back what was added, and forget it."""
@@ -193,10 +189,9 @@ class PetReconciler:
                 reconcile_log().warning("cannot take back the record of a Pet that is gone", error=str(error))
                 if isinstance(error, NoAnswer):
                     self.outlook.doubt()
-                return Result(requeue_after=self.retries.next(request))
+                return Result(requeue_after=self.outlook.try_again_after(request))
         self.claims.settle(request)
         self.outlook.forget(request)
-        self.retries.forget(request)
         return None
 
 
@@ -247,7 +242,6 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
                 Keeper(store, claims),
                 claims,
                 outlook,
-                Retries(rng=manager.rng),
                 Reporter(client, manager.events, address=store.address),
             )
         )

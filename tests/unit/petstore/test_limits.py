@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -147,6 +147,34 @@ async def test_a_call_without_a_deadline_ends_all_the_same() -> None:
         assert held.given_up.is_set()
 
 
+class Refusing(Faults):
+    """Refuses calls, and does not hear the end of it, as where a client takes nothing."""
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        async def refuse(request: Any, context: Any) -> None:
+            with suppress(grpc.aio.AbortError):
+                await context.abort(grpc.StatusCode.NOT_FOUND, "not here")
+            await asyncio.Event().wait()
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+async def test_a_refusal_that_is_not_taken_leaves_no_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with local_store(faults=Refusing(), limits=Limits(call_seconds=0.1)) as store:
+        with pytest.raises(grpc.aio.AioRpcError, match="not here"):
+            await store.stub.AddPets(pb.AddPetsReq())
+        while not ended(store):  # noqa: ASYNC110 -- the store alone knows when
+            await asyncio.sleep(0.01)
+    assert [record.message for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
+
+
+def ended(store: LocalStore) -> float:
+    """How many calls have."""
+    return counted(store, "grpc_server_handled_total")
+
+
 async def test_who_says_nothing_keeps_nobody_out() -> None:
     async with local_store(limits=Limits(connections=4, silent_seconds=0.3)) as store:
         where = ("127.0.0.1", store.server.address.port)
@@ -179,11 +207,15 @@ async def keep_calls(
 
 
 def calls_begun(store: LocalStore) -> float:
+    return counted(store, "grpc_server_started_total")
+
+
+def counted(store: LocalStore, name: str) -> float:
     return sum(
         sample.value
         for family in store.server.metrics.registry.collect()
         for sample in family.samples
-        if sample.name == "grpc_server_started_total"
+        if sample.name == name
     )
 
 

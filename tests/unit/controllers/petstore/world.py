@@ -25,7 +25,6 @@ from controllers.petstore.keeper import Keeper
 from controllers.petstore.outlook import Outlook
 from controllers.petstore.pet import PetReconciler
 from controllers.petstore.report import Reporter
-from controllers.petstore.retries import Retries
 from manager.cache import Record
 from manager.controller import ChannelSource
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
@@ -408,7 +407,6 @@ class Process:
             Keeper(self.store, self.claims),
             self.claims,
             self.outlook,
-            Retries(rng=rng),
             Reporter(api, events, address="the store"),
         )
 
