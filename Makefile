@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 PYTEST_FLAGS ?=
 # Integration tests wait more than they work, so more of them than there are processors pay; but each worker
 # brings up a control plane of its own, and a real one needs half a gigabyte.
-PYTEST_WORKERS ?= $(if $(KUBEBUILDER_ASSETS),2,4)
-
+PYTEST_WORKERS ?= 6
+PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
+check: PYTEST_WORKERS = 3
 
 # The names that kubebuilder gives them.
 VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/version.py)
@@ -70,10 +71,25 @@ demo: venv ## the manager with every operator on an embedded control plane, to w
 	@$(BIN)/python -m demo $(if $(filter-out 0,$(ONCE)),--once)
 
 .PHONY: test
-test: venv ## all tests, on the embedded control plane, and on a real one too when KUBEBUILDER_ASSETS names it
-	$(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q tests $(PYTEST_FLAGS)
-	@if [ -n "$(KUBEBUILDER_ASSETS)" ]; then echo "make test: passed, on the control plane of KUBEBUILDER_ASSETS too."; \
-	else echo "make test: passed, on the embedded control plane."; fi
+test: venv ## the tests, on the embedded control plane; the contract on a real one too when KUBEBUILDER_ASSETS names it
+	$(PYTEST) -m "not whole" tests $(PYTEST_FLAGS)
+	@$(call passed,the contract)
+
+.PHONY: test-all
+test-all: venv ## all tests: documentation, images, benchmarks and demo as a whole, and all on KUBEBUILDER_ASSETS
+	$(PYTEST) --all-on-envtest tests $(PYTEST_FLAGS)
+	@$(call passed,everything)
+
+passed = echo "make $@: passed, on the embedded control plane$(if $(KUBEBUILDER_ASSETS), and $(1) on that of KUBEBUILDER_ASSETS)."
+
+.PHONY: check
+check: venv ## in less than a minute: style, types, quick unit tests, those next to what was changed, each operator once
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	env -u KUBEBUILDER_ASSETS -u KUBEBUILDER_ASSETS_OLDEST \
+		$(PYTEST) -m "smoke or not integration" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
 
 # How long `make fuzz` tries.
 SECONDS ?= 60

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 
 __all__ = ["Lines", "Repeats", "TokenBucket"]
 
@@ -92,10 +93,10 @@ class Lines:
         self._bucket = TokenBucket(rate=per_minute / 60, burst=per_minute)
         self._untold = 0
 
-    def take(self) -> int | None:
-        """How many lines were left out since the last one, if one may be written now."""
+    def tell(self, write: Callable[..., object], event: str, **told: object) -> None:
+        """Have `write`, of a logger, write it if that may be now, with how many were left out before."""
         if not self._bucket.try_acquire():
             self._untold += 1
-            return None
+            return
         untold, self._untold = self._untold, 0
-        return untold
+        write(event, **told, **({"untold": untold} if untold else {}))

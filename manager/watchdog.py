@@ -144,6 +144,16 @@ class Watchdog:
             signal.set_wakeup_fd(before)
             self._signalled = None
 
+    def make_sure_of(self, number: int) -> None:
+        """Hear that signal though somebody has had signals sent elsewhere since: an operator that adds a
+        handler to the loop, for one. From then on they are heard at once again. For the main thread.
+        """
+        if self._mouth < 0 or self._signalled is None:
+            return
+        if signal.set_wakeup_fd(self._mouth, warn_on_full_buffer=False) != self._mouth:
+            with suppress(BlockingIOError):
+                os.write(self._mouth, bytes([number]))
+
     def due(self) -> float | None:
         """When the process will be ended; None while it will not."""
         earliest = min(tuple(self._limits.values()), default=None)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import logging
+import resource
 from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.message import Message
 
-__all__ = ["MAX_PETS", "MAX_TEXT", "MAX_VALUES", "Limits", "excess_of"]
+__all__ = ["MAX_PETS", "MAX_TEXT", "MAX_VALUES", "Limits", "TooFewFiles", "excess_of", "within_open_files"]
 
 MAX_PETS: Final = 1000
 """Pets that one call may bring: some ten milliseconds of work."""
@@ -17,6 +21,14 @@ MAX_VALUES: Final = 10_000
 
 MAX_TEXT: Final = 1024
 """Bytes that a name or a key may have."""
+
+
+_OTHER_FILES: Final = 80
+"""Open files beside clients' connections: 32 of the page of metrics, the database, logs, and gRPC's own."""
+
+_LEAST_CONNECTIONS: Final = 8
+
+_log = logging.getLogger("petstore.limits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +106,35 @@ class Limits:
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ("grpc.http2.max_ping_strikes", 2),
         )
+
+
+class TooFewFiles(Exception):
+    """The process may have too few files open; the text says how many."""
+
+
+def within_open_files(limits: Limits) -> Limits:
+    """Raise the number of files that may be open as far as is allowed, and return what can be kept with it.
+
+    Else whoever comes when there is no descriptor left is cut off, Prometheus too, and nothing says why.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # macOS allows less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    if soft == resource.RLIM_INFINITY or limits.connections + _OTHER_FILES <= soft:
+        return limits
+    left = soft - _OTHER_FILES
+    if left < _LEAST_CONNECTIONS:
+        least = _OTHER_FILES + _LEAST_CONNECTIONS
+        raise TooFewFiles(f"{soft} open files are allowed (ulimit -n), and at least {least} are needed")
+    _log.warning(
+        "%d open files are allowed (ulimit -n), so that there are at most %d connections and not %d"
+        " (--max-connections)",
+        soft,
+        left,
+        limits.connections,
+    )
+    return dataclasses.replace(limits, connections=left)
 
 
 def excess_of(message: Message) -> str:

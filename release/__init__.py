@@ -1,1 +1,10 @@
 """What is made from the sources to bring them to a cluster: manifests, chart, bundle, dashboard."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["OLDEST_KUBERNETES"]
+
+OLDEST_KUBERNETES: Final = "1.30.0"
+"""The first whose API servers know ValidatingAdmissionPolicies, which hold the manager's account."""

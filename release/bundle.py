@@ -15,6 +15,7 @@ from typing import Any
 
 from manager.codegen import yaml_stream
 from manager.version import VERSION
+from release import OLDEST_KUBERNETES
 from release.bundle_webhooks import (
     CERTIFICATE_FLAG,
     is_made_by_olm,
@@ -101,6 +102,7 @@ def _service_version(
     annotations["containerImage"] = image
     spec = version["spec"]
     spec["version"] = VERSION
+    spec["minKubeVersion"] = OLDEST_KUBERNETES
     spec["customresourcedefinitions"] = {"owned": list(_owned(definitions))}
     spec["install"]["spec"] = {**permissions, "deployments": [_deployment(deployment)]}
     spec["relatedImages"] = [{"name": "manager", "image": image}]

@@ -13,6 +13,7 @@ import yaml
 
 from manager.codegen import yaml_stream
 from manager.version import VERSION
+from release import OLDEST_KUBERNETES
 from release.chart_markers import CERTIFICATES, MARKERS, PLACE, POD_FIELDS, RELEASE
 from release.chart_values import schema_text, values_text
 
@@ -38,7 +39,7 @@ _CHART = {
     "type": "application",
     "version": VERSION,
     "appVersion": VERSION,
-    "kubeVersion": ">=1.27.0-0",
+    "kubeVersion": f">={OLDEST_KUBERNETES}-0",
     "keywords": ["operator", "controller", "kubernetes"],
 }
 

@@ -51,7 +51,7 @@ rbac:
 
 admissionPolicy:
   # A ValidatingAdmissionPolicy with what the manager may make, where RBAC cannot say it. Without it, the
-  # manager's rights are worth those of an administrator. API servers know it from Kubernetes 1.30 on.
+  # manager's rights are worth those of an administrator.
   enable: true
 
 webhook:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import gc
 import os
 import secrets
 import sys
@@ -24,9 +25,10 @@ from tests.support.fork_server import fork_our_programs
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.namespaces import create_namespace
+from tests.support.progress import Progress
 from tests.support.scheduling import (
     KIND_PARAMETER,
-    ByFileAndControlPlane,
+    LongestFirst,
     arrange,
     has_business_on,
     runs_nowhere_else,
@@ -51,12 +53,23 @@ hypothesis.settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What is left out as a rule."""
+    """What is left out as a rule, and what a run leaves behind."""
     parser.addoption(
         "--all-on-envtest",
         action="store_true",
         help="every integration test on the real control plane too, not the contract alone",
     )
+    parser.addoption(
+        "--write-seconds",
+        action="store_true",
+        help="write down how long each file takes, from which workers know which to begin with",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With workers, a run is followed line by line, and not dot by dot."""
+    if config.getoption("tx") and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
+        config.pluginmanager.register(Progress(config))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -77,13 +90,21 @@ def pytest_collection_modifyitems(
     arrange(items)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays to the end, and no garbage is looked for in it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndControlPlane | None:
-    """With `--dist loadfile`, files go to workers in the order that the tests have."""
-    if config.getoption("dist") != "loadfile":
-        return None
-    config.option.loadscopereorder = False
-    return ByFileAndControlPlane(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst | None:
+    """With `--dist loadfile`, the longest files go first."""
+    return LongestFirst(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_asyncio_loop_factories(

@@ -77,8 +77,7 @@ class PetReconciler:
         self.claims = claims
         self.outlook = outlook
         self.reporter = reporter
-        # A store that fails does so for every Pet, and the log needs to say it once.
-        self.failures: defaultdict[type[PetStoreError], Repeats] = defaultdict(Repeats)
+        self.told: defaultdict[tuple[str, type[PetStoreError]], Repeats] = defaultdict(Repeats)
 
     async def reconcile(self, request: Request) -> Result | None:
         """Bring one Pet up to date."""
@@ -119,8 +118,7 @@ class PetReconciler:
             message = str(error).replace("pets[0].type", "spec.species").replace("pets[0].", "spec.")
             await self.reporter.impossible(notes.pet, "InvalidPet", message, answered=True)
         except PetStoreError as error:
-            if (times := self.failures[type(error)].count()) is not None:
-                reconcile_log().warning("the pet store failed", error=str(error), times=times)
+            self.tell("the pet store failed", error)
             await self.reporter.failed(notes.pet, str(error))
             return Result(requeue_after=self.outlook.try_again_after(key))
         self.outlook.forget(key)
@@ -165,8 +163,7 @@ class PetReconciler:
     async def try_again(self, pet: Pet, error: NoAnswer) -> Result | None:
         """Say that the store does not answer, and come back: when it does, or after a while."""
         if not self.outlook.down:
-            if (times := self.failures[type(error)].count()) is not None:
-                reconcile_log().info("no answer from the pet store", error=str(error), times=times)
+            self.tell("no answer from the pet store", error)
             self.outlook.doubt()
         self.outlook.wait(pet.key)
         down = self.outlook.down
@@ -186,13 +183,21 @@ class PetReconciler:
                 if await self.keeper.remove(pet, noted(pet)):
                     reconcile_log().info("took back the record of a Pet that is gone", uid=pet.metadata.uid)
             except PetStoreError as error:
-                reconcile_log().warning("cannot take back the record of a Pet that is gone", error=str(error))
+                self.tell("cannot take back the record of a Pet that is gone", error)
                 if isinstance(error, NoAnswer):
                     self.outlook.doubt()
                 return Result(requeue_after=self.outlook.try_again_after(request))
         self.claims.settle(request)
         self.outlook.forget(request)
         return None
+
+    def tell(self, event: str, error: PetStoreError) -> None:
+        """A store that fails does so for every Pet: the log says it at once, and then less and less often."""
+        if (times := self.told[event, type(error)].count()) is not None:
+            log = reconcile_log()
+            # That it does not answer is what `Outlook` warns of.
+            write = log.info if isinstance(error, NoAnswer) else log.warning
+            write(event, error=str(error), times=times)
 
 
 def _lacks_finalizer(event: CacheEvent) -> bool:

@@ -41,7 +41,7 @@ class StopSignals:
     def __enter__(self) -> Self:
         for number in _SIGNALS:
             # Not by the loop's own way, which waits until the loop has time. This only has them caught.
-            before = signal.signal(number, _caught)
+            before = signal.signal(number, self._caught)
             self._left.callback(signal.signal, number, before)
         self._left.enter_context(self._watchdog.hearing_signals(self._received))
         return self
@@ -67,6 +67,11 @@ class StopSignals:
             await asyncio.wait((asked, working))
         return None if working.cancelled() else working.result()
 
+    def _caught(self, number: int, frame: FrameType | None) -> None:
+        """Called in the main thread when that has time, which may be too late."""
+        del frame
+        self._watchdog.make_sure_of(number)
+
     def _received(self, number: int) -> LastWords | None:
         """Called in the watchdog's thread."""
         if number not in _SIGNALS:
@@ -80,7 +85,3 @@ class StopSignals:
         with suppress(RuntimeError):  # the loop has just been closed
             self._loop.call_soon_threadsafe(self.stop.set)
         return None
-
-
-def _caught(number: int, frame: FrameType | None) -> None:
-    """A signal has come; who hears of it is the watchdog."""

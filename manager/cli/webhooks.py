@@ -73,15 +73,16 @@ async def add_webhooks(
     from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
     from manager.webhook.webhooks import Webhooks  # noqa: PLC0415
 
+    webhooks = Webhooks(chain.from_iterable(operator.load_webhooks() for operator in operators))
     clients = None
     if settings.webhook_client_ca_file is not None:
-        clients = ClientAuthorities(Path(settings.webhook_client_ca_file))
+        # No API server shows a certificate when it wants objects converted.
+        clients = ClientAuthorities(Path(settings.webhook_client_ca_file), required=not webhooks.conversions)
         try:
             await asyncio.to_thread(clients.read)
         except CertificateUnusable as error:
             raise SettingsError(f"--webhook-client-ca-file: {error}") from error
     give_back_large_blocks()
-    webhooks = Webhooks(chain.from_iterable(operator.load_webhooks() for operator in operators))
     certificates = certificates_for(way, settings, transport, webhooks, config)
     server = WebhookServer(
         address,

@@ -116,8 +116,7 @@ async def _answering(
             except ConnectionError:
                 raise  # nobody is there to be told
             except Exception as error:  # noqa: BLE001 - a fault of ours, and told as one
-                if (untold := faults.take()) is not None:
-                    _log.error("a page failed", path=request.path, untold=untold, exc_info=error)
+                faults.tell(_log.error, "a page failed", path=request.path, exc_info=error)
                 response = web.Response(
                     status=500, text="this page failed; the log of the manager says more\n"
                 )

@@ -73,6 +73,8 @@ def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
     if user is None:
         return FixedCredentials(None)
     label = f"{user.path}: user {user.name!r}"
+    for key in ("token", "username", "password"):
+        user.text(key)  # the loader would take a list for the text of it
     if (token_file := user.text("tokenFile")) is not None:
         return TokenFile(_resolve(token_file, user), label=f"{label}: tokenFile")
     if "exec" in user.value:

@@ -161,8 +161,8 @@ class Settings(BaseModel):
     webhook_client_ca_file: Annotated[Text | None, Shown("Webhooks", "FILE")] = Field(
         default=None,
         description="authorities in PEM, read again whenever the file changes: who asks a webhook has to "
-        "show a client certificate of one of them, as API servers do where they are told to, and not for "
-        "conversion; without, whoever reaches the port may ask",
+        "show a client certificate of one of them, as API servers do where they are told to, but for "
+        "conversion, for which they show none; without, whoever reaches the port may ask",
     )
     webhook_url: Annotated[BaseUrl | None, Shown("Webhooks", "URL")] = Field(
         default=None,

@@ -25,12 +25,12 @@ class KeyPair:
     key: bytes = field(repr=False)
     """The private key of the first certificate, not encrypted."""
 
-    def context(self, client_authorities: bytes | None = None) -> ssl.SSLContext:
+    def context(self, client_authorities: bytes | None = None, *, required: bool = True) -> ssl.SSLContext:
         """A context for a server: TLS 1.2 or newer, HTTP/1.1.
 
-        With authorities, in PEM, clients have to show a certificate that leads to one of them, and is for
-        clients; without, they show none. Blocks for about a millisecond. Raises `CertificateUnusable`, for
-        one when certificate and key do not belong together.
+        With authorities, in PEM, a certificate that a client shows has to lead to one of them, and to be for
+        clients; it has to show one where that is `required`. Blocks for about a millisecond. Raises
+        `CertificateUnusable`, for one when certificate and key do not belong together.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -43,7 +43,7 @@ class KeyPair:
             except ssl.SSLError as error:
                 text = f"no authorities of clients in PEM ({error.reason or error})"
                 raise CertificateUnusable(text) from error
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
         with as_file(self.certificates + b"\n" + self.key, name="server-certificate") as path:
             try:
                 context.load_cert_chain(path, password=_no_password)

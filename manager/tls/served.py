@@ -39,10 +39,11 @@ class ServedCertificate:
     def __init__(self, source: CertificateSource, *, clients: ClientAuthorities | None = None) -> None:
         """Args:
         source: where the certificate comes from.
-        clients: who vouches for clients, which then have to show a certificate; None asks for none.
+        clients: who vouches for the certificates that clients show; None asks for none.
         """
         self._source = source
         self._clients = clients
+        self.asks_clients = clients is not None
         self._known: _Known | None = None
         self._context: ssl.SSLContext | None = None
         self._complaint: str | None = None
@@ -118,6 +119,6 @@ def _look(
     if found == known:
         return found, None
     try:
-        return found, pair.context(authorities)
+        return found, pair.context(authorities, required=clients is not None and clients.required)
     except CertificateUnusable as error:
         raise CertificateUnusable(f"{source}: {error}") from error

@@ -49,8 +49,10 @@ class CertificateFiles:
 class ClientAuthorities:
     """A file with the certificates of those who vouch for clients; somebody else keeps it current."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, required: bool = True) -> None:
+        """`required`: who shows no certificate of theirs gets no further than the handshake."""
         self._file = file
+        self.required = required
 
     def read(self) -> bytes:
         """What is in it now, PEM. Blocks. Raises `CertificateUnusable` when there is none, or it has none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -33,6 +32,8 @@ _API_VERSION = "admission.k8s.io/v1"
 
 class AdmissionEndpoint:
     """Answers the reviews that one webhook of a configuration asks for."""
+
+    identified = True
 
     max_body = 7 * 1024 * 1024
     """Bytes of a review. The API server takes objects of 3 MB, and the review of a change has two of them,
@@ -82,14 +83,14 @@ class AdmissionEndpoint:
             verdict, response = await self._verdict(question, time_limit(waits, self._timeout))
         except Refused as refused:
             status = refused.status(self._kind, question.object_name)
-            self._tell(logging.INFO, "refused", question, reason=status["message"])
+            self._tell(_log.info, "refused", question, reason=status["message"])
             response = _response(Verdict(status=status))
         except BadReview:
             raise
         except Unanswered as error:
             if isinstance(error, FunctionFailed):
                 self._panics.inc()
-            self._tell(logging.ERROR, "not answered", question, error=str(error), exc_info=error.__cause__)
+            self._tell(_log.error, "not answered", question, error=str(error), exc_info=error.__cause__)
             raise
         else:
             _log.debug(
@@ -123,10 +124,10 @@ class AdmissionEndpoint:
         # Here, because a function may have made what is no JSON, and is then what has failed.
         return verdict, _response(verdict)
 
-    def _tell(self, level: int, event: str, question: AdmissionQuestion, **fields: object) -> None:
-        if (untold := self._lines.take()) is not None:
-            counted = {"untold": untold} if untold else {}
-            _log.log(level, event, **fields, **self._told(question), **counted)
+    def _tell(
+        self, write: Callable[..., object], event: str, question: AdmissionQuestion, **fields: object
+    ) -> None:
+        self._lines.tell(write, event, **fields, **self._told(question))
 
     def _told(self, question: AdmissionQuestion) -> Mapping[str, Any]:
         """What a line of the log says of a review: never what is in the object."""

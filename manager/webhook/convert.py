@@ -37,6 +37,8 @@ class ConversionEndpoint:
 
     path = CONVERSION_PATH
 
+    identified = False  # https://github.com/kubernetes/kubernetes/issues/131810
+
     max_body = 12 * 1024 * 1024
     """Bytes of a review. Lists are converted in one piece, and who reads them decides how long they are. This
     is enough for a page of 500 objects of 24 KB, as kubectl and informers ask for."""
@@ -74,9 +76,7 @@ class ConversionEndpoint:
         return converted
 
     def _tell(self, event: str, error: Exception, **told: object) -> None:
-        if (untold := self._lines.take()) is not None:
-            counted = {"untold": untold} if untold else {}
-            _log.error(event, error=str(error), exc_info=error.__cause__, **told, **counted)
+        self._lines.tell(_log.error, event, error=str(error), exc_info=error.__cause__, **told)
 
     async def _all(self, question: ConversionQuestion) -> bytearray:
         """The answer, every object in the same order. Raises `NotConverted` for the first that fails."""

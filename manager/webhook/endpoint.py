@@ -22,6 +22,10 @@ class Endpoint(Protocol):
     def max_body(self) -> int:
         """How many bytes a review may have."""
 
+    @property
+    def identified(self) -> bool:
+        """Whether an API server can be told to show a certificate there."""
+
     async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
         """The answer to the review in `body`, whose sender gives up after `waits` seconds (None: not known).
 

@@ -29,11 +29,15 @@ _JSON = "application/json"
 _EXPECTED_CODES = (200, 500)
 """There from the start, as in controller-runtime, so that a first failure is an increase."""
 
+_NOBODY = "a client certificate is expected here"
+
 _log = get_logger("webhook")
 
 
-def review_page(endpoint: Endpoint, bodies: Bodies, turns: Turns, metrics: Metrics) -> Page:
-    """The page that hands reviews to `endpoint`.
+def review_page(
+    endpoint: Endpoint, bodies: Bodies, turns: Turns, metrics: Metrics, *, identified: bool = False
+) -> Page:
+    """The page that hands reviews to `endpoint`; `identified` are only those of who has shown a certificate.
 
     Whatever comes gets an answer: 200 with a review, or another status with a `Status`, whose message the API
     server shows to its user.
@@ -48,8 +52,12 @@ def review_page(endpoint: Endpoint, bodies: Bodies, turns: Turns, metrics: Metri
         loop = asyncio.get_running_loop()
         began = loop.time()
         in_flight.inc()
+        response: web.StreamResponse
         try:
-            response = await _response(request, endpoint, bodies, turns, faults)
+            if identified and not request.get_extra_info("peercert"):
+                response = _failure(request, HTTPStatus.UNAUTHORIZED, "Unauthorized", _NOBODY)
+            else:
+                response = await _response(request, endpoint, bodies, turns, faults)
         finally:
             in_flight.dec()
             latency.observe(loop.time() - began)
@@ -82,8 +90,7 @@ async def _response(
     except ConnectionError:
         raise  # nobody is there to be told
     except Exception as error:  # noqa: BLE001 - a fault of ours is answered like one of an operator's
-        if (untold := faults.take()) is not None:
-            _log.error("a review failed unexpectedly", webhook=endpoint.path, untold=untold, exc_info=error)
+        faults.tell(_log.error, "a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
         text = f"the webhook failed unexpectedly ({type(error).__name__}); the log of the manager says more"
         return _failure(request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)
 

@@ -70,7 +70,12 @@ class WebhookServer:
         self._certificate = certificate
         self._limits = limits
         bodies, turns = bodies or Bodies(), Turns()
-        self._pages = {endpoint.path: review_page(endpoint, bodies, turns, metrics) for endpoint in endpoints}
+        self._pages = {
+            endpoint.path: review_page(
+                endpoint, bodies, turns, metrics, identified=certificate.asks_clients and endpoint.identified
+            )
+            for endpoint in endpoints
+        }
         self._bound: BindAddress | None = None
 
     @property

@@ -10,6 +10,7 @@ import signal
 import sys
 
 from petstore.cli.flags import limits
+from petstore.limits import TooFewFiles, within_open_files
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
 from petstore.tls import TlsFiles, TlsUnusable
@@ -28,6 +29,10 @@ def serve(options: argparse.Namespace) -> int:
     tls = TlsFiles(
         ca_file=options.tls_client_ca_file, cert_file=options.tls_cert_file, key_file=options.tls_key_file
     )
+    try:
+        affordable = within_open_files(limits(options))
+    except TooFewFiles as error:
+        return _fail(str(error))
     settings = ServerOptions(
         bind_address=options.bind_address,
         metrics_bind_address=options.metrics_bind_address,
@@ -35,7 +40,7 @@ def serve(options: argparse.Namespace) -> int:
         ignore_idempotency_keys=options.ignore_idempotency_keys,
         allow_change_sampler=options.allow_change_sampler,
         tls=tls,
-        limits=limits(options),
+        limits=affordable,
         grace=options.graceful_shutdown_timeout,
     )
     try:

@@ -12,6 +12,9 @@ from petstore.pet import Pet, PetType
 
 __all__ = ["Query", "read_page"]
 
+_SPAN = 20_000
+"""Pets that are looked at for one page, which takes some ten milliseconds; then others have their turn."""
+
 _COLUMNS = "seq, id, name, type, birthday, idempotency_key"
 
 
@@ -38,11 +41,17 @@ def read_page(
 ) -> tuple[list[Pet], int | None]:
     """Up to `size` pets in the order they were added, from behind `after`, and where the next page starts.
 
-    That is None when there is no more. No transaction stays open between pages, so that a slow reader holds
-    up nothing: what is changed meanwhile may show either way, and what stays is there once.
+    That is None when there is no more. A page may be empty, and others follow: little is looked at for each.
+    No transaction stays open between pages, so that a slow reader holds up nothing: what is changed meanwhile
+    may show either way, and what stays is there once.
     """
     conditions = ["seq > ?"]
     values: list[object] = [after]
+    end = None
+    if not query.keys:  # each of which is found at once, wherever it is
+        end = after + _SPAN
+        conditions.append("seq <= ?")
+        values.append(end)
     # One JSON array for each list, as the number of variables in a statement is limited.
     types = [kind and kind.value for kind in query.types]
     lists = (("name", query.names), ("type", types), ("idempotency_key", query.keys))
@@ -67,4 +76,9 @@ def read_page(
         )
         for _, identity, name, kind, birthday, key in rows
     ]
-    return pets, rows[-1][0] if len(rows) == size else None
+    if len(rows) == size:
+        return pets, rows[-1][0]
+    if end is None:
+        return pets, None
+    (following,) = database.execute("SELECT min(seq) FROM pets WHERE seq > ?", (end,)).fetchone()
+    return pets, None if following is None else following - 1

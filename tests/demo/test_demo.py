@@ -45,6 +45,7 @@ def test_it_ends_by_itself_when_everything_is_ready(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.whole
 def test_it_says_why_it_failed_when_the_manager_ends(tmp_path: Path) -> None:
     environ = {**os.environ, "OPERATOR_MANAGER_LOG_LEVEL": "loud"}
     done = subprocess.run(
@@ -61,6 +62,7 @@ def test_it_says_why_it_failed_when_the_manager_ends(tmp_path: Path) -> None:
     assert "OPERATOR_MANAGER_LOG_LEVEL" in done.stdout
 
 
+@pytest.mark.whole
 def test_a_person_plays_with_it_until_ctrl_c(tmp_path: Path) -> None:
     process = subprocess.Popen(command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
@@ -78,6 +80,7 @@ def test_a_person_plays_with_it_until_ctrl_c(tmp_path: Path) -> None:
         process.kill()
 
 
+@pytest.mark.whole
 def test_ctrl_c_while_it_loads_shows_no_traceback(tmp_path: Path) -> None:
     loading = [sys.executable, "-X", "importtime", *command(tmp_path)[1:]]
     process = subprocess.Popen(loading, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -94,6 +97,7 @@ def test_ctrl_c_while_it_loads_shows_no_traceback(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the programs in /proc")
+@pytest.mark.whole
 def test_a_closed_terminal_ends_it_and_a_second_signal_at_once(tmp_path: Path) -> None:
     process = subprocess.Popen(command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     programs: list[int] = []
@@ -122,6 +126,7 @@ def test_a_closed_terminal_ends_it_and_a_second_signal_at_once(tmp_path: Path) -
 
 
 @pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")
+@pytest.mark.whole
 def test_on_a_terminal_it_is_a_live_view(tmp_path: Path) -> None:
     leader, follower = pty.openpty()
     environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "50"}

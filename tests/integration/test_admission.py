@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.memcacheds import memcached
 from tests.support.namespaces import create_namespace
 from tests.support.person import Person
-from tests.support.pet_versions import ALPHA, BETA, GROUP, alpha, beta, spec
+from tests.support.pets import ALPHA, BETA, GROUP, alpha, beta, spec
 from tests.support.webhook_manager import webhook_manager
 from tests.support.wordpresses import PASSWORD, wordpress
 

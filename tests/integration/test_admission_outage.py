@@ -12,7 +12,7 @@ from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.memcacheds import memcached
 from tests.support.person import Person
-from tests.support.pet_versions import ALPHA, BETA, alpha, beta, spec
+from tests.support.pets import ALPHA, BETA, alpha, beta, spec
 from tests.support.webhook_manager import MUTATING, VALIDATING, wait_asked, webhook_manager
 from tests.support.wordpresses import wordpress
 

@@ -44,6 +44,7 @@ def real_control_plane():
 
 
 @pytest.mark.integration
+@pytest.mark.whole
 def test_a_session_of_one_program_after_the_other_measures_what_each_does():
     results = run_suite("startup", "memory", "cold", "latency")
     bare, ours = sorted(results.samples["cold"], key=lambda sample: sample.peer)
@@ -81,6 +82,7 @@ def test_programs_that_stand_side_by_side_are_quiet_change_one_object_and_share_
 
 
 @pytest.mark.integration
+@pytest.mark.whole
 @pytest.mark.last
 def test_the_standby_takes_over_after_a_clean_end_and_after_a_crash():
     (takeover,) = run_suite("takeover").samples["takeover"]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.whole
+
 BUILT = ("operator-manager", "petstore")
 REVISION = "0123456789abcdef"
 WHO = "import os, pathlib; print(os.getuid(), os.getgid(), pathlib.Path('/proc/1/cmdline').read_bytes())"

@@ -284,6 +284,7 @@ def as_deployed(
     return run_manager(kubeconfig, *flags, *webhooks, environ=environ).wait_ready()
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
 def test_a_manager_of_some_namespaces_has_rights_in_these_alone(

@@ -49,7 +49,9 @@ def follow(page: Path, terminal: Terminal) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("page", WALKED)
+@pytest.mark.parametrize(
+    "page", [page if page == "README.md" else pytest.param(page, marks=pytest.mark.whole) for page in WALKED]
+)
 def test_what_a_page_shows_is_what_comes(
     page: str, plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ) -> None:
@@ -82,6 +84,7 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
     )
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(300)
 def test_the_operator_of_writing_an_operator_runs(
     plane: ControlPlane, run_manager: RunManager, tmp_path: Path
@@ -103,6 +106,7 @@ def test_the_operator_of_writing_an_operator_runs(
     remove_greetings(plane, definitions)
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(600)
 def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path) -> None:
     blocks = list(Page(WEBHOOKS_PAGE).blocks())
@@ -140,6 +144,7 @@ def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path) ->
         remove_greetings(plane, definitions)
 
 
+@pytest.mark.whole
 @pytest.mark.timeout(300)
 def test_what_pages_say_to_do_with_a_deployed_manager_can_be_done(
     plane: ControlPlane, tmp_path: Path

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.eventually import consistently, eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.kubeconfig import Credentials
 from tests.support.ports import PortBlock
 

@@ -14,7 +14,7 @@ from tests.support.control_plane import Feature
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.memcacheds import memcached_path
 from tests.support.scene import (
     DEPLOYMENT_KIND,
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
-HTML = b"<!DOCTYPE html>\n<html><body><h1>Bad Gateway</h1>\n<p>Try again later.</p></body></html>\n"
-SILENCE = 90.0
 NEW_DEPLOYMENTS = Match(method="POST", path="/deployments$")
 
 
@@ -47,9 +45,6 @@ def status(code: int, reason: str) -> bytes:
 # Status, Content-Type, body.
 ANSWERS: dict[str, tuple[int, str, bytes]] = {
     "internal error": (500, "application/json", status(500, "InternalError")),
-    "throttled, without a time": (429, "application/json", status(429, "TooManyRequests")),
-    "HTML error page": (502, "text/html", HTML),
-    "HTML page that claims success": (200, "text/html", HTML),
     "half an object": (200, "application/json", b'{"kind": "List", "metadata": {"resourceV'),
 }
 
@@ -63,20 +58,6 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
 @pytest.fixture
 def scene(plane: ControlPlane, tmp_path: Path) -> Iterator[Scene]:
     with on_stage(plane, plane.credentials, tmp_path) as scene:
-        yield scene
-
-
-@pytest.fixture(scope="module", autouse=True)
-def silenced(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A manager two of whose watches went silent when this module's tests began.
-
-    It takes that long to notice that it must not take longer than the others run.
-    """
-    with on_stage(plane, plane.credentials, tmp_path_factory.mktemp("silenced")) as scene:
-        prepare(scene)
-        for kind in (MEMCACHEDS, DEPLOYMENTS):
-            assert scene.proxy.stall_watches(kind) == 1
-        change(scene)
         yield scene
 
 
@@ -190,7 +171,7 @@ def test_the_server_is_killed_in_the_middle_of_work(scene: Scene) -> None:
 def test_writes_alone_that_fail_are_told_in_a_few_lines_and_made_up_for_when_they_succeed(
     scene: Scene, code: int
 ) -> None:
-    names = [f"m{number}" for number in range(40)]
+    names = [f"m{number}" for number in range(20)]
     scene.create(**dict.fromkeys(names, 1))
     scene.settle(**dict.fromkeys(names, 1))
     body = status(code, {403: "Forbidden", 500: "InternalError"}[code])
@@ -287,17 +268,17 @@ def test_a_watch_that_breaks_off_in_the_middle_of_a_line(scene: Scene) -> None:
     settle(scene)
 
 
-@pytest.mark.last
-@pytest.mark.timeout(600)
-def test_a_watch_that_goes_silent_is_replaced(silenced: Scene) -> None:
-    silenced.assert_bystander_works("the others go on")
-    # Bookmarks come once a minute, so it takes a minute and a half.
-    eventually(
-        lambda: silenced.assert_settled(remade=2, scaled=3, emptied=1, added=1), within=SILENCE + 30, every=1
-    )
-    settle(silenced)
-    for kind in (MEMCACHED_KIND, DEPLOYMENT_KIND):
-        assert silenced.restarts(kind, "silent") == 1
+def test_a_watch_that_goes_silent_is_replaced(plane: ControlPlane, tmp_path: Path) -> None:
+    # Bookmarks come once a minute, so in truth it is silent for a minute and a half before that is noticed.
+    with on_stage(plane, plane.credentials, tmp_path, watch_silence=5.0) as scene:
+        prepare(scene)
+        for kind in (MEMCACHEDS, DEPLOYMENTS):
+            eventually(lambda kind=kind: scene.proxy.stall_watches(kind) == 1)
+        change(scene)
+        scene.assert_bystander_works("the others go on")
+        settle(scene)
+        for kind in (MEMCACHED_KIND, DEPLOYMENT_KIND):
+            assert scene.restarts(kind, "silent") >= 1
 
 
 def test_a_watch_that_is_always_closed_at_once(scene: Scene) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.api_objects import condition, event_counts, pod_path
 from tests.support.eventually import consistently, eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.foos import API, foo, foo_path, pod
 from tests.support.walk import Walk
 
@@ -56,6 +56,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
 
 
 @pytest.mark.oldest
+@pytest.mark.smoke
 def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))

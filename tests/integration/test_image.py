@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,22 +16,194 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from manager.version import VERSION
-from tests.support import image_tree, wheels
+from tests.support import wheels
 from tests.support.daemon import Daemon, wait_until
 from tests.support.devcluster_plane import DevclusterControlPlane
-from tests.support.dockerfile import Dockerfile
-from tests.support.image_tree import ImageTree
+from tests.support.dockerfile import ROOT, Dockerfile, Instruction, Stage, expanded
 from tests.support.manager_process import ManagerProcess
 from tests.support.petstore_process import READY, petstore
 from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+pytestmark = pytest.mark.whole
+
+SYSTEM = ("usr", "etc")
+LINKED = ("bin", "lib", "lib64", "sbin")
+EMPTY = ("dev", "proc", "tmp", "opt", "usr", "etc")
+# The base image's own; what engines set for a user without a name; where an interpreter that was built for
+# another place finds its library.
+BASE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LD_LIBRARY_PATH": "/usr/local/lib"}
+# Where steps find packages; an engine gives a build such things too, and keeps them out of the image.
+WHEELS = "/tmp/wheels"
+PACKAGES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": WHEELS}
+CHANGING = ("RUN", "COPY", "WORKDIR")
+STEP_TIMEOUT = 300.0
+
+
+def why_not() -> str | None:
+    """Why this machine cannot do it; None when it can."""
+    if os.geteuid() != 0:
+        return "only root may change the root folder"
+    missing = [name for name in ("unshare", "chroot", "mount") if shutil.which(name) is None]
+    if missing:
+        return f"no {missing[0]} on the PATH"
+    if not Path("/bin").is_symlink():
+        return "the machine's /bin is not the one of /usr"
+    tried = subprocess.run(["unshare", "--mount", "--net", "true"], capture_output=True, check=False)
+    return "no namespaces for mounts and network" if tried.returncode else None
+
+
+class ImageTree:
+    """The stages of one Dockerfile, built as they are asked for, and without a container engine.
+
+    Each is a folder. Its steps run in it by chroot, in a mount namespace of their own: the machine's system
+    folders lie read-only beneath, and this interpreter's installation stands for the `/usr/local` of the base
+    image, with what is changed in it kept in the stage. Packages come as wheels from this environment, which
+    has the versions that constraints.txt pins, not from the network; constraints.txt has their hashes here.
+    """
+
+    def __init__(self, dockerfile: Dockerfile, folder: Path) -> None:
+        self._dockerfile = dockerfile
+        self._folder = folder
+        self._wheels = folder / "wheels"
+        self._wheels.mkdir()
+        self._pins = wheels.pack_all(self._wheels)
+        self._built: dict[str, tuple[Path, dict[str, str]]] = {}
+
+    def build(self, name: str) -> Path:
+        """The folder of a stage with everything that it stands on; built once."""
+        if name in self._built:
+            return self._built[name][0]
+        stage = self._dockerfile.stages[name]
+        root, environ = self._folder / name / "root", dict(BASE)
+        if stage.base in self._dockerfile.stages:
+            base = self.build(stage.base)
+            environ.update(self._built[stage.base][1])
+            if any(stage.of(step) for step in CHANGING):
+                # Files as links: no step changes one in place. And what was removed is a device file.
+                subprocess.run(["cp", "-al", base.parent, root.parent], check=True)
+            else:
+                root = base
+        else:
+            self._lay_out(root)
+        self._built[name] = root, environ
+        self._carry_out(stage, root, environ)
+        return root
+
+    def program(
+        self, name: str, *, visible: Sequence[Path] = (), entry: Sequence[str] | None = None
+    ) -> list[str]:
+        """The command that starts the image's entry point, or `entry` in its place; arguments may follow.
+
+        It runs as uid 65532 on a tree that cannot be written to, but for /tmp. The folders `visible` can be
+        read in there under the paths they have here.
+        """
+        root = self.build(name)
+        (start,) = self._dockerfile.stages[name].of("ENTRYPOINT")
+        script = "\n".join(
+            [
+                *self._mounts(root),
+                f"mount -t tmpfs tmpfs {root}/tmp -o mode=1777",
+                *(f"mkdir -p {root}{folder}" for folder in visible),
+                *(f"mount --bind {folder} {root}{folder}" for folder in visible),
+                *(f"mount -o remount,bind,ro {root}{folder}" for folder in visible),
+                f"mount -o remount,bind,ro {root}",
+                f"mount -o remount,ro {root}/usr/local",
+                _in_chroot(root, self._built[name][1], list(entry or start.words), user=True) + ' "$@"',
+            ]
+        )
+        unshare = shutil.which("unshare")
+        assert unshare is not None
+        return [unshare, "--mount", "--", "sh", "-ec", script, name]
+
+    def _lay_out(self, root: Path) -> None:
+        for name in EMPTY:
+            (root / name).mkdir(parents=True, exist_ok=True)
+        for name in LINKED:
+            if Path(f"/{name}").is_symlink():
+                (root / name).symlink_to(f"usr/{name}")
+        for name in ("changes", "work"):
+            (root.parent / name).mkdir()
+
+    def _carry_out(self, stage: Stage, root: Path, environ: dict[str, str]) -> None:
+        place = "/"
+        for step in stage.instructions:
+            if step.name == "ENV":
+                environ.update({name: expanded(value, environ) for name, value in step.pairs.items()})
+            elif step.name == "WORKDIR":
+                place = step.text
+                (root / place.lstrip("/")).mkdir(parents=True, exist_ok=True)
+            elif step.name == "COPY":
+                self._copy(step, root, place)
+            elif step.name == "RUN":
+                self._run(step.text, root, place, environ)
+            else:
+                assert step.name in {"ARG", "LABEL", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}, step
+
+    def _copy(self, step: Instruction, root: Path, place: str) -> None:
+        *names, target = step.arguments
+        origin = self.build(step.flags["from"]) if "from" in step.flags else ROOT
+        destination = root / (target if target.startswith("/") else f"{place}/{target}").lstrip("/")
+        for name in names:
+            source = origin / name.lstrip("/")
+            if origin is not ROOT:
+                subprocess.run(["cp", "-al", "--no-target-directory", source, destination], check=True)
+            elif source.is_dir():
+                ignore = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(source, destination, ignore=ignore, dirs_exist_ok=True)
+            else:
+                folder = destination if target.endswith("/") else destination.parent
+                folder.mkdir(parents=True, exist_ok=True)
+                if source == wheels.PINS:
+                    (folder / name).write_text(self._pins)
+                else:
+                    shutil.copy2(source, destination)
+        owner = step.flags.get("chown")
+        if owner is not None:
+            subprocess.run(["chown", "-R", owner, destination], check=True)
+
+    def _run(self, command: str, root: Path, place: str, environ: dict[str, str]) -> None:
+        shell = ["sh", "-c", f"cd {place} && {command}"]
+        script = "\n".join(
+            [
+                *self._mounts(root),
+                f"mount -t tmpfs tmpfs {root}/tmp -o mode=1777",
+                f"mkdir {root}{WHEELS}",
+                f"mount --bind -o ro {self._wheels} {root}{WHEELS}",
+                _in_chroot(root, {**PACKAGES, **environ}, shell),
+            ]
+        )
+        done = subprocess.run(
+            ["unshare", "--mount", "--net", "--", "sh", "-ec", script],
+            capture_output=True,
+            text=True,
+            timeout=STEP_TIMEOUT,
+            check=False,
+        )
+        assert done.returncode == 0, f"RUN {command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+    def _mounts(self, root: Path) -> list[str]:
+        layers = f"lowerdir={sys.base_prefix},upperdir={root.parent}/changes,workdir={root.parent}/work"
+        return [
+            f"mount --bind {root} {root}",
+            *(f"mount --bind -o ro /{name} {root}/{name}" for name in SYSTEM),
+            f"mount -t overlay overlay -o {layers} {root}/usr/local",
+            f"mount --rbind /dev {root}/dev",
+            f"mount -t proc proc {root}/proc",
+        ]
+
+
+def _in_chroot(root: Path, environ: dict[str, str], command: list[str], *, user: bool = False) -> str:
+    drop = ["--userspec=65532:65532", "--groups="] if user else []
+    values = [f"{name}={value}" for name, value in environ.items()]
+    return "exec " + shlex.join(["chroot", *drop, str(root), "env", "-i", *values, *command])
 
 
 @pytest.fixture(scope="module")
 def tree() -> Iterator[ImageTree]:
-    problem = image_tree.why_not()
+    problem = why_not()
     if problem:
         pytest.skip(f"no image can be laid out: {problem}")
     # A few hundred megabytes in many small files: in memory where that can be had.

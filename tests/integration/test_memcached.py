@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,6 +51,7 @@ def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterato
 
 
 @pytest.mark.oldest
+@pytest.mark.smoke
 def test_the_worked_example(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
 
@@ -60,6 +60,16 @@ def test_the_worked_example(walk: MemcachedWalk) -> None:
     assert condition(walk.memcached(), "Available")["status"] == "True"
     eventually(lambda: condition(walk.memcached(), "Progressing")["status"] == "False")
     assert condition(walk.memcached(), "Degraded")["status"] == "False"
+    header, row = walk.kubectl("get", "memcached").splitlines()
+    assert header.split() == ["NAME", "SIZE", "READY", "AGE"]
+    assert row.split()[:3] == ["memcached-sample", "3", "3"]
+
+    def describes() -> None:
+        described = walk.kubectl("describe", "memcached", "memcached-sample")
+        words = ("Created Deployment memcached-sample", "operator-manager", "Available", "Progressing")
+        assert all(word in described for word in (*words, "Degraded"))
+
+    eventually(describes)
 
     walk.kubectl("patch", "memcached", "memcached-sample", "--type=merge", "-p", '{"spec":{"size":5}}')
     eventually(lambda: walk.has_ready_nodes(5))
@@ -176,28 +186,6 @@ def test_what_an_earlier_memcached_left_is_waited_for(walk: MemcachedWalk) -> No
     assert "NameTaken" not in walk.kubectl("describe", "memcached", "again")
 
 
-def test_kubectl_shows_it_well(walk: MemcachedWalk) -> None:
-    walk.plane.require(Feature.READY_PODS)
-    walk.kubectl("apply", "-f", SAMPLE)
-    eventually(lambda: walk.has_ready_nodes(3))
-
-    header, row = walk.kubectl("get", "memcached").splitlines()
-    assert header.split() == ["NAME", "SIZE", "READY", "AGE"]
-    assert row.split()[:3] == ["memcached-sample", "3", "3"]
-
-    def describes() -> None:
-        described = walk.kubectl("describe", "memcached", "memcached-sample")
-        assert "Created Deployment memcached-sample" in described
-        assert "operator-manager" in described
-        for kind in ("Available", "Progressing", "Degraded"):
-            assert kind in described
-
-    eventually(describes)
-    explained = walk.kubectl("explain", "memcached.spec")
-    assert "size" in explained
-    assert "-required-" in explained
-
-
 @pytest.mark.contract
 def test_a_change_that_matters_to_nobody_causes_no_write(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.READY_PODS)
@@ -205,25 +193,10 @@ def test_a_change_that_matters_to_nobody_causes_no_write(walk: MemcachedWalk) ->
     eventually(lambda: walk.has_ready_nodes(3))
     eventually(lambda: condition(walk.memcached(), "Progressing")["status"] == "False")
     settled = walk.memcached()["metadata"]["resourceVersion"]
-    consistently(lambda: walk.memcached()["metadata"]["resourceVersion"] == settled, during=2)
+    consistently(lambda: walk.memcached()["metadata"]["resourceVersion"] == settled, during=0.7)
     walk.kubectl("label", "pods", "--all", "seen=yes")
     walk.kubectl("label", "deployment/memcached-sample", "note=hello")
-    consistently(lambda: walk.memcached()["metadata"]["resourceVersion"] == settled, during=2)
-
-
-@pytest.mark.contract
-def test_names_and_sizes_out_of_bounds_are_refused_by_the_schema(crds: ControlPlane, namespace: str) -> None:
-    def refusal(body: dict[str, Any]) -> str:
-        refused = crds.kubectl(
-            f"--namespace={namespace}", "create", "-f", "-", stdin=json.dumps(body), check=False
-        )
-        assert refused.returncode != 0
-        return refused.stderr
-
-    assert "spec.size" in refusal(memcached("negative", -1))
-    assert "spec.size" in refusal(memcached("huge", 2**31))
-    # The name becomes a label's value, which is bounded to 63 characters.
-    assert "63" in refusal(memcached("n" * 64))
+    consistently(lambda: walk.memcached()["metadata"]["resourceVersion"] == settled, during=0.7)
 
 
 def image_of(deployment: dict[str, Any]) -> str:

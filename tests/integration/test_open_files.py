@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import resource
-import shlex
 import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from tests.support.daemon import limited
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import PROGRAM
@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 LEAST = 128
 
 
-def limited(*, soft: int, hard: int) -> tuple[str, ...]:
-    """The program, with at most so many files open."""
-    program = shlex.quote(str(PROGRAM))
-    return ("/bin/sh", "-c", f'ulimit -S -n {soft} && ulimit -H -n {hard} && exec {program} "$@"', "sh")
-
-
 def test_a_limit_with_which_nothing_works_ends_it_with_one_line_that_names_it(
     run_manager: RunManager, tmp_path: Path
 ) -> None:
     file = Credentials(server="https://127.0.0.1:1", token="t").write(tmp_path / "kubeconfig")
-    manager = run_manager(file, program=limited(soft=28, hard=28))
+    manager = run_manager(file, program=limited(PROGRAM, soft=28, hard=28))
     assert manager.wait() == 1
     [line] = manager.process.output().splitlines()
     message = json.loads(line)["msg"]
@@ -48,7 +42,7 @@ def test_a_flood_of_connections_leaves_descriptors_for_probes_and_for_our_own_re
     # What other tests have left is work to do, and all at once takes more connections than are kept free.
     quiet = ("--enable-webhooks=false", f"--namespaces={namespace}")
     # The soft limit is too low to start with, and is raised.
-    manager = run_manager(crds.kubeconfig, *quiet, program=limited(soft=28, hard=LEAST))
+    manager = run_manager(crds.kubeconfig, *quiet, program=limited(PROGRAM, soft=28, hard=LEAST))
     manager.wait_ready()
     host, _, port = manager.metrics_address.partition(":")
     with ExitStack() as stack:

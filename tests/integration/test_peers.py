@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from benchmarks.peers import Peer
     from benchmarks.program import Program
 
+pytestmark = pytest.mark.whole
+
 NAMESPACE, NAME = "default", "compared"
 LABELS = {"app": "memcached", "memcached_cr": NAME}
 READY_WITHIN = 90.0

@@ -75,6 +75,7 @@ def walk(
 
 
 @pytest.mark.oldest
+@pytest.mark.smoke
 def test_the_worked_example(walk: PetWalk) -> None:
     walk.kubectl("apply", "-f", SAMPLE)
     eventually(walk.in_step)
@@ -209,7 +210,7 @@ def test_a_store_that_is_down_is_said_once_and_holds_nobody_else_up(
         f"--namespaces={namespace}",
         "--controllers=pet,memcached",
         f"--petstore-address={store.address}",
-        "--petstore-check-interval=2s",
+        "--petstore-check-interval=1s",
     ).wait_ready()
     for name in ("first", "second"):
         crds.api.create(pet_path(namespace), pet(name))
@@ -235,7 +236,7 @@ def test_a_store_that_is_down_is_said_once_and_holds_nobody_else_up(
         items = crds.api.get(pet_path(namespace))["items"]
         return [each["metadata"]["resourceVersion"] for each in items] == settled
 
-    consistently(nothing_is_written, during=4)
+    consistently(nothing_is_written, during=2)
     for each in crds.api.get(pet_path(namespace))["items"]:
         eventually(lambda each=each: event_counts(crds, each)["StoreUnreachable"] == 1)
     assert manager.metrics().value("controller_runtime_reconcile_errors_total", controller="pet") == 0
@@ -246,7 +247,7 @@ def test_a_store_that_is_down_is_said_once_and_holds_nobody_else_up(
     assert manager.metrics().value("grpc_client_handled_total", grpc_code="Unavailable") >= 1
 
     store.start()
-    # gRPC tries to connect again every five seconds at the latest, and a probe follows within two; the rest
+    # gRPC tries to connect again every five seconds at the latest, and a probe follows within one; the rest
     # is for a busy machine.
     eventually(lambda: assert_in_step(crds, namespace, store.address), within=60)
     crds.kubectl(f"--namespace={namespace}", "delete", "pets", "--all")

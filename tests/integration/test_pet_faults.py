@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
-from tests.support.faulty_store import FaultyStore
+from tests.support.fault_proxy import Match
+from tests.support.loop_thread import LoopThread
 from tests.support.pets import assert_in_step, forget, pet, pet_path, records
+from tests.support.petstores import Faults, Held, local_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,11 +19,49 @@ if TYPE_CHECKING:
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
     from tests.support.fault_proxy import FaultProxy
-    from tests.support.faulty_store import Held
     from tests.support.manager_process import ManagerProcess
 
 # Longer than the test waits for anything, so that nobody comes back before the manager is killed.
 LATE = 60.0
+
+
+class HeldCall:
+    """A call that the store beside holds up."""
+
+    def __init__(self, thread: LoopThread, held: Held) -> None:
+        self._thread = thread
+        self._held = held
+
+    def wait(self) -> None:
+        """Until it is held."""
+        self._thread.run(self._held.reached.wait())
+
+    def release(self) -> None:
+        """Let it go on, if its caller still waits."""
+        self._thread.loop.call_soon_threadsafe(self._held.released.set)
+
+
+class FaultyStore:
+    """A pet store in memory, beside the test; it fails calls, or holds them, on demand."""
+
+    def __init__(self, **options: Any) -> None:
+        self._thread = LoopThread("faulty-store")
+        self._faults = Faults()
+        self._store = local_store(faults=self._faults, grace=0.1, **options)
+        self.fail, self.calls = self._faults.fail, self._faults.calls
+
+    def __enter__(self) -> Self:
+        self._thread.__enter__()
+        self.address = str(self._thread.run(self._store.__aenter__()).server.address)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.run(self._store.__aexit__(None, None, None))
+        self._thread.__exit__()
+
+    def hold(self, method: str, when: str) -> HeldCall:
+        """Hold up the next call of `method`, "before" or "after" its effect."""
+        return HeldCall(self._thread, self._faults.hold(method, when))
 
 
 class Trial:
@@ -64,7 +103,7 @@ class Trial:
     def writes(self, name: str, part: str = "") -> Match:
         return Match(method="PATCH", path=f"/pets/{name}{part}$")
 
-    def crash(self, meanwhile: Callable[[], None], held: list[Held]) -> None:
+    def crash(self, meanwhile: Callable[[], None], held: list[HeldCall]) -> None:
         """Kill the manager, do something that it does not see, and start it again."""
         self.manager.kill()
         meanwhile()

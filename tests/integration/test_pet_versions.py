@@ -300,6 +300,7 @@ def test_appliers_in_two_versions_each_own_what_they_apply(site: Site) -> None:
     # Who no longer applies a field gives it up; nobody else does the owner.
     found = site.apply(BETA, "shared", "keeper", name="Thor", birthday="2021-04-01")
     assert found["spec"] == {"name": "Thor", "species": "cat", "birthday": "2021-04-01"}
+    assert annotations(site.get(ALPHA, "shared")) == {}
 
 
 def test_the_operator_keeps_the_store_right_whoever_writes(site: Site) -> None:

@@ -14,7 +14,7 @@ import pytest
 from release.kustomize import ROOT
 from tests.support.api_objects import object_path
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.manifests import MANAGER, flags_of, manifests, the
 from tests.support.metrics_clients import Prometheus, ServiceAccount
 from tests.support.petstore_process import PetStoreProcess

@@ -13,7 +13,7 @@ from tests.support.api_objects import condition, deployment_path, object_path
 from tests.support.control_plane import Feature
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.kubeconfig import Credentials
 from tests.support.manifests import MANAGER as MANAGER_NAME
 from tests.support.manifests import SYSTEM as DEPLOYED

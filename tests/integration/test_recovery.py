@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.crds import DEFINITIONS, install_crds
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.kubeconfig import Credentials
 from tests.support.roles import BYSTANDER, LEADER_ELECTION, MANAGER, Roles
 from tests.support.scene import MEMCACHED_KIND as CRD

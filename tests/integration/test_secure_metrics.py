@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import shutil
 import socket
+import sys
 import threading
 import time
 import urllib.parse
@@ -14,7 +15,7 @@ import pytest
 import trustme
 
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.metrics_clients import Prometheus, ServiceAccount, scrape, trusting
 from tests.support.roles import MANAGER, Roles
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.fault_proxy import FaultProxy
 
+SHORT_LIVED = (sys.executable, "-m", "tests.integration.webhook.short_lived")
 METRICS = ("metrics_auth_role.yaml", "metrics_auth_role_binding.yaml")
 FLAGS = ("--metrics-secure", "--controllers=memcached")
 CANNOT_ASK = "cannot ask the API server who may see this page"
@@ -129,7 +131,7 @@ def test_a_certificate_is_replaced_while_metrics_are_read(
     folder = tmp_path / "certificates"
     renew(folder, authority)
     flags = (f"--namespaces={namespace}", f"--metrics-cert-path={folder}", *FLAGS)
-    manager = run_manager(manager_kubeconfig, *flags).wait_ready()
+    manager = run_manager(manager_kubeconfig, *flags, program=SHORT_LIVED).wait_ready()
     address, token = manager.metrics_address, prometheus.token()
     context = trusting(authority.cert_pem.bytes())
     assert scrape(address, token, context=context)[0] == 200

@@ -14,7 +14,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.operator_world import OperatorWorld
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
-    from tests.support.exchanges import Exchange
-    from tests.support.fault_proxy import FaultProxy
+    from tests.support.fault_proxy import Exchange, FaultProxy
     from tests.support.manager_process import ManagerProcess
 
 Watch = tuple[str, str]

@@ -14,7 +14,7 @@ import pytest
 from tests.support.api_objects import deployment_path
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.support.fault_proxy import FaultProxy
     from tests.support.manager_process import ManagerProcess
 
-OBJECTS = 300
+OBJECTS = 150
 GRACE = 15.0
 KILLS = 10
 CONVERGED_WITHIN = 240.0

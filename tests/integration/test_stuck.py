@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from manager.manager import STOP_MARGIN
+from tests.integration.stubborn_operator import STUCK
 from tests.support.crds import install_crds
 from tests.support.eventually import eventually
+from tests.support.fault_proxy import FaultProxy
 from tests.support.foos import foo, foo_path
-from tests.support.stubborn_operator import STUCK
+from tests.support.manager_process import ManagerProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import FaultProxy
-    from tests.support.manager_process import ManagerProcess
 
-PROGRAM = (sys.executable, "-m", "tests.support.stubborn_operator")
+Run = Callable[..., ManagerProcess]
+PROGRAM = (sys.executable, "-m", "tests.integration.stubborn_operator")
 LEASE, DEADLINE = 16.0, 6.0
 GRACE = 1.0
 # The stack of each kind of stubbornness shows where it is, and the name who it is.
@@ -42,10 +44,19 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
     return bare_control_plane
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Starts managers for the tests of this module."""
+    with contextlib.ExitStack() as stack:
+        yield lambda kubeconfig, *flags: stack.enter_context(
+            ManagerProcess(kubeconfig, *flags, folder=tmp_path_factory.mktemp("manager"), program=PROGRAM)
+        )
+
+
 class Stuck:
     """A manager that leads, in a reconcile that does not end."""
 
-    def __init__(self, plane: ControlPlane, kubeconfig: Path, run: RunManager, how: str) -> None:
+    def __init__(self, plane: ControlPlane, kubeconfig: Path, run: Run, how: str) -> None:
         self.how = how
         self.plane = plane
         self.namespace = f"test-{secrets.token_hex(4)}"
@@ -59,7 +70,6 @@ class Stuck:
             f"--leader-elect-lease-duration={LEASE:g}s",
             f"--leader-elect-renew-deadline={DEADLINE:g}s",
             "--leader-elect-retry-period=500ms",
-            program=PROGRAM,
         )
         plane.api.create(foo_path(self.namespace), foo("sample", how))
 
@@ -97,53 +107,57 @@ def wait_stuck(manager: ManagerProcess) -> None:
     eventually(lambda: manager.logs(msg=STUCK)[0])
 
 
-@pytest.mark.timeout(300)
-def test_a_process_that_lost_its_lease_is_gone_before_another_may_lead(
-    plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
-) -> None:
-    proxy = fault_proxy(plane.kubeconfig)
-    all_ways = [Stuck(plane, proxy.kubeconfig, run_manager, how) for how in WAYS]
-    for each in all_ways:
-        each.wait_stuck()
-    proxy.refuse()
-    for each in all_ways:
+class Told(NamedTuple):
+    """Managers that do not end when they are told to."""
+
+    without_lease: list[Stuck]
+    asked_to_stop: list[Stuck]
+    blocked: ManagerProcess
+    blocked_and_told_twice: ManagerProcess
+    outlived_it: bool
+    """Whether the one told once still ran when the other had gone."""
+
+
+@pytest.fixture(scope="module")
+def told(plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """All at the same time: each takes a while to end."""
+    with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
+        without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
+        # Whose loop is blocked loses its lease first.
+        asked = [Stuck(plane, plane.kubeconfig, run, how) for how in WAYS if how != "blocks-the-loop"]
+        namespace = f"test-{secrets.token_hex(4)}"
+        plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        flags = f"--namespaces={namespace}", "--graceful-shutdown-timeout=1s"
+        blocked, twice = [run(plane.kubeconfig, *flags) for _ in range(2)]
+        plane.api.create(foo_path(namespace), foo("sample", "blocks-the-loop"))
+        for manager in (*(each.manager for each in (*without_lease, *asked)), blocked, twice):
+            wait_stuck(manager)
+        proxy.refuse()
+        time.sleep(1)  # until it is not only said, but so
+        for manager in (*(each.manager for each in asked), blocked, twice):
+            manager.terminate()
+        twice.interrupt()
+        twice.wait()
+        yield Told(without_lease, asked, blocked, twice, blocked.process.running)
+
+
+def test_a_process_that_lost_its_lease_is_gone_before_another_may_lead(told: Told) -> None:
+    for each in told.without_lease:
         assert each.ended_by_force("the lease was lost") < LEASE - DEADLINE
 
 
-@pytest.mark.timeout(300)
-def test_a_process_that_was_asked_to_stop_is_gone_soon_after_the_grace(
-    plane: ControlPlane, run_manager: RunManager
-) -> None:
-    # Whose loop is blocked loses its lease first.
-    all_ways = [Stuck(plane, plane.kubeconfig, run_manager, how) for how in WAYS if how != "blocks-the-loop"]
-    for each in all_ways:
-        each.wait_stuck()
-        each.manager.terminate()
-    for each in all_ways:
+def test_a_process_that_was_asked_to_stop_is_gone_soon_after_the_grace(told: Told) -> None:
+    for each in told.asked_to_stop:
         assert each.ended_by_force("asked to stop") >= GRACE + STOP_MARGIN
 
 
-def test_a_process_whose_loop_is_blocked_ends_when_it_is_asked_to(
-    plane: ControlPlane, run_manager: RunManager
-) -> None:
-    namespace = f"test-{secrets.token_hex(4)}"
-    plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-    flags = f"--namespaces={namespace}", "--graceful-shutdown-timeout=1s"
-    managers = [run_manager(plane.kubeconfig, *flags, program=PROGRAM) for _ in range(2)]
-    plane.api.create(foo_path(namespace), foo("sample", "blocks-the-loop"))
-    for manager in managers:
-        wait_stuck(manager)
-    time.sleep(1)  # until it is not only said, but so
-    first, second = managers
-    first.terminate()
-    second.terminate()
-    second.interrupt()
-    assert second.wait() == 1
-    assert second.logs()[-1]["msg"] == "exiting at once on a second signal"
-    assert first.process.running
-    assert first.wait() == 1
-    assert first.logs()[-1]["msg"].startswith("ended by force: asked to stop ")
-    assert "time.sleep(_LONG)" in first.logs()[-1]["stack"]
+def test_a_process_whose_loop_is_blocked_ends_when_it_is_asked_to(told: Told) -> None:
+    assert told.blocked_and_told_twice.wait() == 1
+    assert told.blocked_and_told_twice.logs()[-1]["msg"] == "exiting at once on a second signal"
+    assert told.outlived_it
+    assert told.blocked.wait() == 1
+    assert told.blocked.logs()[-1]["msg"].startswith("ended by force: asked to stop ")
+    assert "time.sleep(_LONG)" in told.blocked.logs()[-1]["stack"]
 
 
 @pytest.mark.parametrize(
@@ -151,9 +165,9 @@ def test_a_process_whose_loop_is_blocked_ends_when_it_is_asked_to(
     [("exits", "SystemExit: 0"), ("cancels-all", "CancelledError"), ("stops-the-loop", "RuntimeError: ")],
 )
 def test_a_reconcile_that_ends_the_process_is_no_clean_stop(
-    plane: ControlPlane, run_manager: RunManager, how: str, error: str
+    plane: ControlPlane, run: Run, how: str, error: str
 ) -> None:
-    stuck = Stuck(plane, plane.kubeconfig, run_manager, how)
+    stuck = Stuck(plane, plane.kubeconfig, run, how)
     assert stuck.manager.wait() == 1
     last = stuck.manager.logs()[-1]
     assert (last["level"], last["msg"]) == ("error", "stopped by an unexpected error")
@@ -163,9 +177,9 @@ def test_a_reconcile_that_ends_the_process_is_no_clean_stop(
 
 
 def test_a_thread_that_ends_in_time_is_waited_for_before_the_lease_is_released(
-    plane: ControlPlane, run_manager: RunManager
+    plane: ControlPlane, run: Run
 ) -> None:
-    stuck = Stuck(plane, plane.kubeconfig, run_manager, "short-thread")
+    stuck = Stuck(plane, plane.kubeconfig, run, "short-thread")
     stuck.wait_stuck()
     stuck.manager.process.signal(signal.SIGTERM)
     assert stuck.manager.wait() == 0

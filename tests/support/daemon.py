@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -133,6 +134,12 @@ class Daemon:
     def _started(self) -> Forked:
         assert self._process is not None, f"{self.name} was never started"
         return self._process
+
+
+def limited(program: Path, *, soft: int, hard: int) -> tuple[str, ...]:
+    """The program, with at most so many files open."""
+    quoted = shlex.quote(str(program))
+    return ("/bin/sh", "-c", f'ulimit -S -n {soft} && ulimit -H -n {hard} && exec {quoted} "$@"', "sh")
 
 
 def wait_until(daemon: Daemon, condition: object, *, timeout: float, what: str) -> None:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import inspect
 import ipaddress
 import json
+import re
+import socket
 import ssl
-import threading
+import struct
 import time
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar
 
 import aiohttp
 import yarl
@@ -21,21 +24,21 @@ from aiohttp import web
 from cryptography import x509
 
 from tests.support.certificates import Authority
-from tests.support.exchanges import Exchange, Match
-from tests.support.faults import Answer, Delay, Fault, LostAnswer, NoAnswer, reset
 from tests.support.kubeconfig import Credentials
+from tests.support.loop_thread import LoopThread
 from tests.support.ports import PortBlock
-from tests.support.proxied_watch import ProxiedWatch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
+
+__all__ = ["Exchange", "FaultProxy", "Match"]
 
 T = TypeVar("T")
 
 # These belong to one hop; aiohttp writes its own towards the client.
 HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "host", "date", "server"}
-COMMAND_TIMEOUT = 60.0
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 GONE = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -45,6 +48,133 @@ GONE = {
     "reason": "Expired",
     "code": 410,
 }
+
+
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class Exchange:
+    """One request; `status` is None until it is answered.
+
+    `over` is when the proxy was done with it, answered or not; None while it is under way.
+    """
+
+    method: str
+    path: str
+    query: dict[str, str]
+    user_agent: str
+    at: float = dataclasses.field(default_factory=time.monotonic)
+    status: int | None = None
+    over: float | None = None
+
+    @classmethod
+    def of(cls, request: web.Request) -> Self:
+        """What the request line and the headers say."""
+        return cls(
+            method=request.method,
+            path=request.path,
+            query=dict(request.query),
+            user_agent=request.headers.get("User-Agent", ""),
+        )
+
+    @property
+    def watch(self) -> bool:
+        """Whether it asks for a stream of events."""
+        return self.query.get("watch", "").lower() in {"1", "true"}
+
+    @property
+    def stream(self) -> bool:
+        """Whether its answer goes on for long: a watch, or a log that is followed."""
+        return self.watch or self.query.get("follow", "").lower() in {"1", "true"}
+
+    def __str__(self) -> str:
+        kind = "WATCH" if self.watch else self.method
+        return f"{kind} {self.path} -> {self.status or 'no answer yet'}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Match:
+    """Requests of this method, whose path contains this pattern, that are (not) watches; None is any."""
+
+    method: str | None = None
+    path: str | None = None
+    watch: bool | None = None
+
+    def __call__(self, exchange: Exchange) -> bool:
+        return (
+            self.method in {None, exchange.method}
+            and (self.path is None or re.search(self.path, exchange.path) is not None)
+            and self.watch in {None, exchange.watch}
+        )
+
+
+@dataclasses.dataclass(eq=False)
+class Fault:
+    """What befalls a request, before the server hears of it or, if `late`, before the client hears of that.
+
+    It may answer in the server's place. It is used up after `times`.
+    """
+
+    match: Match
+    times: int | None
+    strike: Callable[[web.Request], Awaitable[web.Response | None]]
+    late: bool = False
+
+
+class ProxiedWatch:
+    """Copies a stream to the client until either side ends it, or a fault does."""
+
+    def __init__(
+        self, exchange: Exchange, request: web.Request, response: web.StreamResponse, *, flow: asyncio.Event
+    ) -> None:
+        self.exchange = exchange
+        self._request = request
+        self._response = response
+        self._flow = flow
+        self._stalled = self._torn = False
+        # What the client is to get: bytes, or None for the end of the stream. One writer keeps lines whole.
+        self._outgoing: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def stall(self) -> None:
+        """Say nothing more."""
+        self._stalled = True
+
+    def tear(self) -> None:
+        """Break off in the middle of the next line."""
+        self._torn = True
+
+    def say(self, line: bytes) -> None:
+        """Send bytes that the server did not."""
+        self._outgoing.put_nowait(line)
+
+    def end(self) -> None:
+        """End the stream in good order."""
+        self._outgoing.put_nowait(None)
+
+    async def run(self, incoming: AsyncIterator[bytes]) -> None:
+        """Copy until the end; cancelled when the client goes away."""
+        reader = asyncio.create_task(self._read(incoming), name="proxied-watch-read")
+        try:
+            while (chunk := await self._outgoing.get()) is not None:
+                await self._flow.wait()
+                if self._stalled:
+                    continue
+                if self._torn:
+                    await self._response.write(chunk[: len(chunk) // 2])
+                    reset(self._request)
+                    return
+                await self._response.write(chunk)
+            if self._stalled:
+                # A silent stream does not end either.
+                await asyncio.Event().wait()
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+
+    async def _read(self, incoming: AsyncIterator[bytes]) -> None:
+        try:
+            async for chunk in incoming:
+                self._outgoing.put_nowait(chunk)
+        finally:
+            self._outgoing.put_nowait(None)
 
 
 class FaultProxy:
@@ -63,21 +193,17 @@ class FaultProxy:
         self._watches: set[ProxiedWatch] = set()
         self._connections: set[asyncio.Transport] = set()
         self._refusing = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._run, name="fault-proxy")
-        self._started = threading.Event()
+        self._thread = LoopThread("fault-proxy")
         self.kubeconfig = self._credentials().write(folder / "kubeconfig")
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._started.wait(COMMAND_TIMEOUT), "the proxy did not start"
+        self._thread.__enter__()
+        self._thread.run(self._open())
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._loop is not None
-        with contextlib.suppress(RuntimeError):  # it has ended
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(COMMAND_TIMEOUT)
+        self._thread.run(self._close())
+        self._thread.__exit__()
         self._ports.close()
 
     # What passed.
@@ -108,19 +234,23 @@ class FaultProxy:
         times: int | None = 1,
     ) -> None:
         """Answer in the server's place, which never hears of the request."""
-        self._add(Answer(match or Match(), times, status=status, headers=dict(headers or {}), body=body))
+
+        async def strike(_: web.Request) -> web.Response:
+            return web.Response(status=status, headers=headers, body=body)
+
+        self._add(match, times, strike)
 
     def lose_answers(self, *, match: Match | None = None, times: int | None = 1) -> None:
         """Let the server do it, then drop the connection instead of answering."""
-        self._add(LostAnswer(match or Match(), times))
+        self._add(match, times, _drop, late=True)
 
     def drop(self, *, match: Match | None = None, times: int | None = 1) -> None:
         """Drop the connection before the server hears of the request."""
-        self._add(NoAnswer(match or Match(), times))
+        self._add(match, times, _drop)
 
     def delay(self, seconds: float, *, match: Match | None = None, times: int | None = 1) -> None:
         """Hold the request back for a while."""
-        self._add(Delay(match or Match(), times, seconds=seconds))
+        self._add(match, times, lambda _: asyncio.sleep(seconds))
 
     # Open watches. Each returns how many it found.
 
@@ -150,42 +280,35 @@ class FaultProxy:
 
     def cut(self) -> int:
         """Reset every connection there is, whatever it carries; return how many."""
-        return self._call(self._cut())
+        return self._thread.run(self._cut())
 
     def refuse(self) -> None:
         """Reset every connection and refuse new ones, until `accept`."""
-        self._call(self._refuse())
+        self._thread.run(self._refuse())
 
     def accept(self) -> None:
         """Take connections again."""
-        self._call(self._accept())
+        self._thread.run(self._accept())
 
     def black_hole(self) -> None:
         """Take everything and say nothing on any connection, old or new, until `heal`."""
-        self._call(self._set_flow(flowing=False))
+        self._thread.run(self._set_flow(flowing=False))
 
     def heal(self) -> None:
         """Forget the faults that are still to come, and let a black hole's traffic flow again."""
         self._faults.clear()
-        self._call(self._set_flow(flowing=True))
+        self._thread.run(self._set_flow(flowing=True))
 
     def open_transports(self) -> list[Any]:
         """Every connection of the proxy's loop, on whichever side and in whatever state."""
-        known = getattr(self._loop, "_transports", {})
+        known = getattr(self._thread.loop, "_transports", {})
         return [each for each in list(known.values()) if each._sock is not None]
 
     # What follows runs in the proxy's own thread.
 
-    def _run(self) -> None:
-        asyncio.run(self._serve())
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
+    async def _open(self) -> None:
         self._flow = asyncio.Event()
         self._flow.set()
-        connector = aiohttp.TCPConnector(ssl=self._upstream.ssl_context(self._folder), limit=0)
-        timeout = aiohttp.ClientTimeout(total=None)
         application = web.Application(client_max_size=64 << 20)
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(
@@ -195,18 +318,20 @@ class FaultProxy:
             shutdown_timeout=0.1,
             keepalive_timeout=600,
         )
-        async with aiohttp.ClientSession(
-            connector=connector, timeout=timeout, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
-        ) as self._session:
-            await self._runner.setup()
-            try:
-                await self._accept()
-                self._started.set()
-                await self._stop.wait()
-                await self._cut()
-            finally:
-                await _let_accepted_in()
-                await self._runner.cleanup()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._upstream.ssl_context(self._folder), limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        await self._runner.setup()
+        await self._accept()
+
+    async def _close(self) -> None:
+        await self._cut()
+        await _let_accepted_in()
+        await self._runner.cleanup()
+        await self._session.close()
         # Connections whose TLS is still to begin, or still says goodbye, are nobody's but the loop's.
         while transports := self.open_transports():
             for transport in transports:
@@ -230,15 +355,15 @@ class FaultProxy:
     async def _respond(self, request: web.Request, exchange: Exchange) -> web.StreamResponse:
         await self._flow.wait()
         fault = self._take_fault(exchange)
-        if fault is not None:
-            early = await fault.before(request)
+        if fault is not None and not fault.late:
+            early = await fault.strike(request)
             if early is not None:
                 exchange.status = early.status
                 return early
         async with self._send(request) as upstream:
             exchange.status = upstream.status
-            if fault is not None:
-                await fault.after(request)
+            if fault is not None and fault.late:
+                await fault.strike(request)
             headers = _end_to_end(upstream.headers)
             if exchange.stream and upstream.status == web.HTTPOk.status_code:
                 return await self._stream(request, exchange, upstream, headers)
@@ -284,12 +409,12 @@ class FaultProxy:
         return response
 
     def _take_fault(self, exchange: Exchange) -> Fault | None:
-        for fault in self._faults:
-            if fault.match(exchange):
-                if fault.use_up():
-                    self._faults.remove(fault)
-                return fault
-        return None
+        fault = next((each for each in self._faults if each.match(exchange)), None)
+        if fault is not None and fault.times is not None:
+            fault.times -= 1
+            if fault.times == 0:
+                self._faults.remove(fault)
+        return fault
 
     async def _cut(self) -> int:
         open_now = [transport for transport in self._connections if not transport.is_closing()]
@@ -319,11 +444,18 @@ class FaultProxy:
 
     # Across the threads.
 
-    def _add(self, fault: Fault) -> None:
+    def _add(
+        self,
+        match: Match | None,
+        times: int | None,
+        strike: Callable[[web.Request], Awaitable[web.Response | None]],
+        *,
+        late: bool = False,
+    ) -> None:
         async def add() -> None:
-            self._faults.append(fault)
+            self._faults.append(Fault(match or Match(), times, strike, late))
 
-        self._call(add())
+        self._thread.run(add())
 
     def _each_watch(self, match: Match | None, action: Callable[[ProxiedWatch], None]) -> int:
         wanted = match or Match()
@@ -334,11 +466,7 @@ class FaultProxy:
                 action(watch)
             return len(chosen)
 
-        return self._call(act())
-
-    def _call(self, command: Coroutine[Any, Any, T]) -> T:
-        assert self._loop is not None, "the proxy has not been started"
-        return asyncio.run_coroutine_threadsafe(command, self._loop).result(COMMAND_TIMEOUT)
+        return self._thread.run(act())
 
     # Identity.
 
@@ -383,3 +511,19 @@ def _abort(response: aiohttp.ClientResponse) -> None:
 
 def _end_to_end(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() not in HOP_BY_HOP}
+
+
+def reset(connection: web.Request | asyncio.Transport) -> None:
+    """Drop a client's connection the hard way: it sees a reset, not an end."""
+    transport = connection.transport if isinstance(connection, web.Request) else connection
+    if transport is None:
+        return
+    raw = transport.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    transport.abort()  # type: ignore[attr-defined]
+
+
+async def _drop(request: web.Request) -> Never:
+    reset(request)
+    raise ConnectionResetError("as asked for")

@@ -15,6 +15,7 @@ from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Sequence
 
 PROGRAM = Path(sys.executable).with_name("petstore")
 READY = "petstore: ready"
@@ -29,7 +30,7 @@ class PetStoreProcess:
     Its ports stay reserved, so that it can be started again on them.
     """
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    def __init__(self, folder: Path, *flags: str, program: Sequence[str | Path] = (PROGRAM,)) -> None:
         self._ports = PortBlock(2)
         self.folder = folder
         self.data = folder / "pets.db"
@@ -37,7 +38,7 @@ class PetStoreProcess:
         self.metrics_address = f"127.0.0.1:{self._ports[1]}"
         place = () if "--memory" in flags else (f"--data={self.data}",)
         command = [
-            PROGRAM,
+            *program,
             "serve",
             f"--bind-address={self.address}",
             f"--metrics-bind-address={self.metrics_address}",

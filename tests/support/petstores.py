@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+from collections import Counter
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -30,32 +31,35 @@ class Held:
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
+        self.released = asyncio.Event()
         self.given_up = asyncio.Event()
 
     async def hold(self) -> None:
         self.reached.set()
         try:
-            await asyncio.Event().wait()
-        finally:
+            await self.released.wait()
+        except asyncio.CancelledError:
             self.given_up.set()
+            raise
 
 
 class Faults(grpc.aio.ServerInterceptor):
-    """Fails the next calls of a method: before they take effect, or after it and before the answer."""
+    """Fails or holds the next calls of a method: "before" their effect, or "after" it, before the answer."""
 
     def __init__(self) -> None:
-        self._set: dict[str, list[str]] = {}
-        self._held: dict[str, Held] = {}
+        self._waiting: dict[str, list[tuple[str, Held | None]]] = {}
+        self.calls: Counter[str] = Counter()
+        """How often each method with one answer was called."""
 
-    def hold(self, method: str) -> Held:
-        """Keep the next call of `method` from taking effect, until its caller gives it up."""
-        self._held[method] = Held()
-        return self._held[method]
+    def hold(self, method: str, when: str = "before") -> Held:
+        """Hold up the next call of `method`, such as "AddPets", until it is released or given up."""
+        held = Held()
+        self._waiting.setdefault(method, []).append((when, held))
+        return held
 
     def fail(self, method: str, when: str, times: int = 1) -> None:
-        """Fail `times` calls of `method`, such as "AddPets"; `when` is "before" or "after" the effect."""
-        assert when in {"before", "after"}
-        self._set.setdefault(method, []).extend([when] * times)
+        """Fail the next `times` calls of `method`."""
+        self._waiting.setdefault(method, []).extend([(when, None)] * times)
 
     async def intercept_service(
         self,
@@ -67,17 +71,23 @@ class Faults(grpc.aio.ServerInterceptor):
         if handler is None or handler.request_streaming or handler.response_streaming:
             return handler
         method = handler_call_details.method.rpartition("/")[2]
-        waiting = self._set.setdefault(method, [])
+        waiting = self._waiting.setdefault(method, [])
 
         async def faulty(request: Any, context: Any) -> Any:
-            if method in self._held:
-                await self._held.pop(method).hold()
-            when = waiting.pop(0) if waiting else None
+            self.calls[method] += 1
+            when, held = waiting.pop(0) if waiting else ("", None)
+
+            async def strike() -> None:
+                if held is not None:
+                    await held.hold()
+                else:
+                    await context.abort(grpc.StatusCode.UNAVAILABLE, f"injected {when} the effect")
+
             if when == "before":
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "injected before the effect")
+                await strike()
             answer = await handler.unary_unary(request, context)
             if when == "after":
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "injected after the effect")
+                await strike()
             return answer
 
         return grpc.unary_unary_rpc_method_handler(

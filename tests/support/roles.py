@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.support.control_plane import ControlPlane
-    from tests.support.exchanges import Exchange
+    from tests.support.fault_proxy import Exchange
 
 FOLDER = Path("config/rbac")
 MANAGER = ("role.yaml", "role_binding.yaml")
 OWNER_REFERENCES = ("../owner-references/role.yaml", "../owner-references/role_binding.yaml")
 LEADER_ELECTION = ("leader_election_role.yaml", "leader_election_role_binding.yaml")
-BYSTANDER = Path(__file__).with_name("bystander").resolve() / "role.yaml"
+BYSTANDER = Path(__file__).resolve().with_name("bystander.yaml")
 
 Permission = tuple[str, str, str]
 """API group, resource or resource/subresource, and verb."""

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.api_objects import deployment_path
-from tests.support.bystander.operator import SAID
+from tests.support.bystander import SAID
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
-from tests.support.fault_proxy import FaultProxy
+from tests.support.fault_proxy import FaultProxy, Match
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from tests.support.kubeconfig import Credentials
 
 WITH_BYSTANDER = (sys.executable, "-m", "tests.support.bystander")
+WATCH_SILENCE = "BYSTANDER_WATCH_SILENCE"
 
 MEMCACHED_KIND = "memcacheds.cache.example.com"
 DEPLOYMENT_KIND = "deployments.apps"
@@ -208,11 +208,17 @@ class Scene:
 
 @contextlib.contextmanager
 def on_stage(
-    plane: ControlPlane, credentials: Credentials, folder: Path, *flags: str, ready: bool = True
+    plane: ControlPlane,
+    credentials: Credentials,
+    folder: Path,
+    *flags: str,
+    ready: bool = True,
+    watch_silence: float | None = None,
 ) -> Iterator[Scene]:
     """A scene in a new namespace; at its end the manager has to stop well, unless the test failed.
 
-    The proxy, and so the manager, uses `credentials`. Unless `ready`, the manager only has to be alive.
+    The proxy, and so the manager, uses `credentials`. Unless `ready`, the manager only has to be alive. With
+    `watch_silence`, it gives up a watch that says nothing for so many seconds.
     """
     name = f"scene-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -225,6 +231,7 @@ def on_stage(
             *flags,
             folder=folder / "manager",
             program=WITH_BYSTANDER,
+            environ={} if watch_silence is None else {WATCH_SILENCE: f"{watch_silence}"},
         ) as manager,
     ):
         if ready:

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+import collections
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.control_plane_kinds import KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+    from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
+
     from tests.support.control_plane_kinds import ControlPlaneKind
 
-LONGEST = (
-    "tests/integration/test_faults.py",
-    "tests/integration/test_costs.py",
-    "tests/integration/test_stopping.py",
-    "tests/integration/webhook/test_certificate_renewal.py",
-    "tests/conformance/kubectl/test_kubectl.py",
-    "tests/integration/test_deploy.py",
-    "tests/integration/test_documentation.py",
-    "tests/integration/test_recovery.py",
-    "tests/integration/test_replicas.py",
-    "tests/integration/test_container.py",
-    "tests/integration/test_image.py",
-    "tests/integration/test_peers.py",
-    "tests/integration/test_benchmarks.py",
-    "tests/unit/benchmarks/micro/test_suites.py",
-    "tests/demo/test_demo.py",
-)
-"""Files that wait for long, the one that takes longest first: begun late, they would be waited for."""
 KIND_PARAMETER = "control_plane_kind"
+SECONDS = Path(__file__).with_name("seconds.json")
+# A worker that has no control plane running gets one when this many seconds of tests are there for it.
+WORTH_A_START = 20.0
+WORTH_KEEPING = 1.5
 
 
 def kind_of(item: pytest.Item) -> ControlPlaneKind | None:
@@ -60,19 +54,16 @@ def runs_nowhere_else(item: pytest.Item) -> bool:
 def arrange(items: list[pytest.Item]) -> None:
     """Put tests in the order in which least is waited for, and leave it where that makes no difference.
 
-    Those on a control plane come first, since they wait more than they work, and those on the same kind come
-    one after the other, so that it is started but once. Files stay together; in each, what is marked `last`
-    is last.
+    Those on the same kind of control plane come one after the other, so that it is started but once. Files
+    stay together; in each, what is marked `last` is last.
     """
     kinds = {kind: place for place, kind in enumerate(KINDS)}
     files = {path: place for place, path in enumerate(dict.fromkeys(item.path for item in items))}
 
-    def place(item: pytest.Item) -> tuple[int, int, int, bool]:
+    def place(item: pytest.Item) -> tuple[int, int, bool]:
         kind = kind_of(item)
-        name = item.nodeid.partition("::")[0]
         return (
             kinds[kind] if kind else len(kinds),
-            LONGEST.index(name) if name in LONGEST else len(LONGEST),
             files[item.path],
             item.get_closest_marker("last") is not None,
         )
@@ -80,12 +71,83 @@ def arrange(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
-class ByFileAndControlPlane(LoadFileScheduling):
-    """Gives a worker the tests of a file, those on each kind of control plane by themselves."""
+def unit_of(nodeid: str) -> str:
+    """What goes to a worker as a whole: a file's tests on one kind of control plane, or those on none."""
+    file, _, test = nodeid.partition("::")
+    parameters = test.partition("[")[2]
+    # Of two, one of which is the beginning of the other, the longer.
+    kind = max((kind.name for kind in KINDS if parameters.startswith(kind.name)), key=len, default="")
+    return f"{file} {kind}".rstrip()
+
+
+def plane_of(unit: str) -> str:
+    """Of a unit, the name of the kind of control plane."""
+    return unit.partition(" ")[2]
+
+
+class Plan:
+    """Which unit a worker is given: the longest one on the control plane that it has running.
+
+    What waits, on a control plane, comes before what only works. And of the control planes, a worker is
+    brought to the one whose tests would take longest still if one worker more ran them.
+    """
+
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        """`seconds` of the units that take long."""
+        self._seconds = seconds
+        self._planes: dict[Hashable, str] = {}
+
+    def next_of(self, worker: Hashable, units: Iterable[str]) -> str:
+        """The one of these units that the worker is given, and runs."""
+        left: dict[str, list[str]] = {}
+        for unit in units:
+            left.setdefault(plane_of(unit), []).append(unit)
+        plane = self._planes.get(worker)
+        if plane is None or plane not in left:
+            plane = self._plane_for_another(left)
+            if plane:
+                self._planes[worker] = plane
+        return max(left[plane], key=self._length)
+
+    def _plane_for_another(self, left: Mapping[str, Sequence[str]]) -> str:
+        workers = collections.Counter(self._planes.values())
+        shares = {
+            plane: sum(map(self._length, units)) / (workers[plane] + 1)
+            for plane, units in left.items()
+            if plane
+        }
+        longest = max(shares, key=shares.__getitem__, default="")
+        if "" in left and shares.get(longest, 0) < WORTH_A_START:
+            return ""
+        return longest
+
+    def _length(self, unit: str) -> float:
+        return self._seconds.get(unit, 1.0)
+
+
+class LongestFirst(LoadScopeScheduling):
+    """Units go to workers as `Plan` has them, by the seconds that were measured."""
+
+    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
+        super().__init__(config, log)
+        self._plan = Plan(json.loads(SECONDS.read_text()))
 
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        parameters = nodeid.partition("[")[2]
-        # Of two, one of which is the beginning of the other, the longer.
-        kind = max((kind.name for kind in KINDS if parameters.startswith(kind.name)), key=len, default="")
-        return f"{file} {kind}"
+        return unit_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        self.workqueue.move_to_end(self._plan.next_of(node, self.workqueue), last=False)
+        super()._assign_work_unit(node)
+
+
+def write_seconds(measured: Mapping[str, float]) -> None:
+    """Keep what was measured, and of units that were not run what is known."""
+    known = {unit: known for unit, known in json.loads(SECONDS.read_text()).items() if _is_there(unit)}
+    long = {unit: round(seconds, 1) for unit, seconds in measured.items() if seconds >= WORTH_KEEPING}
+    kept = {unit: seconds for unit, seconds in known.items() if unit not in measured} | long
+    lines = json.dumps(dict(sorted(kept.items(), key=lambda each: -each[1])), indent=1)
+    SECONDS.write_text(f"{lines}\n")
+
+
+def _is_there(unit: str) -> bool:
+    return Path(unit.partition(" ")[0]).exists()

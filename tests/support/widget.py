@@ -1,4 +1,4 @@
-"""A kind with everything that a structural schema can say."""
+"""A kind with everything that a structural schema can say, and its operator, to generate files from."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from apis.meta import (
     list_set,
     preserve_unknown,
 )
-
-__all__ = ["Limits", "Mode", "Port", "Widget", "WidgetSpec", "WidgetStatus"]
+from manager.rbac import rbac
 
 
 class Mode(enum.Enum):
@@ -116,3 +115,13 @@ class Widget(Resource, group="test.example.com", version="v1", plural="widgets")
         WidgetSpec, cel("!has(self.since) || self.mode == 'slow'", "only slow widgets have a past")
     ]
     status: WidgetStatus | None = None
+
+
+@rbac(groups="test.example.com", resources="widgets", verbs="get;list;watch")
+@rbac(groups="test.example.com", resources="widgets/status", verbs="patch")
+class WidgetReconciler:
+    """Does nothing."""
+
+
+KINDS = (Widget,)
+RECONCILERS = (WidgetReconciler,)

@@ -97,7 +97,18 @@ async def test_what_was_quiet_for_long_is_told_as_at_first():
 
 
 async def test_lines_above_their_number_are_left_out_and_counted():
-    lines = Lines(per_minute=2)
-    assert [lines.take() for _ in range(5)] == [0, 0, None, None, None]
+    lines, written = Lines(per_minute=2), list[tuple[str, dict[str, int]]]()
+
+    def write(event: str, **told: int) -> None:
+        written.append((event, told))
+
+    for number in range(5):
+        lines.tell(write, "failed", number=number)
     await asyncio.sleep(30)
-    assert [lines.take(), lines.take()] == [3, None]
+    for number in (5, 6):
+        lines.tell(write, "failed", number=number)
+    assert written == [
+        ("failed", {"number": 0}),
+        ("failed", {"number": 1}),
+        ("failed", {"number": 5, "untold": 3}),
+    ]

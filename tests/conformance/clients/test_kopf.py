@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -15,9 +16,11 @@ from tests.support.eventually import eventually
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
-pytestmark = pytest.mark.contract
-
-pytest.importorskip("kopf")
+pytestmark = [
+    pytest.mark.contract,
+    # It runs in a process of its own: importing it here, in every worker, takes a second.
+    pytest.mark.skipif(importlib.util.find_spec("kopf") is None, reason="no kopf"),
+]
 
 OPERATOR = Path(__file__).with_name("gadget_operator.py")
 

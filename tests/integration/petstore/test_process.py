@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
+import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,9 @@ import pytest
 from petstore.client import NoAnswer, PetStoreClient
 from petstore.proto import petstore_pb2 as pb
 from petstore.wire import pet_message
-from tests.support.petstore_process import CALL_WITHIN, PetStoreProcess, petstore
+from tests.support.daemon import limited
+from tests.support.fork_server import run
+from tests.support.petstore_process import CALL_WITHIN, PROGRAM, READY_WITHIN, PetStoreProcess, petstore
 from tests.support.petstores import pet
 
 if TYPE_CHECKING:
@@ -218,7 +222,7 @@ def test_large_requests_from_many_connections_do_not_fill_the_memory(store: PetS
     large = pb.AddPetsReq(pets=[pet_message(pet("x" * 220))] * 1000).SerializeToString()
 
     async def send_all_at_once() -> None:
-        async with contextlib.AsyncExitStack() as stack:
+        async with AsyncExitStack() as stack:
             calls: list[Any] = []
             for _ in range(8):
                 own = (("grpc.use_local_subchannel_pool", 1),)
@@ -231,3 +235,26 @@ def test_large_requests_from_many_connections_do_not_fill_the_memory(store: PetS
     before = store.process.resident_bytes()
     asyncio.run(send_all_at_once())
     assert store.process.peak_bytes() - before < 130_000_000
+
+
+def test_a_store_that_may_have_few_files_open_takes_fewer_clients_and_says_so(tmp_path: Path) -> None:
+    few = limited(PROGRAM, soft=28, hard=100)
+    with PetStoreProcess(tmp_path, program=few) as store, ExitStack() as stack:
+        for address in (store.address, store.metrics_address):
+            host, _, port = address.partition(":")
+            for _ in range(150):
+                stack.enter_context(socket.create_connection((host, int(port))))
+        for _ in range(5):
+            assert "process_open_fds" in store.metrics()
+        assert "Too many open files" not in store.process.output()
+        [line] = [line for line in store.process.output().splitlines() if "ulimit" in line]
+        assert "100 open files are allowed (ulimit -n)" in line
+        assert "at most 20 connections and not 128 (--max-connections)" in line
+
+
+def test_too_few_open_files_end_it_with_one_line_that_names_the_limit() -> None:
+    done = run(
+        *limited(PROGRAM, soft=28, hard=28), "serve", "--memory", environ=os.environ, timeout=READY_WITHIN
+    )
+    assert done.returncode == 1
+    assert done.stderr == "petstore: 28 open files are allowed (ulimit -n), and at least 88 are needed\n"

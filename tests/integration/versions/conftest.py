@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.parcels import Parcels
-from tests.support.version_webhook import VersionWebhook
+from tests.integration.versions.parcels import Parcels
+from tests.integration.versions.webhook import VersionWebhook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

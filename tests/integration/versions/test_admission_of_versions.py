@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.integration.versions.parcels import NEW, OLD, Parcels
+from tests.integration.versions.webhook import FRAGILE
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority
 from tests.support.eventually import eventually
-from tests.support.parcels import NEW, OLD, Parcels
-from tests.support.version_webhook import FRAGILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

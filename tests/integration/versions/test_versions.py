@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.integration.versions.parcels import NEW, OLD, Parcels
+from tests.integration.versions.watched import Watched
+from tests.integration.versions.webhook import FRAGILE
 from tests.support.api_access import ApiFailure
-from tests.support.parcels import NEW, OLD, Parcels
-from tests.support.version_webhook import FRAGILE
-from tests.support.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.integration.versions.parcels import NEW, OLD, Parcels
+from tests.integration.versions.watched import Watched
+from tests.integration.versions.webhook import VersionWebhook
 from tests.support.api_access import ApiFailure
 from tests.support.control_plane import Feature
 from tests.support.eventually import eventually
 from tests.support.namespaces import create_namespace
-from tests.support.parcels import NEW, OLD, Parcels
-from tests.support.version_webhook import VersionWebhook
-from tests.support.watched import Watched
 
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane

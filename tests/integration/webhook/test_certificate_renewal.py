@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from manager.tls import Certificate, certificates_in
+from tests.integration.webhook.load import Load
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
-from tests.support.load import Load
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.manager_process import ManagerProcess
 
-PROGRAM = (sys.executable, "-m", "tests.support.short_lived")
+PROGRAM = (sys.executable, "-m", "tests.integration.webhook.short_lived")
 SECRET = "/api/v1/namespaces/default/secrets/operator-manager-webhook-server-cert"
 VALIDATING = (
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/"
@@ -92,23 +92,6 @@ def all_is_of_a_newer_authority(plane: ControlPlane, than: Certificate) -> None:
 
 
 @pytest.mark.contract
-def test_a_renewal_under_load_fails_no_request(
-    plane: ControlPlane, ports: PortBlock, run_manager: RunManager
-) -> None:
-    replica = run_manager(plane.kubeconfig, *flags(ports[0], ports[0]), program=PROGRAM).wait_ready()
-    eventually(lambda: are_asked(plane))
-    [first] = secret(plane, "ca.crt")
-    with Load(plane, pet_path("default"), pet("load")) as load:
-        eventually(lambda: all_is_of_a_newer_authority(plane, first))
-    assert load.failures == {}
-    assert load.calls > 100
-    assert answered(replica) >= load.calls
-    assert not [line for line in replica.logs() if line.get("level") in {"warn", "error"}]
-    log = replica.process.output()
-    assert "PRIVATE" not in log
-    assert replica.stop() == 0
-
-
 def test_a_leader_killed_in_the_middle_of_a_renewal_is_not_missed(
     plane: ControlPlane, ports: PortBlock, run_manager: RunManager
 ) -> None:
@@ -124,4 +107,6 @@ def test_a_leader_killed_in_the_middle_of_a_renewal_is_not_missed(
     assert load.calls > 100
     assert answered(follower) >= load.calls
     assert follower.logs(msg="became the leader")
+    assert not [line for line in (*leader.logs(), *follower.logs()) if line.get("level") == "error"]
+    assert "PRIVATE" not in leader.process.output() + follower.process.output()
     assert follower.stop() == 0

@@ -51,8 +51,14 @@ MUTATING = f"{ADMISSION}/mutatingwebhookconfigurations/test-mutating-webhook-con
 VALIDATING = f"{ADMISSION}/validatingwebhookconfigurations/test-validating-webhook-configuration"
 SECRET = "/api/v1/namespaces/default/secrets/test-webhook-server-cert"
 URL = "https://127.0.0.1:9443"
-SETTLES_SOON = Lifetimes(settle=timedelta(seconds=2))
+SETTLES_SOON = Lifetimes(settle=timedelta(seconds=0.5))
 WEBHOOKS = Webhooks([each for operator in OPERATORS for each in operator.load_webhooks()])
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica looks every few seconds for what may be there once in a month."""
+    monkeypatch.setattr("manager.webhook.certificates.source._LATER", 0.5)
 
 
 @pytest.fixture(scope="module")

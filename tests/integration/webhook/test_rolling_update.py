@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
+from tests.integration.webhook.load import Load
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
-from tests.support.load import Load
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
 

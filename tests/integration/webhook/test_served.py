@@ -6,8 +6,11 @@ import base64
 import functools
 import ipaddress
 import json
+import ssl
 import sys
 import time
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,13 +20,13 @@ from cryptography import x509
 from manager.codegen import custom_resource_definitions
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.webhooks import Webhooks
+from tests.integration.webhook.judged_operator import WEBHOOKS, Judged, OldJudged
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority
 from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.dockerfile import ROOT
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
-from tests.support.judged_operator import WEBHOOKS, Judged, OldJudged
 from tests.support.manager_process import ManagerProcess
 from tests.support.ports import PortBlock
 
@@ -101,7 +104,7 @@ def served(
             f"--webhook-cert-path={certificates.folder}",
             "--log-level=debug",
             folder=folder / "manager",
-            program=(sys.executable, "-m", "tests.support.judged_operator"),
+            program=(sys.executable, "-m", "tests.integration.webhook.judged_operator"),
             environ={"PYTHONPATH": str(ROOT)},
         ) as manager,
     ):
@@ -252,3 +255,36 @@ def test_metrics_tell_of_reviews_by_path_and_answer(served: Served):
 
 def test_readiness_tells_of_the_webhooks(served: Served):
     assert "[+]webhook ok" in served.manager.probe("/readyz?verbose")[1]
+
+
+def test_with_an_authority_of_clients_only_conversions_are_for_who_shows_no_certificate(
+    served: Served, tmp_path: Path
+):
+    """API servers show theirs with reviews for admission alone, and only if they have been given one."""
+    clients = tmp_path / "clients.crt"
+    clients.write_bytes(Authority("API servers").pem)
+    context = ssl.create_default_context(cadata=served.certificates.authority.pem.decode())
+
+    def asked(address: str, path: str) -> int:
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"https://{address}{path}", b"{}", headers, method="POST")
+        with pytest.raises(urllib.error.HTTPError) as answer:
+            urllib.request.urlopen(request, context=context, timeout=30)
+        with answer.value:
+            return answer.value.code
+
+    with PortBlock(1) as ports:
+        address = f"127.0.0.1:{ports[0]}"
+        with ManagerProcess(
+            served.plane.kubeconfig,
+            f"--webhook-bind-address={address}",
+            f"--webhook-cert-path={served.certificates.folder}",
+            f"--webhook-client-ca-file={clients}",
+            folder=tmp_path / "manager",
+            program=(sys.executable, "-m", "tests.integration.webhook.judged_operator"),
+            environ={"PYTHONPATH": str(ROOT)},
+        ) as manager:
+            manager.wait_ready()
+            assert asked(address, "/mutate-test-example-com-v1-judged") == 401
+            assert asked(address, "/validate-test-example-com-v1-judged") == 401
+            assert asked(address, "/convert") == 400  # which is the answer to what is no review

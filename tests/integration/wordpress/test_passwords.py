@@ -12,7 +12,7 @@ import pytest
 from tests.support.api_objects import object_path
 from tests.support.control_plane import Feature
 from tests.support.eventually import eventually
-from tests.support.exchanges import Match
+from tests.support.fault_proxy import Match
 from tests.support.wordpresses import WordpressWalk, secret, wordpress, wordpress_path
 
 if TYPE_CHECKING:

@@ -36,6 +36,7 @@ INLINE, BY_REFERENCE = "wordpress-sample", "wordpress-blog"
 
 
 @pytest.mark.oldest
+@pytest.mark.smoke
 def test_the_worked_example(walk: WordpressWalk) -> None:
     walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
     walk.kubectl("apply", *SAMPLES)

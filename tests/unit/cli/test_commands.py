@@ -96,7 +96,7 @@ def test_crds_are_one_yaml_stream(command: Command):
 def test_crds_ask_the_manager_that_is_deployed_or_one_at_a_url_for_conversion(
     command: Command, flags: tuple[str, ...], asked: dict[str, Any]
 ):
-    operators = [Operator("gadget", "tests.support.gadget", webhooks="tests.support.gadget")]
+    operators = [Operator("gadget", "tests.unit.cli.gadget", webhooks="tests.unit.cli.gadget")]
     outcome = command("crds", *flags, operators=operators)
     assert (outcome.code, outcome.err) == (0, "")
     [crd] = yaml.safe_load_all(outcome.out)

@@ -42,6 +42,27 @@ async def test_the_first_signal_asks_to_stop(
     assert exits == []
 
 
+@pytest.mark.each_loop
+@pytest.mark.parametrize("taken", ["by nobody else", "by a handler of the loop"])
+async def test_signals_are_heard_though_somebody_has_had_them_sent_elsewhere(exits: list[int], taken: str):
+    flushed = threading.Event()
+    loop = asyncio.get_running_loop()
+    with (
+        Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
+        StopSignals(watchdog) as signals,
+    ):
+        if taken == "by nobody else":
+            signal.set_wakeup_fd(-1)
+        else:
+            loop.add_signal_handler(signal.SIGUSR1, print)
+        send(signal.SIGTERM)
+        await asyncio.wait_for(signals.stop.wait(), 10)
+        send(signal.SIGTERM)
+        assert flushed.wait(10)  # at once again, whatever the loop does
+        loop.remove_signal_handler(signal.SIGUSR1)
+    assert exits == [1]
+
+
 async def test_the_second_signal_exits_at_once_after_the_last_lines(
     exits: list[int], lines: list[structlog.typing.EventDict]
 ):

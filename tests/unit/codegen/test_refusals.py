@@ -11,8 +11,8 @@ from pydantic import Field, SecretStr
 from apis.meta import ApiModel, Condition, atomic_list, atomic_map, list_map, list_set
 from manager.codegen import ModelError
 from manager.codegen.structural import structural_schema
-from tests.support.made_models import field_schema, kind_with
 from tests.support.widget import Limits, Port
+from tests.unit.codegen.made_models import field_schema, kind_with
 
 
 class Cat(ApiModel):

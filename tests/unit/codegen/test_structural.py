@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field
 
 from apis.meta import ApiModel, Int32, Int64, IntOrString, cel, preserve_unknown, required
 from manager.codegen.structural import structural_schema
-from tests.support.made_models import field_schema, kind_with, spec_schema
 from tests.support.widget import Limits, Mode, Port, Widget
+from tests.unit.codegen.made_models import field_schema, kind_with, spec_schema
 
 INT_OR_STRING = {"x-kubernetes-int-or-string": True}
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}

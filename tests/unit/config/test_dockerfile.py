@@ -5,14 +5,21 @@ from __future__ import annotations
 import fnmatch
 import platform
 import re
+import shutil
 import subprocess
+import sys
+import sysconfig
 import tomllib
+from typing import TYPE_CHECKING
 
 import pytest
 from packaging.tags import compatible_tags, cpython_tags
 
 from tests.support.dockerfile import ROOT, Dockerfile, Stage
 from tests.support.wheels import dependencies, tags
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DOCKERFILE = Dockerfile.read()
 TARGETS = ("manager", "petstore", "dev")
@@ -128,6 +135,32 @@ def test_every_package_of_the_wheel_is_copied():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
     assert {name.removesuffix("*") for name in packages} <= set(sources(DOCKERFILE.stages["build"]))
+
+
+@pytest.mark.parametrize(
+    ("program", "argument", "shown"),
+    [
+        ("controllers.main", "crds", "kind: CustomResourceDefinition"),
+        ("petstore.cli", "--help", "usage: petstore"),
+    ],
+)
+def test_what_is_copied_is_enough_for_a_program_to_start(
+    program: str, argument: str, shown: str, tmp_path: Path
+):
+    for name in sources(DOCKERFILE.stages["build"]):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    # Without what leads from the environment to the sources of the checkout.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys, {program}; sys.exit({program}.main())", argument],
+        cwd=tmp_path,
+        env={"PYTHONPATH": f"{tmp_path}:{sysconfig.get_path('purelib')}", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert shown in done.stdout
 
 
 def test_the_makefile_builds_targets_that_exist():

@@ -8,7 +8,7 @@ import yaml
 from apis.meta import ApiModel, Resource
 from controllers import generate
 from manager.cli import Operator
-from tests.support import widget_operator
+from tests.support import widget
 
 
 class Open(ApiModel):
@@ -27,7 +27,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     samples.mkdir(parents=True)
     (samples / "test_v1_widget.yaml").write_text("kind: Widget\n")
     monkeypatch.setattr(generate, "_CONFIG", folder)
-    monkeypatch.setattr(generate, "OPERATORS", (Operator("widget", widget_operator.__name__),))
+    monkeypatch.setattr(generate, "OPERATORS", (Operator("widget", widget.__name__),))
     return folder
 
 
@@ -58,7 +58,7 @@ def test_generating_makes_everything_current(config: Path, capsys: pytest.Captur
 def test_a_model_that_cannot_be_expressed_is_named_in_one_line(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(widget_operator, "KINDS", (Unbounded,))
+    monkeypatch.setattr(widget, "KINDS", (Unbounded,))
     assert generate.main([]) == 1
     assert capsys.readouterr().err.startswith("generate: Unbounded.spec.anything: ")
     assert not (config / "crd").exists()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from manager.http.connections import Connection
+from manager.http.connection import Connection
 from manager.http.limits import Limits
 
 pytestmark = pytest.mark.virtual_time

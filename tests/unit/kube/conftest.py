@@ -8,7 +8,7 @@ import trustme
 
 from manager.kube.http_wire import HttpWire
 from tests.support.local_server import LocalServer
-from tests.support.scripted_server import ScriptedServer, wire_to
+from tests.unit.kube.scripted_server import ScriptedServer, wire_to
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from manager.kube.connection import HEAD_LIMIT, Connection
 from manager.kube.errors import ConnectionLost
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
-from tests.support.scripted_server import OK, ScriptedServer
+from tests.unit.kube.scripted_server import OK, ScriptedServer
 
 GET = WireRequest("GET", "/api", {})
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -21,7 +21,7 @@ from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
 from tests.support.local_server import Answer, LocalServer
-from tests.support.scripted_server import ScriptedServer
+from tests.unit.kube.scripted_server import ScriptedServer
 
 GET = WireRequest("GET", "/api", {})
 LARGE = WireRequest("PUT", "/api", {}, b"x" * 50_000_000)

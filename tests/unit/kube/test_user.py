@@ -83,6 +83,8 @@ async def test_a_program_lies_beside_the_kubeconfig_and_learns_of_the_cluster(tm
         ({"exec": {"apiVersion": "v1"}}, "exec: Object missing required field `command`"),
         ({"exec": "aws"}, "exec: Expected `object`, got `str`"),
         ({"tokenFile": 5}, "tokenFile of 'me' is not text"),
+        ({"token": ["secret"]}, "token of 'me' is not text"),
+        ({"username": "jane", "password": 12345}, "password of 'me' is not text"),
     ],
 )
 async def test_a_user_that_is_wrong_is_an_error_that_names_the_file(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import os
 import shutil
 import sqlite3
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import pytest
 
-from petstore.pet import Pet
+from petstore.pet import Pet, PetType
 from petstore.storage import Add, DataUnusable, Delete, PetUnknown, Query, Storage, Update, WriteFailed
 from petstore.storage.database import open_database
 from tests.support.petstores import pet
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-async def names(storage: Storage) -> list[str]:
-    return [one.name async for page in storage.search(Query()) for one in page]
+async def found(storage: Storage, query: Query | None = None) -> list[str]:
+    """The names."""
+    return [one.name async for page in storage.search(query or Query()) for one in page]
 
 
 async def test_a_restart_keeps_all(tmp_path: Path) -> None:
@@ -28,8 +31,8 @@ async def test_a_restart_keeps_all(tmp_path: Path) -> None:
     async with Storage(path) as storage:
         ids = await storage.write(Add([pet("a", idempotency_key="key"), pet("b")]))
     async with Storage(path) as storage:
-        found = [one async for page in storage.search(Query()) for one in page]
-        assert found == [pet("a", idempotency_key="key", id=ids[0]), pet("b", id=ids[1])]
+        pets = [one async for page in storage.search(Query()) for one in page]
+        assert pets == [pet("a", idempotency_key="key", id=ids[0]), pet("b", id=ids[1])]
         assert await storage.write(Add([pet("c", idempotency_key="key")])) == ids[:1]
 
 
@@ -37,9 +40,9 @@ async def test_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     async with Storage(None) as storage:
         await storage.write(Add([pet()]))
-        assert await names(storage) == ["Thor"]
+        assert await found(storage) == ["Thor"]
     async with Storage(None) as storage:
-        assert await names(storage) == []
+        assert await found(storage) == []
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
@@ -55,9 +58,9 @@ async def test_two_on_one_file_are_refused_by_any_path(tmp_path: Path) -> None:
             ):
                 async with Storage(way):
                     pass
-        assert await names(storage) == ["Thor"]
+        assert await found(storage) == ["Thor"]
     async with Storage(link) as storage:
-        assert await names(storage) == ["Thor"]
+        assert await found(storage) == ["Thor"]
 
 
 async def fill(path: Path, count: int = 3000) -> None:
@@ -118,7 +121,7 @@ async def test_a_start_that_was_killed_is_made_up_for(tmp_path: Path) -> None:
     database.close()
     async with Storage(path) as storage:
         await storage.write(Add([pet()]))
-        assert await names(storage) == ["Thor"]
+        assert await found(storage) == ["Thor"]
 
 
 async def test_who_is_refused_takes_nobody_along(tmp_path: Path) -> None:
@@ -131,14 +134,14 @@ async def test_who_is_refused_takes_nobody_along(tmp_path: Path) -> None:
             return_exceptions=True,
         )
         assert isinstance(results[1], PetUnknown)
-        assert await names(storage) == ["a", "b", "c"]
+        assert await found(storage) == ["a", "b", "c"]
 
 
 async def test_a_search_sees_what_was_asked_for_before_it(tmp_path: Path) -> None:
     async with Storage(tmp_path / "pets.db") as storage, asyncio.TaskGroup() as tasks:
         writes = [tasks.create_task(storage.write(Add([pet(str(number))]))) for number in range(100)]
         await asyncio.sleep(0)  # the writes have been asked for, none has been done
-        assert await names(storage) == [str(number) for number in range(100)]
+        assert await found(storage) == [str(number) for number in range(100)]
         assert all(write.done() for write in writes)
 
 
@@ -149,7 +152,7 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(tmp_path: Path) -> No
         await asyncio.sleep(0)
         gone.cancel()
         await kept
-        assert await names(storage) == ["kept"]
+        assert await found(storage) == ["kept"]
 
 
 async def test_pages_hold_together_while_pets_come_and_go(tmp_path: Path) -> None:
@@ -173,7 +176,7 @@ async def test_leaving_finishes_what_waits(tmp_path: Path) -> None:
         await asyncio.sleep(0)
     assert len(await writing) == 50
     async with Storage(path) as storage:
-        assert len(await names(storage)) == 50
+        assert len(await found(storage)) == 50
 
 
 async def test_a_write_that_fails_is_told_and_the_next_one_works() -> None:
@@ -182,4 +185,55 @@ async def test_a_write_that_fails_is_told_and_the_next_one_works() -> None:
         with pytest.raises(WriteFailed):
             await storage.write(Add([pet("before"), broken]))
         await storage.write(Add([pet("after")]))
-        assert await names(storage) == ["after"]
+        assert await found(storage) == ["after"]
+
+
+MANY = 50_000
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """A file with many dogs, and a cat behind them."""
+    path = tmp_path / "many.db"
+    database = open_database(path)
+    kinds = [*["dog"] * MANY, "cat"]
+    rows = [(f"id-{seq}", f"pet-{seq}", kind, f"key-{seq}") for seq, kind in enumerate(kinds)]
+    database.writer.execute("BEGIN")
+    database.writer.executemany(
+        "INSERT INTO pets (id, name, type, birthday, idempotency_key) VALUES (?, ?, ?, '2021-04-01', ?)", rows
+    )
+    database.writer.execute("COMMIT")
+    database.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    "expensive",
+    [
+        Query(types=[PetType.BIRD]),
+        Query(names=[f"nobody-{number}" for number in range(10_000)]),
+        Query(born_from=datetime.date(2022, 1, 1)),
+    ],
+)
+async def test_a_search_that_looks_at_many_pets_lets_others_read_meanwhile(
+    many: Path, expensive: Query
+) -> None:
+    async with Storage(many) as storage:
+        searching = [asyncio.create_task(found(storage, expensive)) for _ in range(4)]
+        await asyncio.sleep(0)
+        async with aclosing(storage.search(Query(keys=["key-7"]))) as pages:
+            assert [one.name for one in await anext(pages)] == ["pet-7"]
+        assert not any(task.done() for task in searching)
+        assert await asyncio.gather(*searching) == [[]] * 4
+
+
+async def test_what_is_far_behind_others_is_found(many: Path) -> None:
+    async with Storage(many) as storage:
+        wanted = f"pet-{MANY}"
+        assert await found(storage, Query(types=[PetType.CAT])) == [wanted]
+        assert await found(storage, Query(names=["pet-0", wanted])) == ["pet-0", wanted]
+        assert await found(storage, Query(keys=[f"key-{MANY}", "key-1"])) == ["pet-1", wanted]
+        # However large the gap before it is.
+        for first in range(10, MANY, 10_000):
+            await storage.write(Delete([f"id-{seq}" for seq in range(first, min(first + 10_000, MANY))]))
+        assert await found(storage) == [*(f"pet-{seq}" for seq in range(10)), wanted]

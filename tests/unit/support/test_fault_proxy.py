@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import gc
 import socket
 from typing import TYPE_CHECKING
@@ -30,20 +31,26 @@ def test_at_its_end_it_hangs_up_on_who_has_not_even_said_hello(tmp_path: Path) -
 
 
 @pytest.mark.filterwarnings("error")
-def test_at_its_end_it_hangs_up_on_who_came_at_the_last_moment(tmp_path: Path) -> None:
+def test_at_its_end_it_hangs_up_on_who_came_at_the_last_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")
     proxy = FaultProxy(nobody, folder=tmp_path)
     address = urlsplit(Credentials.read(proxy.kubeconfig).server)
     late: list[socket.socket] = []
 
-    def come() -> None:
+    close = proxy._close
+
+    async def come_and_close() -> None:
         late.append(socket.create_connection((str(address.hostname), address.port)))
         # When the next turn of the loop is over, it has been accepted, and no more.
-        proxy._loop.call_soon(proxy._stop.set)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await close()
 
+    monkeypatch.setattr(proxy, "_close", come_and_close)
     with proxy:
-        proxy._loop.call_soon_threadsafe(come)
-        eventually(lambda: bool(late), every=0.01)
+        pass
     with late[0]:
         gc.collect()
         assert proxy.open_transports() == []

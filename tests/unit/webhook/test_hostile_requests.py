@@ -61,6 +61,17 @@ class Site:
             text = await answer.read()
             return answer.status, orjson.loads(text) if answer.content_type == "application/json" else text
 
+    async def asked_by(self, context: ssl.SSLContext, body: bytes, *, path: str = MUTATE) -> int | None:
+        """The status that a client with this context gets on a new connection; None: no connection."""
+        connector = aiohttp.TCPConnector(ssl=context)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            try:
+                url = f"https://{self.address}{path}"
+                async with session.post(url, data=body, headers=JSON) as answer:
+                    return answer.status
+            except aiohttp.ClientError:
+                return None
+
     async def works(self) -> None:
         """Everything is as if nothing had happened."""
         status, answer = await self.ask(admission_review("CREATE", new=thing()))
@@ -144,14 +155,7 @@ async def test_only_clients_with_a_certificate_of_the_authority_may_ask(
     async with site(clients=ClientAuthorities(file)) as made:
 
         async def asked(context: ssl.SSLContext) -> int | None:
-            connector = aiohttp.TCPConnector(ssl=context)
-            async with aiohttp.ClientSession(connector=connector) as session:
-                try:
-                    url = f"https://{made.address}{MUTATE}"
-                    async with session.post(url, data=review, headers=JSON) as answer:
-                        return answer.status
-                except aiohttp.ClientError:
-                    return None
+            return await made.asked_by(context, review)
 
         assert await asked(right) == 200
         assert [await asked(each) for each in (wrong, server, trusting())] == [None, None, None]
@@ -164,6 +168,26 @@ async def test_only_clients_with_a_certificate_of_the_authority_may_ask(
         file.write_bytes(b"half of a certificate")
         await asyncio.sleep(0.05)
         assert (await asked(wrong), await asked(trusting())) == (200, None)
+
+
+@pytest.mark.each_loop
+async def test_where_objects_are_converted_who_shows_no_certificate_may_ask_for_that_alone(tmp_path: Path):
+    authority, other = Authority("the API server's"), Authority("another")
+    file = tmp_path / "ca.crt"
+    file.write_bytes(authority.pem)
+    right = showing(tmp_path, authority.user("kube-apiserver", ()))
+    wrong = showing(tmp_path, other.user("kube-apiserver", ()))
+    review, conversion = admission_review("CREATE", new=thing()), conversion_review("v1alpha1", thing())
+    async with site(clients=ClientAuthorities(file, required=False)) as made:
+        for path, body, answers in (
+            (MUTATE, review, {"right": 200, "wrong": None, "none": 401}),
+            ("/convert", conversion, {"right": 200, "wrong": None, "none": 200}),
+        ):
+            found = {
+                name: await made.asked_by(context, body, path=path)
+                for name, context in (("right", right), ("wrong", wrong), ("none", trusting()))
+            }
+            assert (path, found) == (path, answers)
 
 
 def trusting() -> ssl.SSLContext:

@@ -14,7 +14,14 @@ from manager.loop import loop_factory
 ALL = [benchmark for suite in SUITES.values() for benchmark in suite]
 
 
-@pytest.mark.parametrize("benchmark", ALL, ids=lambda benchmark: benchmark.name)
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        pytest.param(benchmark, id=benchmark.name, marks=[] if benchmark is suite[0] else pytest.mark.whole)
+        for suite in SUITES.values()
+        for benchmark in suite
+    ],
+)
 def test_a_benchmark_runs(benchmark: Benchmark):
     async def run():
         async with benchmark.prepare() as work:

@@ -357,6 +357,16 @@ async def test_a_store_that_fails_for_every_pet_is_one_line_of_log(
         ("the pet store failed", "its disk is broken")
     ]
     assert {stage.says(key, "Ready") for key in keys} == {("False", "StoreFailed")}
+    with capture_logs() as lines:
+        for key in keys:
+            stage.process.claims.begin(stage.pet(key))
+            stage.server.vanish(key)
+            result = await stage.process.reconcile(key)
+            assert result is not None
+            assert result.requeue_after is not None
+    assert [(line["event"], line["error"]) for line in lines] == [
+        ("cannot take back the record of a Pet that is gone", "its disk is broken")
+    ]
 
 
 async def test_no_answer_is_said_once_and_tried_again_more_and_more_rarely(stage: Stage):

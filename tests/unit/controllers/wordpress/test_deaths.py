@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.in_process import Fate, in_process_cluster
+from tests.unit.controllers.wordpress.in_process import Fate, in_process_cluster
 from tests.unit.controllers.wordpress.world import DEFINITION, World
 
 CHANGES = {"storageSize": "20Gi", "reclaimPolicy": "Delete", "serviceType": "LoadBalancer", "image": "w:2"}

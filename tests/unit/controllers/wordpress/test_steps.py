@@ -10,7 +10,7 @@ from apis.example.v1.wordpress import Wordpress
 from apis.meta import ObjectKey
 from devcluster.errors import StatusError
 from manager.controller import Result
-from tests.support.in_process import Fate, in_process_cluster
+from tests.unit.controllers.wordpress.in_process import Fate, in_process_cluster
 from tests.unit.controllers.wordpress.world import DEFINITION, SECRET, SITES, World
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from tests.support.api_access import APPLY_PATCH, MERGE_PATCH
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
+    from tests.integration.versions.webhook import VersionWebhook
     from tests.support.control_plane import ControlPlane
-    from tests.support.version_webhook import VersionWebhook
 
 Object = dict[str, Any]
 

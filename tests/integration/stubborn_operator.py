@@ -1,6 +1,6 @@
 """A program with one operator, whose reconciles do not end: each Foo says in which way.
 
-python -m tests.support.stubborn_operator run ...
+python -m tests.integration.stubborn_operator run ...
 """
 
 from __future__ import annotations
@@ -67,4 +67,4 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], (Operator("stubborn", "tests.support.stubborn_operator"),)))
+    sys.exit(main(sys.argv[1:], (Operator("stubborn", "tests.integration.stubborn_operator"),)))

@@ -1,6 +1,6 @@
 """`operator-manager` whose webhook certificates last for seconds: a renewal a test can wait for.
 
-    run_manager(kubeconfig, *flags, program=(sys.executable, "-m", "tests.support.short_lived"))
+    run_manager(kubeconfig, *flags, program=(sys.executable, "-m", "tests.integration.webhook.short_lived"))
 
 Everything else is the program as it is. What takes seconds in it where a month has time for them takes less.
 """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Resource)
 
-CRDS = Path(__file__).parents[2] / "config" / "crd" / "bases"
+CRDS = Path(__file__).parents[4] / "config" / "crd" / "bases"
 
 
 class Died(BaseException):

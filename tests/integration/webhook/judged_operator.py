@@ -1,6 +1,6 @@
 """A program with one operator, whose webhooks do what each object asks them to.
 
-python -m tests.support.judged_operator run ...
+python -m tests.integration.webhook.judged_operator run ...
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from apis.meta import ApiModel, Resource, crd
 from manager.cli import Operator, main
+from manager.tls import served
 from manager.webhook import (
     Admission,
     AdmissionRequest,
@@ -132,5 +133,6 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
 
 
 if __name__ == "__main__":
-    this = "tests.support.judged_operator"
+    served.RECHECK_INTERVAL = 0.5  # a test waits for it
+    this = "tests.integration.webhook.judged_operator"
     sys.exit(main(sys.argv[1:], [Operator("judged", this, webhooks=this)]))

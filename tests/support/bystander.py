@@ -1,12 +1,20 @@
-"""Copies `data.say` of each ConfigMap that has it into an annotation."""
+"""A program with all operators and one more, which copies `data.say` of each ConfigMap into an annotation.
+
+python -m tests.support.bystander run ...
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from apis.meta import Resource
+from controllers.main import OPERATORS
+from manager.cache import reflector
+from manager.cli import Operator, main
 from manager.controller import ControllerBuilder, ControllerOptions, Request, Result
 from manager.rbac import rbac
 
@@ -51,3 +59,8 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
 
 KINDS = ()
 RECONCILERS = (BystanderReconciler,)
+
+if __name__ == "__main__":
+    if seconds := os.environ.get("BYSTANDER_WATCH_SILENCE"):
+        reflector.IDLE_TIMEOUT = float(seconds)
+    sys.exit(main(sys.argv[1:], (*OPERATORS, Operator("bystander", "tests.support.bystander"))))

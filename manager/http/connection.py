@@ -1,0 +1,236 @@
+"""One connection of a server: requests one after the other, each part of them in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from manager.http.limits import Limits
+
+__all__ = ["Connection"]
+
+_UNREAD = 64 * 1024
+"""Bytes that TLS keeps of what is not read."""
+
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+_LONGEST_HEAD = 32 * 1024
+"""Bytes of a request before its body."""
+
+_BLANK_LINE = b"\r\n\r\n"
+
+
+class Connection(asyncio.Protocol):
+    """Passes requests on to the protocol that speaks HTTP, one after the other, and keeps an eye on the time.
+
+    That protocol would take whatever comes at once, and keep all of it for each request that is none until
+    garbage is collected. So what comes after a head waits until somebody answers it, and what comes after a
+    body until it is answered.
+    """
+
+    def __init__(
+        self,
+        protocol: asyncio.Protocol,
+        heard_of: Callable[[Connection], None],
+        limits: Limits,
+        *,
+        client: str = "",
+    ) -> None:
+        """`heard_of` is called with this connection whenever it has been of use; `client` is whose it is."""
+        self.protocol = protocol
+        self.client = client
+        self.lost = asyncio.Event()
+        self.answering = 0
+        """How many requests are being answered: one, or none."""
+        self.begun = False
+        """Whether the event loop has taken over the socket."""
+        self.dropped = False
+        """Whether its end is under way."""
+        self._heard_of = heard_of
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._taking: asyncio.TimerHandle | None = None
+        self._idle_since = asyncio.get_running_loop().time()
+        self._limits = limits
+        self._request_began = True
+        self._head = 0
+        """How many bytes of a head have come."""
+        self._head_ends_with = b""
+        self._passed_head = False
+        """Whether all of a head has been passed on, and nobody answers it yet."""
+        self._kept = bytearray()
+        """What has come and is not passed on yet."""
+        self._waits = False
+        """Whether nothing more is read, as this is to be passed on first."""
+        self._is_enough = False
+        """Whether nothing that still comes is wanted: no client of ours sends so much ahead of an answer."""
+        self._body = 0
+        """Bytes of a body that are still to come."""
+        self._has_come: Callable[[], bool] | None = None
+        self._answer_began = 0.0
+        self._not_taking_since: float | None = None
+        self._heard = False
+        """Whether a part of a request has come, and not yet all of its head."""
+
+    @property
+    def waited_for_since(self) -> float | None:
+        """Since when, on the loop's clock, its client has to go on; None while it is our turn."""
+        if not self.answering:
+            return self._idle_since
+        if self._has_come is not None and not self._has_come():
+            return self._answer_began
+        return self._not_taking_since
+
+    def begin_answer(self, has_come: Callable[[], bool], length: int | None) -> None:
+        """A request's head has come; see `Connections.answering`."""
+        self.answering += 1
+        loop = asyncio.get_running_loop()
+        self._has_come, self._answer_began = has_come, loop.time()
+        self._body, self._is_enough = length or 0, length is None
+        self._request_began = self._heard = self._passed_head = False
+        self._limit(self._limits.exchange, self._abort)
+        loop.call_soon(self._pass_on)
+
+    def end_answer(self) -> None:
+        """The answer is on its way."""
+        self.answering -= 1
+        self._has_come = None
+        loop = asyncio.get_running_loop()
+        self._idle_since = loop.time()
+        self._heard_of(self)
+        if self._is_enough:
+            # Taken for a while, as it may be lost to who is still sending that this is the end.
+            self._limit(self._limits.goodbye, self._abort)
+        else:
+            loop.call_soon(self._pass_on)
+
+    async def abort(self) -> None:
+        """End the connection, whatever is still to be sent, and return when it is gone."""
+        if self._transport is not None:
+            self._transport.abort()
+            await self.lost.wait()
+
+    def give_up(self) -> None:
+        """Its socket is closed by a loop that may tell nobody of it, as uvloop does just when it is ready."""
+        if self._transport is not None:
+            self.connection_lost(None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake, if there is one, is over."""
+        self._transport = cast("asyncio.Transport", transport)
+        if hasattr(transport, "set_read_buffer_limits"):
+            # Else TLS keeps half a megabyte, of each connection, of what nobody has read yet.
+            transport.set_read_buffer_limits(high=_UNREAD)
+        self._limit(self._limits.head, self._late)
+        self.protocol.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request has come."""
+        self._kept += data
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Pass on what may be, of what has come; the rest has to wait, and whatever is behind it."""
+        assert self._transport is not None
+        kept, self._kept = self._kept, bytearray()
+        start = len(kept) if self._is_enough else 0
+        while start < len(kept) and not self._transport.is_closing():
+            if self._body:
+                end = min(start + self._body, len(kept))
+                self._body -= end - start
+            elif self.answering or self._passed_head:
+                break
+            else:
+                start, end = self._head_in(kept, start)
+                if self._head > _LONGEST_HEAD:
+                    self._end_with(_TOO_LARGE)
+                    return
+            if start < end:
+                self.protocol.data_received(bytes(kept[start:end]))
+            start = end
+        if self._transport.is_closing():
+            return
+        if self.answering and len(kept) - start > _LONGEST_HEAD:
+            self._is_enough, start = True, len(kept)
+        self._kept = kept[start:]
+        if self._kept:
+            self._transport.pause_reading()
+            self._waits = True
+        elif self._waits:
+            self._transport.resume_reading()
+            self._waits = False
+
+    def _head_in(self, kept: bytearray, start: int) -> tuple[int, int]:
+        """Where in what has come there is some of a head."""
+        if not self._head:
+            while start < len(kept) and kept[start] in b"\r\n":  # empty lines before a request mean nothing
+                start += 1
+            if start == len(kept):
+                return start, start
+        self._heard = True
+        if not self._request_began:
+            self._request_began = True
+            self._limit(self._limits.head, self._late)
+        before = self._head_ends_with
+        found = (before + kept[start : start + _LONGEST_HEAD]).find(_BLANK_LINE)
+        if found < 0:
+            self._head += len(kept) - start
+            self._head_ends_with = bytes((before + kept[start:])[1 - len(_BLANK_LINE) :])
+            return start, len(kept)
+        self._head, self._head_ends_with, self._passed_head = 0, b"", True
+        return start, start + found - len(before) + len(_BLANK_LINE)
+
+    def eof_received(self) -> bool | None:
+        """The client sends no more."""
+        return self.protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        """The client takes the answer more slowly than it is made."""
+        loop = asyncio.get_running_loop()
+        self._not_taking_since = loop.time()
+        self._taking = loop.call_later(self._limits.taking, self._abort)
+        self.protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._not_taking_since = None
+        if self._taking is not None:
+            self._taking.cancel()
+        self.protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end, whoever wanted it."""
+        if self.lost.is_set():
+            return
+        for timer in (self._timer, self._taking):
+            if timer is not None:
+                timer.cancel()
+        self._kept = bytearray()
+        self.protocol.connection_lost(exc)
+        self.lost.set()
+
+    def _late(self) -> None:
+        """The head of a request is not complete in time."""
+        assert self._transport is not None
+        if not self._heard:
+            self._transport.abort()
+            return
+        self._end_with(_TOO_SLOW)
+
+    def _end_with(self, answer: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(answer)
+        self._transport.close()
+        self._limit(self._limits.goodbye, self._abort)
+
+    def _abort(self) -> None:
+        assert self._transport is not None
+        self._transport.abort()
+
+    def _limit(self, seconds: float, then: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.lost.is_set():
+            self._timer = asyncio.get_running_loop().call_later(seconds, then)

@@ -1,0 +1,35 @@
+"""An event loop in a thread of its own, beside a test that blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
+
+COMMAND_TIMEOUT = 60.0
+
+
+class LoopThread:
+    """Runs for the length of a `with` block."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name=name)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(COMMAND_TIMEOUT)
+        self.loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have this done there, and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(COMMAND_TIMEOUT)

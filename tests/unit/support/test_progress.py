@@ -1,0 +1,49 @@
+"""What a run of many tests tells while it goes on."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from tests.support.progress import Tally
+
+A, B, C = "tests/unit/test_a.py::test_it", "tests/unit/test_b.py::test_it", "tests/unit/test_c.py::test_it"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def report(nodeid: str, outcome: Literal["passed", "failed", "skipped"], when: str = "call"):
+    return pytest.TestReport(nodeid, ("", 0, ""), {}, outcome, None, when)  # type: ignore[arg-type]
+
+
+def test_until_every_worker_has_found_the_tests_it_says_how_many_have():
+    clock = Clock()
+    tally = Tally(2, clock)
+    tally.collected(8000)
+    clock.now += 12
+    assert tally.line() == " 0:12  1 of 2 workers have found the tests"
+
+
+def test_it_says_how_many_of_how_many_and_what_has_run_longest():
+    clock = Clock()
+    tally = Tally(1, clock)
+    tally.collected(8000)
+    for nodeid in (A, B, C):
+        tally.started(nodeid)
+        clock.now += 30
+    for when in ("setup", "call", "teardown"):
+        tally.reported(report(A, "passed", when))
+    tally.finished(A)
+    tally.reported(report("x", "skipped", "setup"))
+    tally.reported(report("y", "failed", "setup"))
+    assert tally.line() == (
+        " 1:30  3 of 8,000: 1 passed, 1 failed, 1 skipped; "
+        "runs: test_b.py::test_it (60 s), test_c.py::test_it (30 s)"
+    )

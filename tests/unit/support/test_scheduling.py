@@ -1,0 +1,54 @@
+"""Which unit of tests a worker is given next."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.scheduling import Plan, unit_of
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "unit"),
+    [
+        ("tests/unit/test_clock.py::test_it", "tests/unit/test_clock.py"),
+        ("tests/unit/test_clock.py::test_it[fast-devcluster]", "tests/unit/test_clock.py"),
+        ("tests/test_pet.py::test_it[devcluster]", "tests/test_pet.py devcluster"),
+        ("tests/test_pet.py::test_it[envtest-a::b]", "tests/test_pet.py envtest"),
+        (
+            "tests/test_pet.py::test_it[envtest-1.33]",
+            "tests/test_pet.py envtest-1.33",
+        ),
+    ],
+)
+def test_a_unit_is_a_file_on_one_kind_of_control_plane(nodeid: str, unit: str):
+    assert unit_of(nodeid) == unit
+
+
+def given(seconds: dict[str, float], *workers: str) -> list[str]:
+    """The units in the order in which these workers take them, who ask one after the other."""
+    plan, left = Plan(seconds), dict.fromkeys(seconds)
+    taken = []
+    for worker in workers:
+        unit = plan.next_of(worker, left)
+        del left[unit]
+        taken.append(unit)
+    return taken
+
+
+def test_what_takes_longest_goes_first():
+    assert given({"a": 1, "b": 30, "c": 2}, *"xyx") == ["b", "c", "a"]
+
+
+def test_a_worker_stays_on_its_control_plane():
+    seconds = {"a real": 300, "b embedded": 200, "c real": 30, "d embedded": 40, "e": 500}
+    assert given(seconds, *"xyxyx") == ["a real", "b embedded", "c real", "d embedded", "e"]
+
+
+def test_workers_go_where_most_is_left_for_each():
+    seconds = {"a real": 90, "b real": 80, "c real": 70, "d embedded": 100}
+    assert given(seconds, *"xyz") == ["a real", "d embedded", "b real"]
+
+
+def test_no_control_plane_is_started_for_little_while_there_is_other_work():
+    seconds = {"a real": 90, "b real": 10, "c": 5}
+    assert given(seconds, *"xyy") == ["a real", "c", "b real"]
