@@ -31,6 +31,7 @@ from tests.support.scheduling import (
     LongestFirst,
     arrange,
     has_business_on,
+    import_in_turn,
     runs_nowhere_else,
 )
 from tests.support.storage import storage_classes
@@ -91,10 +92,11 @@ def pytest_collection_modifyitems(
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """What is imported and collected stays to the end, and no garbage is looked for in it."""
     gc.disable()
     try:
+        import_in_turn(session.config)
         return (yield)
     finally:
         gc.freeze()

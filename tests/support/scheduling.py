@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import importlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -83,6 +85,26 @@ def unit_of(nodeid: str) -> str:
 def plane_of(unit: str) -> str:
     """Of a unit, the name of the kind of control plane."""
     return unit.partition(" ")[2]
+
+
+def import_in_turn(config: pytest.Config) -> None:
+    """Import the tests that are to be collected, each worker beginning with others.
+
+    So what is not compiled yet is compiled by one of them, and not by all.
+    """
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is None:
+        return
+    named = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
+    files = sorted(
+        {file for path in named for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
+    )
+    ahead = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for file in [*files[ahead:], *files[:ahead]]:
+        name = ".".join(file.relative_to(config.rootpath).with_suffix("").parts)
+        # What cannot be imported is told of when it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(name)
 
 
 class Plan:
