@@ -9,7 +9,7 @@ import json
 import re
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import urlencode, urlsplit
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Server:
     """An API server, asked by its administrator, in a namespace with an account for pods."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self.plane = plane
         credentials = plane.credentials
         folder.mkdir(parents=True, exist_ok=True)
         netloc = urlsplit(credentials.server).netloc
@@ -59,6 +60,12 @@ class Server:
         self._headers = {"Authorization": f"Bearer {credentials.token}"}
         self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         self.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
 
     def ask(
         self,
@@ -88,11 +95,11 @@ class Server:
         assert answer.status < http.HTTPStatus.BAD_REQUEST, f"{method} {path}: {answer.value}"
         return answer.value
 
-    def until(self, method: str, path: str, wanted: Callable[[Any], bool]) -> None:
+    def until(self, path: str, wanted: Callable[[Answer], bool]) -> None:
         """Ask again until the answer is as it is wanted."""
         deadline = time.monotonic() + PATIENCE
-        while not wanted(self.ask(method, path).value):
-            assert time.monotonic() < deadline, f"{method} {path}: never as it was to be"
+        while not wanted(self.ask("GET", path)):
+            assert time.monotonic() < deadline, f"{path} is never as it was to be"
             time.sleep(0.02)
 
     def collection(self, obj: Mapping[str, Any]) -> str:

@@ -11,13 +11,11 @@ from devcluster.builtin import resources
 from devcluster.patch import merge_patch
 from tests.conformance.mask import sort_causes
 from tests.recordings import load_answers, load_cases
-from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, NOW, Server, fixed, shifted
+from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, NOW, fixed, shifted
 from tests.recordings.change import change, changed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.control_plane import ControlPlane
+    from tests.recordings.asking import Server
 
 __all__ = ["OBJECTS", "ROWS", "object_cases", "objects", "record_objects", "record_rows", "row_cases", "rows"]
 
@@ -81,8 +79,8 @@ def rows() -> list[Json]:
     return found
 
 
-def record_objects(plane: ControlPlane, folder: Path) -> Json:
-    server, found = Server(plane, folder), {}
+def record_objects(server: Server) -> Json:
+    found: Json = {}
     for name, case in object_cases().items():
         base, sent = _collection(case["resource"]), _typed(case["resource"], case["create"])
         dry = {"dryRun": "All"}
@@ -105,8 +103,9 @@ def record_objects(plane: ControlPlane, folder: Path) -> Json:
     return found
 
 
-def record_rows(plane: ControlPlane, folder: Path) -> Json:
-    server, found, seen = Server(plane, folder), {}, set()
+def record_rows(server: Server) -> Json:
+    found: Json = {}
+    seen = set()
     for name, case in row_cases().items():
         row, columns = _row(server, name, case)
         found[name] = row if case["resource"] in seen else {"columns": columns, **row}

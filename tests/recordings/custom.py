@@ -10,13 +10,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tests.recordings import load_answers, load_cases
-from tests.recordings.asking import MERGE, Answer, Server
+from tests.recordings.asking import MERGE, Answer
 from tests.recordings.change import change, changed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.control_plane import ControlPlane
+    from tests.recordings.asking import Server
 
 __all__ = [
     "DEFINITIONS", "OBJECTS", "RULES", "definition_cases", "object_cases", "objects", "record_definitions",
@@ -89,16 +87,15 @@ def rule_cases() -> list[str]:
     return found
 
 
-def record_definitions(plane: ControlPlane, folder: Path) -> Json:
-    server = Server(plane, folder)
+def record_definitions(server: Server) -> Json:
     return {
         name: _judged(server.ask("POST", CRDS, definition, query=DRY))
         for name, definition in definition_cases().items()
     }
 
 
-def record_objects(plane: ControlPlane, folder: Path) -> Json:
-    server, found = Server(plane, folder), {}
+def record_objects(server: Server) -> Json:
+    found: Json = {}
     known = schemas()
     kind = _Kind(server, "objects")
     for name, case in object_cases().items():
@@ -119,8 +116,8 @@ def record_objects(plane: ControlPlane, folder: Path) -> Json:
     return found
 
 
-def record_rules(plane: ControlPlane, folder: Path) -> Json:
-    server, found = Server(plane, folder), {}
+def record_rules(server: Server) -> Json:
+    found: Json = {}
     case = rules()
 
     def schema(rule: str) -> Json:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.conformance import conversation, player
 from tests.conformance.kubectl import scene, stage
 from tests.conformance.kubectl.programs import programs
-from tests.recordings import builtin, custom, files, types
+from tests.recordings import builtin, custom, files, types, writes
+from tests.recordings.asking import Server
 
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
@@ -62,7 +64,11 @@ def _scene(part: str) -> Part:
     return Part(name=part, cases=dict.fromkeys(found.labels), record=record)
 
 
-def _bare(name: str, cases: Iterable[str], record: Callable[[ControlPlane, Path], dict[str, Any]]) -> Part:
+def _bare(name: str, cases: Iterable[str], ask: Callable[[Server], dict[str, Any]]) -> Part:
+    def record(plane: ControlPlane, folder: Path) -> dict[str, Any]:
+        with Server(plane, folder) as server:
+            return ask(server)
+
     return Part(name=name, cases=dict.fromkeys(cases), record=record, bare=True)
 
 
@@ -76,4 +82,5 @@ PARTS = [
     _bare(custom.RULES, custom.rule_cases(), custom.record_rules),
     _bare(types.BODIES, types.body_cases(), types.record_bodies),
     _bare(types.PROTOBUF, [*types.created(), *types.served()], types.record_protobuf),
+    *(_bare(part, writes.step_cases(part), partial(writes.record_steps, part)) for part in writes.PARTS),
 ]

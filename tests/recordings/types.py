@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import collections
+import http
 import json
 import re
 import shlex
@@ -11,11 +12,10 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from tests.recordings import load_answers, load_cases
-from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, Server, fixed
+from tests.recordings.asking import MERGE, MOMENT, NAMESPACE, fixed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from tests.recordings.asking import Server
     from tests.support.control_plane import ControlPlane
 
 __all__ = [
@@ -72,8 +72,8 @@ def protobuf() -> list[tuple[str, bytes, Json]]:
     return [(name, base64.b64decode(each["protobuf"]), each["object"]) for name, each in found.items()]
 
 
-def record_bodies(plane: ControlPlane, folder: Path) -> Json:
-    server, found = Server(plane, folder), {}
+def record_bodies(server: Server) -> Json:
+    found: Json = {}
     for name, (body, mode) in body_cases().items():
         query = {"dryRun": "All", "fieldValidation": mode}
         answer = server.ask("POST", server.collection(json.loads(body)), body, query=query)
@@ -82,9 +82,8 @@ def record_bodies(plane: ControlPlane, folder: Path) -> Json:
     return found
 
 
-def record_protobuf(plane: ControlPlane, folder: Path) -> Json:
-    server = Server(plane, folder)
-    found = {command: _sent(plane, command) for command in created()}
+def record_protobuf(server: Server) -> Json:
+    found = {command: _sent(server.plane, command) for command in created()}
     return found | {name: _given(server, obj) for name, obj in served().items()}
 
 
@@ -120,11 +119,11 @@ def _given(server: Server, obj: Json) -> Json:
         if "status" in obj:
             server.must("PATCH", f"{one}/status", {"status": obj["status"]}, media=MERGE)
         elif obj["kind"] == "CustomResourceDefinition":
-            server.until("GET", one, lambda live: "InitialNamesAccepted" in str(live.get("status")))
+            server.until(one, lambda live: "InitialNamesAccepted" in str(live.value))
         if len({each["time"] for each in server.must("GET", one)["metadata"]["managedFields"]}) == 1:
             break
         server.must("DELETE", one)
-        server.until("GET", one, lambda live: live["kind"] == "Status")
+        server.until(one, lambda live: live.status == http.HTTPStatus.NOT_FOUND)
     encoded, answer = (
         server.ask("GET", one, accept="application/vnd.kubernetes.protobuf").value,
         server.ask("GET", one),

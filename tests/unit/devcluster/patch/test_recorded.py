@@ -1,11 +1,10 @@
-"""Writes, and what a real 1.36 server made of them: `recorded/*.json`, in order, one object after another."""
+"""Writes, and what a real server made of them, in order, one object after another."""
 
 from __future__ import annotations
 
 import copy
 import functools
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from devcluster.errors import StatusError
 from devcluster.schema.node import Schema
 from devcluster.schema.structural import parse
 from devcluster.types import schema_for
+from tests.recordings import writes
 
-RECORDED = Path(__file__).parent / "recorded"
 NO_TIME = "2099-01-01T00:00:00Z"
 
 
@@ -24,7 +23,7 @@ NO_TIME = "2099-01-01T00:00:00Z"
 def schema_of(api_version: str, kind: str) -> Schema:
     group, _, version = api_version.rpartition("/")
     if kind == "Thing":
-        return parse(json.loads((RECORDED / "thing_schema.json").read_text()))
+        return parse(writes.thing_schema())
     return schema_for(group, version, kind)
 
 
@@ -37,15 +36,11 @@ def versions_of(kind: str) -> patch.Convert | None:
 
 
 def steps() -> list[Any]:
-    found = []
-    for name in ("config_map", "kubectl", "thing", "odd", "builtin"):
-        before: Any = None
-        for index, step in enumerate(json.loads((RECORDED / f"{name}.json").read_text())):
-            before = step.get("old", before)
-            after = step.get("new", before)
-            found.append(pytest.param({**step, "before": before, "after": after}, id=f"{name}-{index}"))
-            before = after
-    return found
+    return [
+        pytest.param(step, id=f"{part.rpartition('/')[2]}-{step['name']}")
+        for part in writes.PARTS
+        for step in writes.steps(part)
+    ]
 
 
 def time_of(step: dict[str, Any]) -> str:
@@ -90,16 +85,17 @@ def run(step: dict[str, Any]) -> tuple[Any, Any]:
         "reset": [tuple(path) if isinstance(path, list) else path for path in step.get("reset", ())],
         "convert": versions_of(kind),
     }
-    if step["type"] == "application/apply-patch+yaml":
+    how = step.get("as")
+    if how == "apply":
         patch.check_applied(body, *api_version.rpartition("/")[::2], kind)
         applied = patch.apply(before, body, force=step.get("force", False), **common)
         return applied, applied["metadata"].get("managedFields")
     patched = None
-    if step["type"] == "application/json-patch+json":
+    if how == "json":
         patched = patch.json_patch(before, body)
-    elif step["type"] == "application/merge-patch+json":
+    elif how == "merge":
         patched = patch.merge_patch(before, body)
-    elif step["type"] == "application/strategic-merge-patch+json":
+    elif how == "strategic":
         patched = patch.strategic_merge_patch(before, body, schema)
     if step["after"] is None:
         return patched, None
