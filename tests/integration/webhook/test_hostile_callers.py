@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "6"))
 CONNECTIONS = 20
+FEWEST = 5
+"""Honest reviews, in however long."""
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/operator-manager"
 LAG = "operator_manager_event_loop_lag_seconds"
 MORE_MEMORY = 100_000
@@ -60,7 +62,6 @@ def test_hostile_callers_neither_take_the_lease_nor_the_memory_nor_keep_the_hone
         }
         print(f"memory +{grown} kB, honest reviews {len(waits)}, the longest {max(waits):.3f} s", lags)  # noqa: T201
     assert grown < MORE_MEMORY
-    assert waits
     assert (after["holderIdentity"], after["leaseTransitions"]) == (
         before["holderIdentity"],
         before["leaseTransitions"],
@@ -86,16 +87,21 @@ async def _attack(host: str, port: int) -> Sequence[float]:
     """How long each honest review took that was sent meanwhile."""
     reviews = itertools.cycle([*hostile_reviews().values()])
     waits: list[float] = []
-    with suppress(TimeoutError):
-        async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as group:
-            for number in range(CONNECTIONS):
-                group.create_task(_hostile(host, port, reviews, slow=number % 5 == 0))
-            while True:
-                began = time.monotonic()
-                answer = await _ask(host, port, MUTATE, HONEST)
-                waits.append(time.monotonic() - began)
-                assert orjson.loads(answer)["response"]["allowed"] is True
-                await asyncio.sleep(0.05)
+    until = time.monotonic() + SECONDS
+    async with asyncio.TaskGroup() as group:
+        hostile = [
+            group.create_task(_hostile(host, port, reviews, slow=number % 5 == 0))
+            for number in range(CONNECTIONS)
+        ]
+        # A machine that is busy with other things takes longer for both.
+        while time.monotonic() < until or len(waits) < FEWEST:
+            began = time.monotonic()
+            answer = await _ask(host, port, MUTATE, HONEST)
+            waits.append(time.monotonic() - began)
+            assert orjson.loads(answer)["response"]["allowed"] is True
+            await asyncio.sleep(0.05)
+        for each in hostile:
+            each.cancel()
     return waits
 
 
