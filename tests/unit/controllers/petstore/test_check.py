@@ -11,7 +11,8 @@ import pytest
 from controllers.petstore.check import StoreCheck
 from petstore.client import Pet as Record
 from petstore.client import PetType
-from tests.unit.controllers.petstore.world import ApiServer, Fate, Process, Store
+from tests.unit.controllers.fate import Fate
+from tests.unit.controllers.petstore.world import ApiServer, Process, Store
 
 if TYPE_CHECKING:
     from apis.meta import ObjectKey

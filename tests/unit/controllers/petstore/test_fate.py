@@ -15,7 +15,8 @@ from manager.kube.errors import Fenced
 from manager.leader import Leadership
 from petstore.client import PetStoreClient
 from tests.support.petstores import Faults, local_store
-from tests.unit.controllers.petstore.world import ApiServer, Died, Fate, Process, Store
+from tests.unit.controllers.fate import Died, Fate
+from tests.unit.controllers.petstore.world import ApiServer, Process, Store
 
 BLOWS = ("lost before", "lost after", "died before", "died after")
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}

@@ -14,7 +14,8 @@ from petstore.client import Pet as Record
 from petstore.client import PetStoreClient, PetType
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreServicer, add_PetStoreServicer_to_server
-from tests.unit.controllers.petstore.world import ApiServer, Fate, Process
+from tests.unit.controllers.fate import Fate
+from tests.unit.controllers.petstore.world import ApiServer, Process
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

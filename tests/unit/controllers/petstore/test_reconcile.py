@@ -17,15 +17,8 @@ from controllers.petstore.record import ADDED_AS
 from manager.kube.errors import ConnectionLost
 from petstore.client import Pet as Record
 from petstore.client import PetStoreError, PetType
-from tests.unit.controllers.petstore.world import (
-    ApiServer,
-    Died,
-    Fate,
-    FatefulStore,
-    Process,
-    Store,
-    running_store,
-)
+from tests.unit.controllers.fate import Died, Fate
+from tests.unit.controllers.petstore.world import ApiServer, FatefulStore, Process, Store, running_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

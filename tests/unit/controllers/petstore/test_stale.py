@@ -7,7 +7,8 @@ import pytest
 from apis.meta import ObjectKey
 from controllers.petstore.record import ADDED_AS
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
-from tests.unit.controllers.petstore.world import ApiServer, Fate, Process, Store
+from tests.unit.controllers.fate import Fate
+from tests.unit.controllers.petstore.world import ApiServer, Process, Store
 
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 TRON = {"name": "Tron", "species": "cat", "birthday": "2020-06-25"}

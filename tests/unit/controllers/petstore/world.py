@@ -33,6 +33,7 @@ from petstore.client import PetStoreClient, Unreachable
 from petstore.limits import Limits
 from petstore.service import PetStoreService
 from petstore.storage import Storage
+from tests.unit.controllers.fate import Fate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -99,56 +100,6 @@ async def answer(call: Awaitable[Any]) -> Any:
 async def running_store(*, ignore_idempotency_keys: bool = False) -> AsyncIterator[Store]:
     async with Storage(None, Limits()) as storage:
         yield Store(PetStoreService(storage, None, ignore_idempotency_keys=ignore_idempotency_keys))
-
-
-class Died(BaseException):
-    """The process ended here."""
-
-
-class Hold:
-    """Somebody waits for an answer, although what was asked for is done."""
-
-    def __init__(self) -> None:
-        self.reached = asyncio.Event()
-        self.released = asyncio.Event()
-
-    async def wait(self) -> None:
-        self.reached.set()
-        await self.released.wait()
-
-
-class Fate:
-    """What happens at each point, counted from 0; "" is nothing."""
-
-    def __init__(self, script: dict[int, str] | None = None) -> None:
-        self.script = script or {}
-        self.meanwhile: dict[int, Callable[[], object]] = {}
-        """What somebody else does just before a point is passed."""
-        self.passed: list[str] = []
-        self._holds: dict[str, Hold] = {}
-
-    def hold(self, what: str) -> Hold:
-        """Hold up the next answer to a call of that name."""
-        self._holds[what] = Hold()
-        return self._holds[what]
-
-    async def pass_through(self, what: str, call: Callable[[], Awaitable[Any]], lost: Exception) -> Any:
-        """Do `call`, or not, and tell of it, or not."""
-        blow = self.script.get(len(self.passed), "")
-        self.meanwhile.pop(len(self.passed), lambda: None)()
-        self.passed.append(what)
-        if blow == "lost before":
-            raise lost
-        if blow == "died before":
-            raise Died
-        answer = await call()
-        if what in self._holds:
-            await self._holds.pop(what).wait()
-        if blow == "lost after":
-            raise lost
-        if blow == "died after":
-            raise Died
-        return answer
 
 
 class FatefulStore:

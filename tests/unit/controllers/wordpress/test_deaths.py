@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.controllers.wordpress.in_process import Fate, in_process_cluster
+from tests.unit.controllers.fate import Fate
+from tests.unit.controllers.wordpress.in_process import in_process_cluster
 from tests.unit.controllers.wordpress.world import DEFINITION, World
 
 CHANGES = {"storageSize": "20Gi", "reclaimPolicy": "Delete", "serviceType": "LoadBalancer", "image": "w:2"}
@@ -32,7 +33,7 @@ async def test_it_ends_the_same_wherever_something_breaks(blow: str) -> None:
         assert len(writes) >= 10
         for point, struck in enumerate(writes):
             world = World(cluster, f"struck-at-{point}")
-            await live(world, Fate(point, blow), Fate(point, blow))
+            await live(world, Fate({point: blow}), Fate({point: blow}))
             assert world.children() == wanted, struck
             assert world.conditions() == undisturbed.conditions(), struck
             assert len(world.passwords) == 1, struck

@@ -10,7 +10,8 @@ from apis.example.v1.wordpress import Wordpress
 from apis.meta import ObjectKey
 from devcluster.errors import StatusError
 from manager.controller import Result
-from tests.unit.controllers.wordpress.in_process import Fate, in_process_cluster
+from tests.unit.controllers.fate import Fate
+from tests.unit.controllers.wordpress.in_process import in_process_cluster
 from tests.unit.controllers.wordpress.world import DEFINITION, SECRET, SITES, World
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ async def test_a_name_whose_owner_goes_is_about_to_be_free_and_no_news(world: Wo
 )
 async def test_a_child_that_is_refused_is_a_state_to_tell_of(world: World, write: int, child: str) -> None:
     await world.create()
-    process = world.process(Fate(write, refusal=StatusError(403, "Forbidden", "exceeded quota: small")))
+    process = world.process(Fate({write: StatusError(403, "Forbidden", "exceeded quota: small")}))
     assert await process.reconcile(world.key) == Result(requeue_after=300)
     assert world.conditions()["Degraded"] == ("True", "Refused")
     [warning] = [message for _, kind, _, message in world.events.told if kind == "Warning"]
@@ -195,7 +196,7 @@ async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, stat
     await world.create(sqlrootpassword="to-be-quoted")
     quoted = base64.b64encode(b"to-be-quoted").decode()
     refusal = StatusError(status, reason, f"{quoted} is not liked")
-    process = world.process(Fate(2, refusal=refusal))  # the third write, after the claims
+    process = world.process(Fate({2: refusal}))  # the third write, after the claims
     assert await process.reconcile(world.key) == Result(requeue_after=300)
     assert world.conditions()["Degraded"] == ("True", "Refused")
     assert world.conditions()["Progressing"] == ("False", "Refused")

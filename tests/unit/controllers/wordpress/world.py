@@ -12,7 +12,8 @@ from controllers.example.wordpress.reconciler import WordpressReconciler
 from controllers.example.wordpress.workloads import Workloads
 from manager.kube.errors import KubeError
 from tests.support.operator_world import RecordedEvents
-from tests.unit.controllers.wordpress.in_process import Died, Fate, InProcessWire, LiveClient
+from tests.unit.controllers.fate import Died, Fate
+from tests.unit.controllers.wordpress.in_process import LiveClient, wire_to
 
 if TYPE_CHECKING:
     from devcluster import DevCluster
@@ -62,7 +63,7 @@ class World:
 
     def process(self, fate: Fate) -> WordpressReconciler:
         """A manager that has just started."""
-        client = LiveClient(InProcessWire(self.cluster, fate), field_manager="test")
+        client = LiveClient(wire_to(self.cluster, fate), field_manager="test")
         workloads = Workloads(mysql_image="mysql:x", wordpress_image="wordpress:x")
         events: Any = self.events
         return WordpressReconciler(client, events, workloads=workloads)
