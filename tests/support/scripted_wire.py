@@ -51,7 +51,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -72,6 +72,13 @@ class Sent:
     body: bytes | None
     at: float
     """The loop's time when it was sent."""
+
+    @classmethod
+    def now(cls, request: WireRequest) -> Self:
+        pieces = urlsplit(request.path)
+        query = {name: values[-1] for name, values in parse_qs(pieces.query, keep_blank_values=True).items()}
+        at = asyncio.get_running_loop().time()
+        return cls(request.method, pieces.path, query, request.headers, request.body, at)
 
     def json(self) -> Any:
         return orjson.loads(self.body or b"null")
@@ -216,10 +223,7 @@ class ScriptedWire:
 
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[ScriptedResponse]:
-        pieces = urlsplit(request.path)
-        query = {name: values[-1] for name, values in parse_qs(pieces.query, keep_blank_values=True).items()}
-        now = asyncio.get_running_loop().time()
-        sent = Sent(request.method, pieces.path, query, request.headers, request.body, now)
+        sent = Sent.now(request)
         if request.permit is not None:
             request.permit()
         self.requests.append(sent)

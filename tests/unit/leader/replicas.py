@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
-from typing import Any, cast
+from typing import cast
 
 from manager.kube.errors import Fenced, KubeError
 from manager.kube.transport import Transport
 from manager.leader import LeaderElector, LeadershipLost
 from manager.metrics import Metrics
 from tests.support.lease_server import LeaseServer
-from tests.support.scripted_wire import Reply
-from tests.support.simulated_network import SimulatedWire, Weather
+from tests.support.scripted_wire import Reply, Sent, Stream
 from tests.support.virtual_time import ProcessClock, VirtualLoop, process_clock
+from tests.unit.leader.network import SimulatedWire, Weather
 
 DATA = "/data"
 
@@ -34,17 +34,10 @@ class Cluster:
         self._actors: list[str] = []
         self._acting: str | None = None
 
-    @property
-    def watchers(self) -> list[Callable[[str, dict[str, Any]], None]]:
-        return self.server.watchers
-
-    def current(self, path: str) -> dict[str, Any] | None:
-        return self.server.leases.get(path)
-
-    def handle(self, method: str, path: str, body: bytes | None) -> Reply:
-        if path != DATA:
-            return self.server.handle(method, path, body)
-        self._wrote((body or b"").decode())
+    def answer(self, sent: Sent) -> Reply | Stream:
+        if sent.path != DATA:
+            return self.server.answer(sent)
+        self._wrote((sent.body or b"").decode())
         return Reply()
 
     @contextmanager
@@ -90,7 +83,7 @@ class Replica:
     ) -> None:
         unit = cluster.unit
         self.identity = f"replica-{number}"
-        self.wire = SimulatedWire(cluster, rng=rng, weather=Weather(delay=0.02 * unit))
+        self.wire = SimulatedWire(cluster.answer, rng=rng, weather=Weather(delay=0.02 * unit))
         self.lost: LeadershipLost | None = None
         self._cluster = cluster
         self._rng = rng

@@ -16,8 +16,8 @@ import pytest
 import structlog
 
 from manager.metrics import Metrics
-from tests.support.simulated_network import Weather
 from tests.support.virtual_time import ProcessClock, simulate
+from tests.unit.leader.network import Weather
 from tests.unit.leader.replicas import Cluster, Replica, freeze, now
 
 LEASE = 15.0

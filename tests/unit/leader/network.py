@@ -1,6 +1,6 @@
 """A network between simulated processes and an API server, with every fault a network has.
 
-Each process has a `SimulatedWire` of its own to a shared `Backend`. Requests and answers take time, get lost
+Each process has a `SimulatedWire` of its own to a shared server. Requests and answers take time, get lost
 one way or the other, and arrive although their sender has given up or died. What goes wrong is drawn from the
 wire's random source; how often is up to the `Weather`.
 """
@@ -8,20 +8,17 @@ wire's random source; how often is up to the `Weather`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
-from urllib.parse import parse_qs, urlsplit
-
-import orjson
+from typing import Any
 
 from manager.kube.errors import ConnectionLost, Unreachable
 from manager.kube.wire import WireRequest
-from tests.support.scripted_wire import Reply
+from tests.support.scripted_wire import Reply, ScriptedResponse, Sent, Stream
 
-__all__ = ["Backend", "SimulatedWire", "Weather"]
+__all__ = ["SimulatedWire", "Weather"]
 
 
 @dataclass
@@ -40,47 +37,37 @@ class Weather:
     """Nothing arrives, in either direction, and nobody says so."""
 
 
-class Backend(Protocol):
-    """The API server."""
-
-    def handle(self, method: str, path: str, body: bytes | None) -> Reply: ...
-
-    def current(self, path: str) -> dict[str, Any] | None: ...
-
-    @property
-    def watchers(self) -> list[Any]: ...
-
-
 class SimulatedWire:
     """Implements `manager.kube.wire.Wire`."""
 
     host = "simulated.test:443"
 
-    def __init__(self, backend: Backend, *, rng: Random, weather: Weather) -> None:
+    def __init__(self, answer: Callable[[Sent], Reply | Stream], *, rng: Random, weather: Weather) -> None:
         self.weather = weather
         self.requests = 0
-        self._backend = backend
+        self._answer = answer
         self._rng = rng
         self._connections: dict[int, _Connection] = {}
         self._unplugged = False
 
     @asynccontextmanager
-    async def exchange(self, request: WireRequest) -> AsyncIterator[_Answer]:
+    async def exchange(self, request: WireRequest) -> AsyncIterator[ScriptedResponse]:
         self.requests += 1
         connection = _Connection(self._rng)
         number = self.requests
         self._connections[number] = connection
         try:
             if self._unplugged:
-                await connection.stalled()
+                await connection.reply
             if self.weather.refusing:
                 await asyncio.sleep(self._delay())
                 raise Unreachable("connection refused (simulated)")
-            target = urlsplit(request.path)
-            if "watch=true" in target.query:
-                yield await self._watch(connection, target.path, target.query)
+            sent = Sent.now(request)
+            if sent.query.get("watch"):
+                yield await self._watch(connection, sent)
             else:
-                yield _Answer(await self._ask(connection, request, target.path))
+                reply = await self._ask(connection, request, sent)
+                yield ScriptedResponse(reply.code, reply.headers, reply.body)
         finally:
             connection.close()
             del self._connections[number]
@@ -116,16 +103,16 @@ class SimulatedWire:
         longest = self.weather.answer_delay
         return self._rng.uniform(0.0, self.weather.delay if longest is None else longest)
 
-    async def _ask(self, connection: _Connection, request: WireRequest, path: str) -> Reply:
+    async def _ask(self, connection: _Connection, request: WireRequest, sent: Sent) -> Reply:
         if self.weather.silent:
-            return await connection.stalled()
+            return await connection.reply
         lost = self._rng.random()
 
         def arrive() -> None:
             if lost < self.weather.loss:
                 connection.fail()
                 return
-            reply = self._backend.handle(request.method, path, request.body)
+            reply = self._answer(sent)
             if connection.deaf or self.weather.silent:
                 return
             if lost < 2 * self.weather.loss:
@@ -138,23 +125,24 @@ class SimulatedWire:
         connection.send(self._delay(), arrive)
         return await connection.reply
 
-    async def _watch(self, connection: _Connection, path: str, query: str) -> _Answer:
+    async def _watch(self, connection: _Connection, sent: Sent) -> ScriptedResponse:
         await asyncio.sleep(self._delay())
         if self.weather.silent:
-            await connection.stalled()
-        name = parse_qs(query)["fieldSelector"][0].removeprefix("metadata.name=")
-        current = self._backend.current(f"{path}/{name}")
-        if current is not None:
-            connection.push("ADDED", current)
+            await connection.reply
+        stream = self._answer(sent)
+        assert isinstance(stream, Stream)
+        connection.stream, arrive = stream, stream.feed
 
-        def follow(kind: str, changed: dict[str, Any]) -> None:
-            if connection.closed:
-                self._backend.watchers.remove(follow)
-            elif not connection.deaf and changed["metadata"]["name"] == name:
-                connection.later(self._answer_delay(), connection.push, kind, changed)
+        def feed(piece: bytes) -> None:
+            if not connection.deaf:
+                connection.later(self._answer_delay(), deliver, piece)
 
-        self._backend.watchers.append(follow)
-        return _Answer(Reply(), connection)
+        def deliver(piece: bytes) -> None:
+            if not connection.deaf:
+                arrive(piece)
+
+        stream.feed = feed  # type: ignore[method-assign] # what is there at the beginning comes with the answer
+        return ScriptedResponse(stream.code, {}, stream=stream)
 
 
 class _Connection:
@@ -164,15 +152,10 @@ class _Connection:
         self._loop = asyncio.get_running_loop()
         self._rng = rng
         self.reply: asyncio.Future[Reply] = self._loop.create_future()
-        self.pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.stream: Stream | None = None
         self.deaf = False
-        self.closed = False
         self._on_its_way: asyncio.TimerHandle | None = None
         self._last_arrival = 0.0
-
-    async def stalled(self) -> Reply:
-        """Wait for what never comes."""
-        return await self.reply
 
     def send(self, delay: float, arrive: Any) -> None:
         self._on_its_way = self._loop.call_later(delay, arrive)
@@ -186,14 +169,11 @@ class _Connection:
         if not self.reply.done() and not self.deaf:
             self.reply.set_result(reply)
 
-    def push(self, kind: str, changed: dict[str, Any]) -> None:
-        if not self.deaf and not self.closed:
-            self.pieces.put_nowait(orjson.dumps({"type": kind, "object": changed}) + b"\n")
-
     def fail(self) -> None:
         if not self.reply.done():
             self.reply.set_exception(ConnectionLost("connection lost (simulated)"))
-        self.pieces.put_nowait(None)
+        if self.stream is not None:
+            self.stream.cut()
 
     def drop(self) -> None:
         """Break the connection from this end."""
@@ -201,28 +181,10 @@ class _Connection:
         self.close()
 
     def close(self) -> None:
-        self.closed = True
+        if self.stream is not None:
+            self.stream.closed = True
         if self.reply.done() and not self.reply.cancelled():
             self.reply.exception()  # seen
         # What is on its way may arrive although nobody waits for the answer any more.
         if self._on_its_way is not None and self._rng.random() < 0.5:
             self._on_its_way.cancel()
-
-
-class _Answer:
-    """Implements `manager.kube.wire.WireResponse`."""
-
-    def __init__(self, reply: Reply, connection: _Connection | None = None) -> None:
-        self.status = reply.code
-        self.headers = reply.headers
-        self._body = reply.body
-        self._connection = connection
-
-    async def read(self) -> bytes:
-        return self._body
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        assert self._connection is not None
-        while (piece := await self._connection.pieces.get()) is not None:
-            yield piece
-        raise ConnectionLost("connection lost (simulated)")
