@@ -12,13 +12,13 @@ import ipaddress
 import json
 import socket
 import ssl
-import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import web
 from cryptography import x509
 
 from tests.support.certificates import Authority
+from tests.support.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,8 +53,7 @@ class VersionWebhook:
         """One object to an apiVersion; raises ValueError to refuse."""
         self.admit: Callable[[str, Object], Object] = lambda _path, _request: {}
         """The response to an admission request at a path, beside its uid and `allowed`."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="version-webhook")
+        self._thread = LoopThread("version-webhook")
         self._runner: web.AppRunner | None = None
         self._listener: socket.socket | None = None
         self._greetings: dict[asyncio.Task[None], socket.socket] = {}
@@ -83,24 +82,22 @@ class VersionWebhook:
         }
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._do(self._open())
+        self._thread.__enter__()
+        self._thread.run(self._open())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._do(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.run(self._close())
+        self._thread.__exit__()
 
     @contextlib.contextmanager
     def down(self) -> Iterator[None]:
         """Nobody listens within the block."""
-        self._do(self._close())
+        self._thread.run(self._close())
         try:
             yield
         finally:
-            self._do(self._open())
+            self._thread.run(self._open())
 
     def renew(self, authority: Authority) -> None:
         """Serve a certificate of another authority from now on, to new connections; the old ones stay."""
@@ -117,9 +114,6 @@ class VersionWebhook:
         """The objects that were sent to be converted."""
         return [each for request in self.conversions for each in request["objects"]]
 
-    def _do(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
-
     async def _open(self) -> None:
         app = web.Application(client_max_size=LARGEST)
         app.router.add_post("/convert", self._convert)
@@ -132,7 +126,7 @@ class VersionWebhook:
         listener.setblocking(False)
         self._port = listener.getsockname()[1]
         self._listener = listener
-        self._loop.add_reader(listener, self._accept)
+        self._thread.loop.add_reader(listener, self._accept)
 
     def _accept(self) -> None:
         """Take a connection, with a task for its greeting: one under way when all ends must end as well."""
@@ -142,7 +136,7 @@ class VersionWebhook:
         except BlockingIOError:  # it is gone already
             return
         connection.setblocking(False)
-        task = self._loop.create_task(self._greet(connection))
+        task = self._thread.loop.create_task(self._greet(connection))
         self._greetings[task] = connection
         task.add_done_callback(lambda done: self._greetings.pop(done, None))
 
@@ -150,7 +144,7 @@ class VersionWebhook:
         assert self._runner is not None
         assert self._runner.server is not None
         with contextlib.suppress(OSError):  # it does not trust us, or has gone
-            await self._loop.connect_accepted_socket(
+            await self._thread.loop.connect_accepted_socket(
                 self._runner.server, connection, ssl=self._context, ssl_shutdown_timeout=FAREWELL
             )
 
@@ -158,7 +152,7 @@ class VersionWebhook:
         if self._runner is None:
             return
         assert self._listener is not None
-        self._loop.remove_reader(self._listener)
+        self._thread.loop.remove_reader(self._listener)
         self._listener.close()
         # Who is being greeted loses the connection, and its task ends by that. To cancel the task and close
         # the socket would leave a transport behind with its number, which the next listener then gets.

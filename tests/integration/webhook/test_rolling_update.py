@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
-import socket
 import threading
-from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 import pytest
@@ -16,6 +13,8 @@ from tests.integration.webhook.load import Load
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
+from tests.support.forwarder import Forwarder
+from tests.support.loop_thread import LoopThread
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
 
@@ -38,22 +37,23 @@ class Service:
         self._pods: dict[int, ManagerProcess] = {}
         self._ready: list[int] = []
         self._turn = itertools.count()
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.port: int = self._listening.getsockname()[1]
+        self._forwarder = Forwarder(self._choose)
+        self._loop = LoopThread("service")
+        self._prober = threading.Thread(target=self._probe)
         self._ended = threading.Event()
-        self.connections: Counter[int] = Counter()
+        self.connections = self._forwarder.connections
 
     def __enter__(self) -> Self:
-        self._threads = [threading.Thread(target=asyncio.run, args=(self._lead(),))]
-        self._threads.append(threading.Thread(target=self._probe))
-        for thread in self._threads:
-            thread.start()
+        self._loop.__enter__()
+        self.port = self._loop.run(self._forwarder.__aenter__()).port
+        self._prober.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        for thread in self._threads:
-            thread.join()
+        self._prober.join()
+        self._loop.run(self._forwarder.__aexit__())
+        self._loop.__exit__()
 
     def add(self, port: int, pod: ManagerProcess) -> None:
         """One pod more, which listens there."""
@@ -67,36 +67,9 @@ class Service:
         while not self._ended.wait(HEARD_WITHIN):
             self._ready = [port for port, pod in list(self._pods.items()) if _is_ready(pod)]
 
-    async def _lead(self) -> None:
-        # A protocol forgets its task when the caller hangs up; one that waits for the pod would be collected.
-        leading: set[asyncio.Task[None]] = set()
-
-        async def lead(here: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            leading.add(task)
-            task.add_done_callback(leading.discard)
-            ready = self._ready
-            with contextlib.closing(back.transport):
-                if not ready:
-                    return
-                port = ready[next(self._turn) % len(ready)]
-                with contextlib.suppress(OSError):
-                    there, on = await asyncio.open_connection("127.0.0.1", port)
-                    self.connections[port] += 1
-                    with contextlib.closing(on.transport):
-                        await asyncio.gather(_pass_on(here, on), _pass_on(there, back))
-
-        async with await asyncio.start_server(lead, sock=self._listening):
-            await asyncio.to_thread(self._ended.wait)
-
-
-async def _pass_on(here: asyncio.StreamReader, there: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await here.read(65536):
-            there.write(data)
-            await there.drain()
-        there.write_eof()
+    def _choose(self) -> int | None:
+        ready = self._ready
+        return ready[next(self._turn) % len(ready)] if ready else None
 
 
 def _is_ready(pod: ManagerProcess) -> bool:

@@ -7,7 +7,6 @@ import gc
 import itertools
 import re
 import ssl
-from typing import Self
 
 import pytest
 import trustme
@@ -20,6 +19,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
+from tests.support.forwarder import Forwarder
 from tests.support.local_server import LocalServer
 from tests.support.ports import PortBlock
 
@@ -28,49 +28,21 @@ pytestmark = [pytest.mark.each_loop, pytest.mark.usefixtures("closing")]
 BASIC = "Basic amFuZTpzOmNyZXQ="  # jane, s:cret
 
 
-class Proxy:
+class Proxy(Forwarder):
     """Connects whoever asks by CONNECT to one server, and keeps what it was asked."""
 
     def __init__(self, to: int, *, context: ssl.SSLContext | None = None) -> None:
+        super().__init__(lambda: to, greet=self._answer, context=context)
         self.heads: list[list[str]] = []
-        self.answer = b"HTTP/1.1 200 Connection established\r\n\r\n"
-        self.url = URL()
-        self._to = to
-        self._context = context
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._scheme = "http" if context is None else "https"
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._context)
-        scheme = "http" if self._context is None else "https"
-        self.url = URL(f"{scheme}://jane:s%3Acret@127.0.0.1:{self._server.sockets[0].getsockname()[1]}")
-        return self
+    @property
+    def url(self) -> URL:
+        return URL(f"{self._scheme}://jane:s%3Acret@127.0.0.1:{self.port}")
 
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._connect(reader, writer))
-        self._tasks.add(task)
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2])
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._to)
-        writer.write(self.answer)
-        await asyncio.gather(
-            self._pump(reader, inner_writer), self._pump(inner_reader, writer), return_exceptions=True
-        )
-
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        try:
-            while data := await source.read(65536):
-                sink.write(data)
-        finally:
-            sink.transport.abort()
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
 
 
 def wire_to(server: LocalServer, proxy: URL, authority: trustme.CA | None) -> HttpWire:

@@ -18,6 +18,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
+from tests.support.forwarder import Forwarder
 from tests.support.local_server import HANG_UP, Answer, LocalServer
 
 GET = WireRequest("GET", "/api", {})
@@ -310,31 +311,16 @@ async def test_a_request_goes_through_the_proxy(server: LocalServer, authority: 
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append((await reader.readuntil(b"\r\n\r\n")).decode().splitlines()[0])
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        pumps = (pump(reader, inner_writer), pump(inner_reader, writer))
-        await asyncio.gather(*pumps, return_exceptions=True)
-        closed.set()
 
-    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        try:
-            while data := await source.read(65536):
-                sink.write(data)
-        finally:
-            sink.transport.abort()
-
-    closed = asyncio.Event()
-    proxy = await asyncio.start_server(connect, "127.0.0.1", 0)
-    config = config_of(server, authority)
-    config.proxy = URL(f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
-    wire = HttpWire(config)
-    assert await fetch(wire) == (200, b"")
-    assert await fetch(wire) == (200, b"")
-    assert asked == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
-    await wire.aclose()
-    await closed.wait()
-    proxy.close()
-    await proxy.wait_closed()
+    async with Forwarder(lambda: server.port, greet=connect) as proxy:
+        config = config_of(server, authority)
+        config.proxy = URL(f"http://127.0.0.1:{proxy.port}")
+        wire = HttpWire(config)
+        assert await fetch(wire) == (200, b"")
+        assert await fetch(wire) == (200, b"")
+        assert asked == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
+        await wire.aclose()
 
 
 async def test_a_proxy_that_refuses_makes_the_server_unreachable(server: LocalServer, authority: trustme.CA):

@@ -1,0 +1,77 @@
+"""A listener that passes connections on, byte for byte, to where it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+_GONE = (OSError, asyncio.IncompleteReadError, RuntimeError)
+"""What says that a side has gone; the last is what uvloop has for a closed transport."""
+
+
+async def _nothing(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+    """No word with who connects."""
+
+
+class Forwarder:
+    """Serves within an `async with` block, at `port`; `connections` are those passed on, by port."""
+
+    def __init__(
+        self,
+        to: Callable[[], int | None],
+        *,
+        greet: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]] = _nothing,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        """`to` chooses the port for each connection, once `greet` has had a word with who connects."""
+        self._to, self._greet, self._context = to, greet, context
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self.connections: Counter[int] = Counter()
+        self.port = 0
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._context)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for task, back in list(self._tasks.items()):
+            task.cancel()
+            back.transport.abort()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, here: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        # A protocol forgets its task when the caller hangs up; one that waits for the other side is kept.
+        task = asyncio.get_running_loop().create_task(self._lead(here, back))
+        self._tasks[task] = back
+        task.add_done_callback(self._tasks.pop)
+
+    async def _lead(self, here: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        with contextlib.closing(back.transport), contextlib.suppress(*_GONE):
+            await self._greet(here, back)
+            port = self._to()
+            if port is None:
+                return
+            there, on = await asyncio.open_connection("127.0.0.1", port)
+            self.connections[port] += 1
+            with contextlib.closing(on.transport):
+                await asyncio.gather(_pass_on(here, on), _pass_on(there, back))
+
+
+async def _pass_on(here: asyncio.StreamReader, there: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(*_GONE):
+        while data := await here.read(65536):
+            there.write(data)
+            await there.drain()
+    with contextlib.suppress(*_GONE):
+        if there.can_write_eof():
+            there.write_eof()
+        else:
+            there.close()  # TLS ends in both directions
