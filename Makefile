@@ -10,7 +10,6 @@ PYTEST_FLAGS ?=
 # brings up a control plane of its own, and a real one needs half a gigabyte.
 PYTEST_WORKERS ?= 6
 PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
-check: PYTEST_WORKERS = 3
 
 # The names that kubebuilder gives them.
 VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/version.py)
@@ -83,6 +82,8 @@ test-all: venv ## all tests: documentation, images, benchmarks and demo as a who
 passed = echo "make $@: passed, on the embedded control plane$(if $(KUBEBUILDER_ASSETS), and $(1) on that of KUBEBUILDER_ASSETS)."
 
 .PHONY: check
+# These tests work more than they wait.
+check: PYTEST_WORKERS = 3
 check: venv ## in less than a minute: style, types, quick unit tests, those next to what was changed, each operator once
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .

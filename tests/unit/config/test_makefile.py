@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import runpy
 import shutil
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from controllers.main import OPERATORS
 from manager.version import VERSION
+from tests.support.dockerfile import ROOT
 from tests.support.makefile import make
+from tests.support.scheduling import SECONDS
 
-if TYPE_CHECKING:
-    from pathlib import Path
+QUICK_TESTS = ROOT / "scripts/quick-tests"
 
 FIELD = (
     *(
@@ -217,3 +224,40 @@ def test_images_are_named_by_img():
     steps = make("--dry-run", "docker-build", "docker-push", "IMG=om:v2", "PETSTORE_IMG=store:v2").stdout
     for step in ("--tag om:v2", "--tag store:v2", "push om:v2", "push store:v2"):
         assert step in steps
+
+
+def test_what_is_tested_as_a_whole_is_left_to_one_target():
+    (smoke,) = [line for line in make("--dry-run", "test").stdout.splitlines() if "/pytest " in line]
+    (whole,) = [line for line in make("--dry-run", "test-all").stdout.splitlines() if "/pytest " in line]
+    assert '-m "not whole" tests' in smoke
+    assert "whole" not in whole
+    assert "--all-on-envtest tests" in whole
+
+
+def test_a_check_runs_quick_unit_tests_and_each_operator_once():
+    # Without a repository there is nothing that differs.
+    listed = subprocess.run(
+        [sys.executable, QUICK_TESTS], env={"GIT_DIR": "/nowhere"}, capture_output=True, text=True, check=True
+    )
+    files = listed.stdout.split()
+    smoke = [file for file in files if not file.startswith("tests/unit/")]
+    text = "".join((ROOT / file).read_text() for file in smoke)
+    assert len(smoke) == text.count("pytest.mark.smoke") == len(OPERATORS)
+    assert not set(files) & json.loads(SECONDS.read_text()).keys()
+    assert "tests/unit/test_clock.py" in files
+
+
+@pytest.mark.parametrize(
+    ("changed", "tested"),
+    [
+        ("manager/cache/store.py", "tests/unit/cache"),
+        ("manager/backoff.py", "tests/unit/test_backoff.py"),
+        ("devcluster/storage/log.py", "tests/unit/devcluster/storage"),
+        ("controllers/petstore/pet.py", "tests/unit/controllers/petstore"),
+        ("tests/unit/test_garbage.py", "tests/unit/test_garbage.py"),
+    ],
+)
+def test_a_check_runs_the_unit_tests_beside_what_was_changed(changed: str, tested: str):
+    beside = runpy.run_path(str(QUICK_TESTS))["beside"](Path(changed))
+    assert Path(tested) in beside
+    assert (ROOT / tested).exists()
