@@ -10,7 +10,7 @@ import pytest
 from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
-from tests.support.memcacheds import memcached
+from tests.support.memcacheds import MEMCACHEDS, memcached
 from tests.support.person import Person
 from tests.support.pets import ALPHA, BETA, alpha, beta, spec
 from tests.support.webhook_manager import MUTATING, VALIDATING, wait_asked, webhook_manager
@@ -76,7 +76,7 @@ def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
     person.can("create", given=wordpress("other"))
     # Nothing but the other version of a Pet needs anybody for being read, and a status needs nobody either.
     assert person.reads(BETA, "thor")["spec"] == beta("thor")["spec"]
-    assert person.sees("memcacheds") == ["down", "m", "n"]
+    assert person.sees(MEMCACHEDS) == ["down", "m", "n"]
     person.can("patch", BETA, "thor", "--subresource=status", "--type=merge", "-p", '{"status": {"id": "1"}}')
     said = person.cannot("get", ALPHA, "thor")
     assert "conversion webhook" in said

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
 API = "cache.example.com/v1"
+MEMCACHEDS = "memcacheds.v1.cache.example.com"
 
 
 def memcached(name: str, size: int = 3, **spec: Any) -> dict[str, Any]:
