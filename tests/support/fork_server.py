@@ -56,7 +56,6 @@ IMPORTED = (
 )
 READ_AT_START = ("PYTHON", "GLIBC_", "LD_", "MALLOC_", "GRPC_")
 BUT_FOR = "PYTHONFAULTHANDLER"
-REQUEST_SIZE = 1 << 17
 NUMBER = struct.Struct("i")
 
 
@@ -134,10 +133,12 @@ class _Server:
 
     def __init__(self) -> None:
         self._read_at_start = _read_at_start(os.environ)
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()]
+                [sys.executable, "-P", __file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the test run, which then ends what it has started
             )
         self._lock = threading.Lock()
         atexit.register(self._close)
@@ -146,11 +147,14 @@ class _Server:
         self, command: list[str], environ: Mapping[str, str], output: IO[bytes], errors: IO[bytes]
     ) -> Forked:
         same = self.forks and self._read_at_start == _read_at_start(environ)
-        request = json.dumps([same and _entry(command), command, dict(environ), str(Path.cwd())]).encode()
+        module = _entry(command) if same else ""
+        request = json.dumps([module, command, dict(environ), str(Path.cwd())]).encode()
         status, theirs = os.pipe()
         try:
             with self._lock:
-                socket.send_fds(self._socket, [request], [output.fileno(), errors.fileno(), theirs])
+                files = [output.fileno(), errors.fileno(), theirs]
+                socket.send_fds(self._socket, [NUMBER.pack(len(request))], files)
+                self._socket.sendall(request)
         finally:
             os.close(theirs)
         return Forked(status)
@@ -170,7 +174,7 @@ def _entry(command: list[str]) -> str:
     program = Path(command[0])
     if program.parent == Path(sys.executable).parent and program.name in ENTRIES:
         return ENTRIES[program.name]
-    return command[2] if command[0] == sys.executable and command[1] == "-m" else ""
+    return command[2] if command[:2] == [sys.executable, "-m"] else ""
 
 
 @functools.cache
@@ -192,9 +196,10 @@ def _serve(control: socket.socket) -> _Request | None:
     """Returns what to run in each forked process, and None at the end."""
     server = os.getpid()
     while True:
-        message, files, *_ = socket.recv_fds(control, REQUEST_SIZE, 3)
-        if not message:
+        size, files, *_ = socket.recv_fds(control, NUMBER.size, 3)
+        if not size:
             return None
+        message = control.recv(*NUMBER.unpack(size), socket.MSG_WAITALL)
         request = _Request(*json.loads(message), *files)
         if request.module:
             _import_all()
