@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[^`]*)$")
 _HEADING = re.compile(r"#{1,6} +(?P<text>.*?) *#*$")
@@ -88,3 +88,11 @@ class Page:
         for block in self.blocks():
             inside.update(range(block.line, block.line + block.text.count("\n") + 2))
         return ((number, line) for number, line in enumerate(lines, start=1) if number not in inside)
+
+
+PAGES = [
+    Page(path)
+    for place in ("*.md", "docs/**/*.md", "examples/**/*.md")
+    for path in sorted(Path().glob(place))
+]
+"""Every page of documentation that is kept in the repository."""

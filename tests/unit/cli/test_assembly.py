@@ -20,10 +20,10 @@ from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError
 from manager.setting import SettingValues
 from manager.settings import load_settings
-from tests.support.lease_server import PREFIX, LeaseServer
 from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
 from tests.unit.cli import operator_module
 from tests.unit.cli.conftest import OPERATORS
+from tests.unit.leader.lease_server import PREFIX, LeaseServer
 
 VERSION = Reply.json({"gitVersion": "v1.36.3"})
 

@@ -14,8 +14,7 @@ import pytest
 
 from manager.version import VERSION
 from tests.support.documented_commands import ELSEWHERE, NOT_RUN, RUN_BY, WALKED, WALKED_ALONE
-from tests.support.markdown import Block
-from tests.support.pages import PAGES
+from tests.support.markdown import PAGES, Block
 from tests.support.terminal import PROGRAMS
 from tests.support.transcript import commands
 

@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from tests.support.control_plane_kinds import NEWEST, OLDEST
-from tests.support.markdown import Block, Page
-from tests.support.pages import PAGES
+from tests.support.markdown import PAGES, Block, Page
 from tests.support.terminal import PROGRAMS
 
 OUTSIDE = re.compile(r"https?://|mailto:")

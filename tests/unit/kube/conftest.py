@@ -7,8 +7,7 @@ import pytest
 import trustme
 
 from manager.kube.http_wire import HttpWire
-from tests.support.local_server import LocalServer
-from tests.unit.kube.scripted_server import ScriptedServer, wire_to
+from tests.unit.kube.servers import LocalServer, ScriptedServer, wire_to
 
 
 @pytest.fixture(scope="session")
@@ -36,8 +35,9 @@ def closing() -> Iterator[None]:
 
 
 @pytest.fixture
-async def script() -> ScriptedServer:
-    return ScriptedServer()
+async def script() -> AsyncIterator[ScriptedServer]:
+    async with ScriptedServer() as script:
+        yield script
 
 
 @pytest.fixture

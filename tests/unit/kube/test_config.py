@@ -17,7 +17,7 @@ from manager.kube.config import load_config
 from manager.kube.errors import ConfigError
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
-from tests.support.local_server import Answer, LocalServer
+from tests.unit.kube.servers import Answer, LocalServer
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

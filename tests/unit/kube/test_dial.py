@@ -20,8 +20,8 @@ from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
 from tests.support.forwarder import Forwarder
-from tests.support.local_server import LocalServer
 from tests.support.ports import PortBlock
+from tests.unit.kube.servers import LocalServer
 
 pytestmark = [pytest.mark.each_loop, pytest.mark.usefixtures("closing")]
 

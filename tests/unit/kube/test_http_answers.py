@@ -14,7 +14,7 @@ from manager.kube.connection import HEAD_LIMIT, Connection
 from manager.kube.errors import ConnectionLost
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
-from tests.unit.kube.scripted_server import OK, ScriptedServer
+from tests.unit.kube.servers import OK, ScriptedServer
 
 GET = WireRequest("GET", "/api", {})
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -177,7 +177,7 @@ async def test_a_server_that_answers_before_it_has_heard_all_is_believed(
     script.serve = serve
     assert await fetch(wire, WireRequest("PUT", "/api", {}, b"x" * 50_000_000)) == (413, b"big")
     given_up.set()
-    script.serve = script.answer
+    script.serve = script.take_answers
     assert await fetch(wire) == (200, b"ok")
     assert script.connections == 2
 

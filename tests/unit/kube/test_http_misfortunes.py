@@ -20,8 +20,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
-from tests.support.local_server import Answer, LocalServer
-from tests.unit.kube.scripted_server import ScriptedServer
+from tests.unit.kube.servers import Answer, LocalServer, ScriptedServer
 
 GET = WireRequest("GET", "/api", {})
 LARGE = WireRequest("PUT", "/api", {}, b"x" * 50_000_000)
@@ -60,7 +59,7 @@ async def test_a_connection_on_which_half_a_request_was_sent_is_not_used_again(
         assert response.status == 413
         asked.set()
         assert await response.read() == b"big"
-    script.serve = script.answer
+    script.serve = script.take_answers
     assert await fetch(wire) == (200, b"ok")
     assert script.connections == 2
 
@@ -93,7 +92,7 @@ async def test_a_connection_goes_on_after_an_answer_of_which_nobody_wanted_the_r
         await writer.drain()
         await begun.wait()
         writer.write(b"x" * 102)
-        await script.answer(reader, writer)
+        await script.take_answers(reader, writer)
 
     begun = asyncio.Event()
     script.serve = serve

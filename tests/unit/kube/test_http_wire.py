@@ -19,7 +19,7 @@ from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
 from tests.support.forwarder import Forwarder
-from tests.support.local_server import HANG_UP, Answer, LocalServer
+from tests.unit.kube.servers import HANG_UP, Answer, LocalServer
 
 GET = WireRequest("GET", "/api", {})
 

@@ -19,7 +19,7 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
-from tests.support.local_server import Answer, LocalServer
+from tests.unit.kube.servers import Answer, LocalServer
 
 pytestmark = [pytest.mark.each_loop, pytest.mark.usefixtures("closing")]
 

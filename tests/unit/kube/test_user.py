@@ -14,7 +14,7 @@ from manager.kube.credentials import Credentials
 from manager.kube.errors import ConfigError
 from manager.kube.kubeconfig import Choice, Entry
 from manager.kube.user import credentials_of, impersonation_of, pem_of
-from tests.support.local_server import Answer, LocalServer, Request
+from tests.unit.kube.servers import Answer, LocalServer, Request
 
 
 def user(folder: Path, **value: Any) -> Entry:

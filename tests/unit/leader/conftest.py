@@ -12,8 +12,8 @@ from manager.kube.transport import Transport
 from manager.leader import LeaderElector
 from manager.metrics import Metrics
 from manager.watchdog import Watchdog
-from tests.support.lease_server import LeaseServer
 from tests.support.scripted_wire import ScriptedWire
+from tests.unit.leader.lease_server import LeaseServer
 
 NAMESPACE = "default"
 NAME = "election"

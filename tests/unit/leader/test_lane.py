@@ -21,8 +21,8 @@ from manager.kube.tls import Tls, TlsFiles
 from manager.kube.transport import Transport
 from manager.leader import LeaderElector
 from manager.metrics import Metrics
-from tests.support.lease_server import PREFIX, LeaseServer
-from tests.support.local_server import Answer, LocalServer, Request
+from tests.unit.kube.servers import Answer, LocalServer, Request
+from tests.unit.leader.lease_server import PREFIX, LeaseServer
 
 DATA = "/api/v1/namespaces/default/configmaps/x"
 

@@ -1,10 +1,15 @@
-"""A raw HTTP server on this machine, for what only real connections show: keep-alive, resets, half answers.
+"""Raw HTTP servers on this machine, for what only real connections show: keep-alive, resets, half answers.
 
     async with LocalServer(authority) as server:
         server.answer = lambda request: Answer(b"hello")
         ...connect to server.url...
 
-Every request is kept in `server.requests`; `server.connections` counts the connections accepted.
+Every request is kept in `server.requests`; `server.connections` counts the connections accepted. The other
+one answers byte for byte what a test says:
+
+    async with ScriptedServer() as script, wire_to(script) as wire:
+        script.answers = [OK, None]
+        ...exchange with the wire...
 """
 
 from __future__ import annotations
@@ -12,9 +17,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
+
+from yarl import URL
+
+from manager.kube.config import ClusterConfig
+from manager.kube.credentials import FixedCredentials
+from manager.kube.http_wire import HttpWire
 
 if TYPE_CHECKING:
     import trustme
@@ -93,7 +105,15 @@ class LocalServer:
         self.connections += 1
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._tasks[task] = writer
-        task.add_done_callback(self._tasks.pop)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._changed.set()
+
+    async def all_closed(self) -> None:
+        """Wait until there is no connection."""
+        await self.until(lambda: not self._tasks)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -132,3 +152,45 @@ class LocalServer:
             await writer.drain()
             if answer.then == "close":
                 return
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class ScriptedServer(LocalServer):
+    """Over plain HTTP; answers each request with the next of the given bytes; `None` hangs up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[bytes | None] = []
+        self.serve: Serve = self.take_answers
+
+    async def take_answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await reader.readuntil(b"\r\n\r\n")
+            answer = self.answers.pop(0) if self.answers else OK
+            if answer is None:
+                return
+            writer.write(answer)
+            await writer.drain()
+
+    async def _converse(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int
+    ) -> None:
+        await self.serve(reader, writer)
+
+
+@asynccontextmanager
+async def wire_to(script: ScriptedServer) -> AsyncIterator[HttpWire]:
+    """A wire to it; leaves when every connection is closed."""
+    config = ClusterConfig(
+        server=URL(script.url), source="test", credentials=FixedCredentials(None), tls=None
+    )
+    wire = HttpWire(config)
+    try:
+        yield wire
+    finally:
+        await wire.aclose()
+        await script.all_closed()
