@@ -97,6 +97,10 @@ def _yaml_loader() -> Any:
     }
     # As Go's library has it, `y` and `n` are booleans too.
     loader.add_implicit_resolver(f"{_TAG}bool", re.compile("[yYnN]$"), list("yYnN"))
+    # A float needs neither a point nor a sign: in JSON, which is YAML too, `1e-07` is a number.
+    loader.add_implicit_resolver(
+        f"{_TAG}float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+    )
     loader.add_constructor(f"{_TAG}bool", _boolean)
     loader.add_constructor(f"{_TAG}int", _integer)
     loader.add_constructor(f"{_TAG}float", _float)

@@ -89,6 +89,12 @@ class IngressClassStrategy(StoredStrategy):
     columns = columns("Name | Controller | Parameters | Age")
     has_generation = True
 
+    def default(self, obj: Object) -> None:
+        """Parameters are of the whole cluster unless they say otherwise."""
+        parameters = child(obj, "spec").get("parameters")
+        if parameters and not parameters.get("scope"):
+            parameters["scope"] = "Cluster"
+
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
         """A controller."""
         spec = new.get("spec") or {}

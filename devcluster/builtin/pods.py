@@ -27,6 +27,13 @@ UPDATABLE = (
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 EVICTION_SECONDS = 300
+GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -43,6 +50,8 @@ class PodStrategy(BuiltinStrategy):
         """Pending, with the tolerations and the priority that admission gives every pod."""
         new["status"] = {"phase": "Pending"}
         spec = child(new, "spec")
+        if spec.get("schedulingGates"):
+            new["status"]["conditions"] = [{**GATED, "lastTransitionTime": context.now}]
         _tolerate_lost_nodes(spec)
         _prioritize(new, context)
 

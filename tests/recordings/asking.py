@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from tests.support.control_plane import ControlPlane
 
-__all__ = ["MERGE", "MOMENT", "NAMESPACE", "NOW", "Answer", "Server", "fixed", "shifted"]
+__all__ = ["CRDS", "MERGE", "MOMENT", "NAMESPACE", "NOW", "Answer", "Server", "fixed", "shifted"]
 
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
 NAMESPACE = "recorded"
 NOW = "2026-01-31T12:00:00Z"
@@ -53,6 +54,7 @@ class Server:
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.plane = plane
+        self._defined: list[str] = []
         credentials = plane.credentials
         folder.mkdir(parents=True, exist_ok=True)
         netloc = urlsplit(credentials.server).netloc
@@ -65,7 +67,14 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for name in self._defined:
+            self.ask("DELETE", f"{CRDS}/{name}")
         self._connection.close()
+
+    def define(self, definition: Mapping[str, Any]) -> None:
+        """Create a custom kind, for as long as this is open."""
+        self._defined.append(definition["metadata"]["name"])
+        self.must("POST", CRDS, definition)
 
     def ask(
         self,

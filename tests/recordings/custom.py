@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tests.recordings import load_answers, load_cases
-from tests.recordings.asking import MERGE, Answer
+from tests.recordings.asking import CRDS, MERGE, Answer
 from tests.recordings.change import change, changed
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ __all__ = [
 Json = dict[str, Any]
 
 DEFINITIONS, OBJECTS, RULES = "custom/definitions", "custom/objects", "custom/rules"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TOGETHER = 8
 """So many rules of one definition cost no more than one may."""
 ESTABLISHED = 30.0
@@ -171,7 +170,7 @@ class _Kind:
         }
         definition = _definition(self._plural, marked)
         if self._schema is None:
-            self._server.must("POST", CRDS, definition)
+            self._server.define(definition)
         else:
             patch = {"spec": {"versions": definition["spec"]["versions"]}}
             self._server.must("PATCH", f"{CRDS}/{definition['metadata']['name']}", patch, media=MERGE)

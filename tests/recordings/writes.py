@@ -193,7 +193,7 @@ def _install_thing(server: Server) -> None:
         "metadata": {"name": f"things.{group}"},
         "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": versions},
     }
-    server.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    server.define(definition)
     for version in versions:
         path = f"/apis/{group}/{version['name']}"
         server.until(path, lambda found: found.status == http.HTTPStatus.OK)

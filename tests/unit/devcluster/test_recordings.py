@@ -36,9 +36,9 @@ def test_each_file_of_cases_is_recorded_and_each_file_of_answers_has_cases():
 
 
 def test_each_known_difference_is_of_something_that_is_compared():
-    compared = {each.id for each in conversation.load_all()} | {
-        f"kubectl: {each.name}" for each in scene.load_all()
-    }
+    compared = {part.name for part in PARTS if part.bare}
+    compared |= {each.id for each in conversation.load_all()}
+    compared |= {f"kubectl: {each.name}" for each in scene.load_all()}
     assert {each.where for each in KNOWN} <= compared
 
 
