@@ -185,7 +185,7 @@ class VersionWebhook:
             connection.setblocking(False)
             connection.shutdown(socket.SHUT_WR)
             async with asyncio.timeout(PATIENCE):
-                while await self._loop.sock_recv(connection, 1 << 16):
+                while await asyncio.get_running_loop().sock_recv(connection, 1 << 16):
                     pass
 
     def _pair(self) -> Path:
