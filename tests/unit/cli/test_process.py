@@ -30,7 +30,6 @@ def run(*argv: str, python: tuple[str, ...] = ("-m", "controllers.main")) -> sub
     ("argv", "code", "expected"),
     [
         (("run", "--no-such-flag"), 2, "unknown flag '--no-such-flag'"),
-        (("run", "--leader-elect-retry-period=2"), 2, "--leader-elect-retry-period"),
         (("run", "--memcached-image="), 2, "invalid value '' for --memcached-image: some text is expected"),
         (("run", "--kubeconfig=/no/such/file"), 1, "/no/such/file"),
         (("run",), 1, "no cluster to talk to"),
@@ -93,7 +92,7 @@ def test_a_manager_reads_no_source_at_its_start():
     assert run(python=("-c", script)).stdout.rpartition("read")[2].split() == []
 
 
-@pytest.mark.parametrize("argv", ["version", "crds", "--help"])
+@pytest.mark.parametrize("argv", ["version", "crds"])
 def test_output_that_nobody_reads_is_no_error(argv: str):
     reading, writing = os.pipe()
     os.close(reading)
