@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator, MutableMapping
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from manager.controller import Request, Result
 from manager.leader import LeadershipLost
 from manager.manager import Runnable
 from tests.support.virtual_time import ThreadHold
+from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import turns
 from tests.unit.manager_house import House, begin, now
 
-pytestmark = pytest.mark.virtual_time
-
-
-@pytest.fixture(autouse=True)
-def log_lines() -> Iterator[list[MutableMapping[str, Any]]]:
-    with capture_logs() as lines:
-        yield lines
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 
 async def test_servers_come_first_and_go_last():
@@ -188,7 +182,7 @@ async def test_without_grace_reconciles_are_cancelled_at_once():
 
 
 async def test_what_fails_stops_the_manager_in_order_and_is_raised(
-    log_lines: list[MutableMapping[str, Any]],
+    log_lines: LogLines,
 ):
     house = House(elect=True)
 
@@ -345,7 +339,7 @@ async def test_two_controllers_of_one_name_are_refused():
 
 
 async def test_while_a_thread_is_at_work_the_lease_is_kept_and_nothing_says_that_it_stopped(
-    log_lines: list[MutableMapping[str, Any]],
+    log_lines: LogLines,
 ):
     house = House(elect=True, grace=5.0)
     hold = ThreadHold()
@@ -455,7 +449,7 @@ async def test_reconciles_without_a_time_limit_are_never_taken_for_stuck():
 
 
 async def test_an_object_is_not_worked_on_again_while_a_thread_of_the_last_attempt_still_works_on_it(
-    log_lines: list[MutableMapping[str, Any]],
+    log_lines: LogLines,
 ):
     house = House()
     attempts = 0

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, MutableMapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from manager.duration import parse_duration
 from manager.manager import CannotStart
 from manager.setting import Setting, SettingValues, UndeclaredSetting
+from tests.unit.conftest import LogLines
 from tests.unit.manager_house import House, begin
 
-pytestmark = pytest.mark.virtual_time
-
-
-@pytest.fixture(autouse=True)
-def log_lines() -> Iterator[list[MutableMapping[str, Any]]]:
-    with capture_logs() as lines:
-        yield lines
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 
 def keep_failing(house: House, error: Exception, *, name: str | None = None) -> None:
@@ -215,7 +209,7 @@ async def test_what_cannot_be_left_is_raised_when_nothing_else_is_wrong():
 
 
 async def test_what_does_not_let_itself_be_closed_holds_up_the_others_for_a_moment_only(
-    log_lines: list[MutableMapping[str, Any]],
+    log_lines: LogLines,
 ):
     house = House()
     house.keep("first")

@@ -42,11 +42,6 @@ PROMETHEUS = User(
 
 
 @pytest.fixture
-def wire() -> ScriptedWire:
-    return ScriptedWire()
-
-
-@pytest.fixture
 def access(wire: ScriptedWire) -> Access:
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
     return Access(transport, rng=random.Random(1))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
+import pytest
 from pydantic import Field
 
 from apis.meta import Resource
+from manager.cache import Cache
 from manager.cache.event import CacheEvent
+from manager.cache.informer import Informer
 from manager.cache.ingest import Ingest
 from manager.cache.meta import Meta
 from manager.cache.record import Record
+from manager.cache.reflector import Reflector
 
 
 class Pod(Resource, version="v1", plural="pods"):
@@ -71,3 +77,19 @@ class Told:
         """What was told since the last call, in short."""
         taken, self.events = self.events, []
         return told(taken)
+
+
+@asynccontextmanager
+async def running(what: Informer | Cache | Reflector) -> AsyncIterator[None]:
+    task = asyncio.create_task(what.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def moments() -> None:
+    """Long enough for what is on its way to arrive, and for nothing else."""
+    await asyncio.sleep(0.01)

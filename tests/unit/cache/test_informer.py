@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,9 +17,9 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.cache.conftest import LogLines
-from tests.unit.cache.objects import Pod, Told, encoded, pod
+from tests.unit.cache.objects import Pod, Told, encoded, moments, pod, running
 from tests.unit.cache.server import Listed, PodServer
+from tests.unit.conftest import LogLines
 
 pytestmark = pytest.mark.virtual_time
 
@@ -47,21 +46,6 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
 @pytest.fixture
 async def informer(make: Make) -> Informer:
     return make()
-
-
-@asynccontextmanager
-async def running(informer: Informer) -> AsyncIterator[None]:
-    task = asyncio.create_task(informer.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-
-async def moments() -> None:
-    await asyncio.sleep(0.01)
 
 
 class TestFollowing:

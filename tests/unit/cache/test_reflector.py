@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
@@ -28,9 +28,9 @@ from tests.support.scripted_wire import (
     Stream,
     Unreached,
 )
-from tests.unit.cache.conftest import LogLines
-from tests.unit.cache.objects import Pod, Told, encoded, pod
+from tests.unit.cache.objects import Pod, Told, encoded, moments, pod, running
 from tests.unit.cache.server import DISCOVERY, Listed, PodServer, bookmark, expired, page
+from tests.unit.conftest import LogLines
 
 pytestmark = pytest.mark.virtual_time
 
@@ -47,15 +47,8 @@ class Following:
         self.intake = intake
         self.told = told
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.reflector.run())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+    def running(self) -> AbstractAsyncContextManager[None]:
+        return running(self.reflector)
 
     @property
     def names(self) -> list[str]:
@@ -112,11 +105,6 @@ def restarts(metrics: Metrics) -> dict[str, float]:
         for sample in metric.samples
         if sample.name.endswith("_total")
     }
-
-
-async def moments() -> None:
-    """Long enough for what is on its way to arrive, and for nothing else."""
-    await asyncio.sleep(0.01)
 
 
 class TestTheStart:

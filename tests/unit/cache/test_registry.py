@@ -4,8 +4,6 @@ import asyncio
 import gc
 import random
 import weakref
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -15,30 +13,10 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.cache.objects import Pod, Widget, encoded, pod
+from tests.unit.cache.objects import Pod, Widget, encoded, moments, pod, running
 from tests.unit.cache.server import Listed, PodServer
 
 pytestmark = pytest.mark.virtual_time
-
-
-@pytest.fixture
-async def cache(transport: Transport, metrics: Metrics, rng: random.Random) -> Cache:
-    return Cache(transport, RestMapper(transport), field_manager="m", metrics=metrics, rng=rng)
-
-
-@asynccontextmanager
-async def running(cache: Cache) -> AsyncIterator[None]:
-    task = asyncio.create_task(cache.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-
-async def moments() -> None:
-    await asyncio.sleep(0.01)
 
 
 class TestSharing:

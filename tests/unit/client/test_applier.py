@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
 
 from apis.apps.v1.deployment import Deployment
 from apis.meta import ObjectMeta
-from manager.cache import Cache
 from manager.client import Client, Outcome
 from manager.client.managed_fields import creator_name
 from manager.kube.errors import Conflict, Invalid, ProtocolError
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire, Step
 
 pytestmark = pytest.mark.virtual_time
@@ -27,19 +22,9 @@ WANTED = Deployment(metadata=ObjectMeta(name="cache", namespace="team"), spec={"
 
 
 @pytest.fixture
-async def wire() -> ScriptedWire:
-    wire = ScriptedWire()
+async def wire(wire: ScriptedWire) -> ScriptedWire:
     wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
     return wire
-
-
-@pytest.fixture
-async def client(wire: ScriptedWire) -> Client:
-    metrics, rng = Metrics(), random.Random(1)
-    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
-    mapper = RestMapper(transport)
-    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
-    return Client(transport, mapper, cache, field_manager="test")
 
 
 def created_by_us(version: int) -> dict[str, Any]:

@@ -1,16 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
 
-from manager.cache import Cache
 from manager.client import Client
 from manager.kube.errors import Forbidden
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Pod, pod
 from tests.unit.cache.server import Listed, PodServer, page
@@ -19,24 +14,10 @@ pytestmark = pytest.mark.virtual_time
 
 
 @pytest.fixture
-async def wire() -> ScriptedWire:
-    return ScriptedWire()
-
-
-@pytest.fixture
 async def server(wire: ScriptedWire) -> PodServer:
     server = PodServer(wire)
     server.on("list", page(1))
     return server
-
-
-@pytest.fixture
-async def client(wire: ScriptedWire) -> Client:
-    rng, metrics = random.Random(1), Metrics()
-    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
-    mapper = RestMapper(transport)
-    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
-    return Client(transport, mapper, cache, field_manager="test")
 
 
 def names(pods: list[Pod]) -> list[str]:

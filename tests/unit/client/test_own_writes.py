@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import weakref
 
 import pytest
@@ -12,9 +11,6 @@ from apis.meta import ObjectKey
 from manager.cache import Cache, own_writes_from_here
 from manager.cache.own_writes import Change
 from manager.client import Client
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Pod, pod
 from tests.unit.cache.server import DISCOVERY
@@ -24,20 +20,14 @@ PATH = "/api/v1/namespaces/ns/pods"
 
 
 @pytest.fixture
-async def wire() -> ScriptedWire:
-    wire = ScriptedWire()
+async def wire(wire: ScriptedWire) -> ScriptedWire:
     wire.on("GET", "/api/v1", DISCOVERY)
     return wire
 
 
-@pytest.fixture
-async def client(wire: ScriptedWire) -> Client:
-    rng, metrics = random.Random(1), Metrics()
-    transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
-    mapper = RestMapper(transport)
-    cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+@pytest.fixture(autouse=True)
+async def followed(cache: Cache) -> None:
     cache.informer(Pod)
-    return Client(transport, mapper, cache, field_manager="test")
 
 
 @pytest.fixture

@@ -14,13 +14,11 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.cache.conftest import LogLines, log_lines
 from tests.unit.cache.objects import Node, Pod, encoded, pod
 from tests.unit.cache.server import DISCOVERY
+from tests.unit.conftest import LogLines
 
-__all__ = ["log_lines"]
-
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 
 def everything(_: Record, __: Meta) -> tuple[str]:

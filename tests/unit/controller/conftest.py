@@ -1,30 +1,8 @@
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, MutableMapping
-from typing import Any
-
 import pytest
-from structlog.testing import capture_logs
-
-from manager.metrics import Metrics
-
-
-@pytest.fixture
-def rng() -> random.Random:
-    return random.Random(7)
-
-
-@pytest.fixture
-def metrics() -> Metrics:
-    return Metrics()
-
-
-LogLines = list[MutableMapping[str, Any]]
 
 
 @pytest.fixture(autouse=True)
-def log_lines() -> Iterator[LogLines]:
-    """What is logged during the test; nothing is printed, which would block the loop."""
-    with capture_logs() as lines:
-        yield lines
+def quiet(log_lines: object) -> None:
+    """Nothing is printed, which would block the loop."""

@@ -16,7 +16,7 @@ from manager.controller.request import Request
 from manager.controller.result import Result
 from manager.controller.state import ControllerState
 from manager.metrics import Metrics
-from tests.unit.controller.conftest import LogLines
+from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import ManualSource, Reconciler, Running, turns
 
 pytestmark = pytest.mark.virtual_time

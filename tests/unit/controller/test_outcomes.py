@@ -28,7 +28,7 @@ from manager.kube.errors import (
     Unreachable,
 )
 from manager.logs import reconcile_log
-from tests.unit.controller.conftest import LogLines
+from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import Reconciler, Running, turns
 from tests.unit.controller.objects import Node, Pod
 

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from apis.core.v1.pod import Pod
 from apis.meta import ObjectKey
@@ -18,16 +16,11 @@ from manager.cache import Record
 from manager.cache.index import KeyGroups
 from tests.support.operator_world import OperatorWorld
 from tests.support.scripted_wire import Reply
+from tests.unit.conftest import LogLines
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 NOW = "2026-11-21T10:00:00Z"
-
-
-@pytest.fixture(autouse=True)
-def log_lines() -> Iterator[list[MutableMapping[str, Any]]]:
-    with capture_logs() as lines:
-        yield lines
 
 
 class FooWorld(OperatorWorld):
@@ -258,7 +251,7 @@ async def test_a_colour_that_another_schema_let_in_is_put_right(world: FooWorld)
 
 @pytest.mark.parametrize("spec", [{"name": 5}, {"name": None}, {}, "jack", None, ["name"]])
 async def test_one_that_another_schema_let_in_keeps_nobody_else_waiting(
-    world: FooWorld, spec: Any, log_lines: list[MutableMapping[str, Any]]
+    world: FooWorld, spec: Any, log_lines: LogLines
 ):
     broken = world.foos.obj("broken", spec=spec)
     world.foos.listed(broken, world.foos.obj("foo-01", spec={"name": "jack"}))

@@ -1,22 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from structlog.testing import capture_logs
 
 from apis.myapp.v1alpha1.mysrv import MySrv
 from tests.support.operator_world import Followed, OperatorWorld
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 SPEC = {"name": "CloudCMP", "port": 80}
-
-
-@pytest.fixture(autouse=True)
-def log_lines() -> Iterator[None]:
-    with capture_logs():
-        yield
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Any
 
 import pytest
@@ -9,8 +8,6 @@ import pytest
 from apis.meta.kind import GroupVersionKind
 from manager.kube.errors import Forbidden, NoMatch, ProtocolError
 from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire
 
 pytestmark = pytest.mark.virtual_time
@@ -50,11 +47,6 @@ async def wire() -> ScriptedWire:
     wire = ScriptedWire()
     wire.on("GET", "/api/v1", CORE)
     return wire
-
-
-@pytest.fixture
-async def mapper(wire: ScriptedWire) -> RestMapper:
-    return RestMapper(Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test"))
 
 
 async def test_a_kind_is_found_with_its_scope_verbs_and_subresources(mapper: RestMapper):

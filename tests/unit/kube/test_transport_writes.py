@@ -23,11 +23,6 @@ async def wire() -> ScriptedWire:
     return wire
 
 
-@pytest.fixture
-async def transport(wire: ScriptedWire) -> Transport:
-    return Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-
-
 async def test_no_write_leaves_once_the_right_to_write_has_run_out(transport: Transport, wire: ScriptedWire):
     transport.fence_at(10.0)
     await asyncio.sleep(9.9)

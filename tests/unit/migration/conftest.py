@@ -43,11 +43,6 @@ class Heard:
 
 
 @pytest.fixture
-async def wire() -> ScriptedWire:
-    return ScriptedWire()
-
-
-@pytest.fixture
 async def server(wire: ScriptedWire) -> GadgetServer:
     return GadgetServer(wire, count=10)
 

@@ -15,7 +15,7 @@ from manager.webhook import Admission, AdmissionRequest, JsonObject, Refused, in
 from manager.webhook.admit import AdmissionEndpoint
 from manager.webhook.endpoint import LINES
 from manager.webhook.unanswered import BadReview, FunctionFailed, FunctionTooSlow
-from tests.unit.webhook.conftest import LogLines
+from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, patch_of, response, thing
 
 

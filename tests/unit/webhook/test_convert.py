@@ -15,7 +15,7 @@ from manager.metrics import Metrics
 from manager.webhook import Conversion, JsonObject, Refused
 from manager.webhook.convert import ConversionEndpoint
 from manager.webhook.unanswered import BadReview, FunctionFailed, FunctionTooSlow, TooCostly
-from tests.unit.webhook.conftest import LogLines
+from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import NewThing, OldThing, Thing, conversion_review, response, thing
 
 Act = Callable[[JsonObject], Awaitable[Any]]
