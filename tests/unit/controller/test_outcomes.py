@@ -54,59 +54,55 @@ def answering(*answers: Result | BaseException | None) -> Reconciler:
     return Reconciler(act)
 
 
-async def test_nothing_more_happens_after_success():
-    async with Running(answering()) as running:
+async def ran(reconciler: Reconciler, *, seconds: float = 1000) -> Running:
+    """A controller that was asked for "a", after so long."""
+    async with Running(reconciler) as running:
         running.add("a")
-        await asyncio.sleep(1000)
-        assert running.reconciler.names == ["a"]
-        assert running.sample(TOTAL, result="success") == 1
-        assert running.sample(ERRORS) == 0
+        await asyncio.sleep(seconds)
+    return running
+
+
+async def test_nothing_more_happens_after_success():
+    running = await ran(answering())
+    assert running.reconciler.names == ["a"]
+    assert running.sample(TOTAL, result="success") == 1
+    assert running.sample(ERRORS) == 0
 
 
 async def test_an_empty_result_is_a_success():
-    async with Running(answering(Result())) as running:
-        running.add("a")
-        await asyncio.sleep(1000)
-        assert running.reconciler.names == ["a"]
-        assert running.sample(TOTAL, result="success") == 1
+    running = await ran(answering(Result()))
+    assert running.reconciler.names == ["a"]
+    assert running.sample(TOTAL, result="success") == 1
 
 
 async def test_requeue_after_calls_again_after_that_time():
-    async with Running(answering(Result(requeue_after=30))) as running:
-        running.add("a")
-        await asyncio.sleep(1000)
-        assert running.reconciler.times == [0, 30]
-        assert running.sample(TOTAL, result="requeue_after") == 1
-        assert running.sample(TOTAL, result="success") == 1
+    running = await ran(answering(Result(requeue_after=30)))
+    assert running.reconciler.times == [0, 30]
+    assert running.sample(TOTAL, result="requeue_after") == 1
+    assert running.sample(TOTAL, result="success") == 1
 
 
 async def test_requeue_after_starts_the_back_off_afresh():
     answers = (OSError(), OSError(), OSError(), Result(requeue_after=10), OSError())
-    async with Running(answering(*answers)) as running:
-        running.add("a")
-        await asyncio.sleep(1000)
-        times = running.reconciler.times
-        assert times[5] - times[4] == pytest.approx(0.0055, abs=0.001)
+    running = await ran(answering(*answers))
+    times = running.reconciler.times
+    assert times[5] - times[4] == pytest.approx(0.0055, abs=0.001)
 
 
 async def test_requeue_calls_again_with_a_growing_back_off():
-    async with Running(answering(*[Result(requeue=True)] * 4)) as running:
-        running.add("a")
-        await asyncio.sleep(1000)
-        times = running.reconciler.times
-        gaps = [later - earlier for earlier, later in pairwise(times)]
-        assert gaps == pytest.approx([0.005, 0.01, 0.02, 0.04], rel=0.3)
-        assert running.sample(TOTAL, result="requeue") == 4
+    running = await ran(answering(*[Result(requeue=True)] * 4))
+    times = running.reconciler.times
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert gaps == pytest.approx([0.005, 0.01, 0.02, 0.04], rel=0.3)
+    assert running.sample(TOTAL, result="requeue") == 4
 
 
 async def test_a_moment_that_has_passed_means_soon_and_not_never_and_not_in_a_tight_loop():
-    async with Running(answering(*[Result(requeue_after=-1.0)] * 3)) as running:
-        running.add("a")
-        await asyncio.sleep(1000)
-        times = running.reconciler.times
-        assert len(times) == 4
-        assert times[-1] == pytest.approx(0.035, rel=0.3)
-        assert running.sample(TOTAL, result="requeue") == 3
+    running = await ran(answering(*[Result(requeue_after=-1.0)] * 3))
+    times = running.reconciler.times
+    assert len(times) == 4
+    assert times[-1] == pytest.approx(0.035, rel=0.3)
+    assert running.sample(TOTAL, result="requeue") == 3
 
 
 @pytest.mark.parametrize("seconds", [math.inf, math.nan])
@@ -186,13 +182,11 @@ async def test_changes_during_an_outage_do_not_put_off_what_comes_after_it():
 
 
 async def test_a_terminal_error_is_counted_and_not_retried():
-    async with Running(answering(OSError(), TerminalError("no such flavour"))) as running:
-        running.add("a")
-        await asyncio.sleep(5000)
-        assert len(running.reconciler.calls) == 2
-        assert running.sample(TERMINAL) == 1
-        assert running.sample(ERRORS) == 2
-        assert running.sample(TOTAL, result="error") == 2
+    running = await ran(answering(OSError(), TerminalError("no such flavour")), seconds=5000)
+    assert len(running.reconciler.calls) == 2
+    assert running.sample(TERMINAL) == 1
+    assert running.sample(ERRORS) == 2
+    assert running.sample(TOTAL, result="error") == 2
 
 
 async def test_a_terminal_error_leaves_the_back_off_as_it_was():
@@ -215,34 +209,26 @@ def undecodable(kind: type[Resource], name: str) -> Undecodable:
 
 
 async def test_an_object_that_is_not_of_its_models_shape_is_not_tried_again():
-    async with Running(answering(undecodable(Pod, "a"))) as running:
-        running.add("a")
-        await asyncio.sleep(5000)
-        assert len(running.reconciler.calls) == 1
-        assert running.sample(TERMINAL) == 1
+    running = await ran(answering(undecodable(Pod, "a")), seconds=5000)
+    assert len(running.reconciler.calls) == 1
+    assert running.sample(TERMINAL) == 1
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Pod, "b"), (Node, "a")])
 async def test_another_object_that_is_not_of_its_models_shape_is_waited_for(kind: type[Resource], name: str):
-    async with Running(answering(*[undecodable(kind, name)] * 3)) as running:
-        running.add("a")
-        await asyncio.sleep(5000)
-        assert len(running.reconciler.calls) == 4
-        assert running.sample(TERMINAL) == 0
-        assert running.sample(TOTAL, result="success") == 1
+    running = await ran(answering(*[undecodable(kind, name)] * 3), seconds=5000)
+    assert len(running.reconciler.calls) == 4
+    assert running.sample(TERMINAL) == 0
+    assert running.sample(TOTAL, result="success") == 1
 
 
 async def test_a_group_is_terminal_only_if_all_in_it_is():
     all_terminal = ExceptionGroup("both", [TerminalError("a"), TerminalError("b")])
     one_terminal = ExceptionGroup("both", [TerminalError("a"), OSError("b")])
-    async with Running(answering(all_terminal)) as running:
-        running.add("a")
-        await asyncio.sleep(5000)
-        assert len(running.reconciler.calls) == 1
-    async with Running(answering(one_terminal)) as running:
-        running.add("a")
-        await asyncio.sleep(5000)
-        assert len(running.reconciler.calls) == 2
+    running = await ran(answering(all_terminal), seconds=5000)
+    assert len(running.reconciler.calls) == 1
+    running = await ran(answering(one_terminal), seconds=5000)
+    assert len(running.reconciler.calls) == 2
 
 
 def overflow(depth: int = 0) -> int:
@@ -256,12 +242,10 @@ async def recurse(request: Request) -> Result | None:
 
 async def test_faults_of_the_program_are_caught_counted_and_retried():
     faults = [TypeError("x"), KeyError("x"), AttributeError("x"), AssertionError(), ZeroDivisionError()]
-    async with Running(answering(*faults)) as running:
-        running.add("a")
-        await asyncio.sleep(1000)
-        assert len(running.reconciler.calls) == len(faults) + 1
-        assert running.sample(PANICS) == len(faults)
-        assert running.sample(ERRORS) == len(faults)
+    running = await ran(answering(*faults))
+    assert len(running.reconciler.calls) == len(faults) + 1
+    assert running.sample(PANICS) == len(faults)
+    assert running.sample(ERRORS) == len(faults)
 
 
 async def test_endless_recursion_is_survived():
@@ -298,11 +282,9 @@ class Odd(BaseException):
 
 
 async def test_a_group_of_base_exceptions_is_a_failure_like_any_other():
-    async with Running(answering(BaseExceptionGroup("odd", [Odd(), OSError()]))) as running:
-        running.add("a")
-        await asyncio.sleep(1000)
-        assert running.sample(ERRORS) == 1
-        assert running.sample(TOTAL, result="success") == 1
+    running = await ran(answering(BaseExceptionGroup("odd", [Odd(), OSError()])))
+    assert running.sample(ERRORS) == 1
+    assert running.sample(TOTAL, result="success") == 1
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -432,10 +414,8 @@ async def test_a_lost_race_is_no_error_in_the_log_unless_it_is_lost_again_and_ag
 
 async def test_that_an_object_is_gone_is_no_news(log_lines: LogLines):
     gone = NotFound(404, "NotFound", 'foos "a" not found', {"name": "a", "kind": "foos"})
-    async with Running(answering(gone, gone)) as running:
-        running.add("a")
-        await asyncio.sleep(30)
-        assert running.sample(ERRORS) == 2
+    running = await ran(answering(gone, gone), seconds=30)
+    assert running.sample(ERRORS) == 2
     assert {line["log_level"] for line in log_lines if "failed" in line["event"]} == {"debug"}
 
 
@@ -525,10 +505,8 @@ async def test_what_fails_and_succeeds_in_turns_does_not_flood_the_log(log_lines
             raise outcome
         return Result(requeue_after=0.1)
 
-    async with Running(Reconciler(alternate)) as running:
-        running.add("a")
-        await asyncio.sleep(100)
-        assert running.sample(ERRORS) > 900
+    running = await ran(Reconciler(alternate), seconds=100)
+    assert running.sample(ERRORS) > 900
     assert len(told(log_lines)) < 2 * 40 + 10
 
 

@@ -9,6 +9,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -96,6 +97,13 @@ class World:
         """The server's answer to our write arrives, by default to a create."""
         self.cache.observe_write(Pod, pod, before=before)
 
+    async def calls(self, act: Act, seconds: float = 0, **options: Any) -> list[str]:
+        """Who is called, in order, by a controller that does this."""
+        reconciler = self.controller(act, **options)
+        async with self.running():
+            await asyncio.sleep(seconds)
+        return reconciler.names
+
     def skipped(self, controller: str = "foo") -> float | None:
         return self.metrics.registry.get_sample_value(SKIPPED, {"controller": controller})
 
@@ -137,18 +145,12 @@ async def test_a_create_does_not_call_again_when_its_event_comes_before_the_answ
         await turns()
         world.answered(pod)
 
-    reconciler = world.controller(once(create))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1"]
+    assert await world.calls(once(create)) == ["f1"]
     assert world.skipped() == 1
 
 
 async def test_without_asking_for_it_a_create_calls_again(world: World):
-    reconciler = world.controller(once(lambda: world.answered(world.stored())), skips=False)
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(lambda: world.answered(world.stored())), skips=False) == ["f1", "f1"]
     assert world.skipped() == 0
 
 
@@ -161,10 +163,7 @@ async def test_what_somebody_made_of_it_before_our_answer_calls_again(world: Wor
         await turns()
         world.answered(ours)
 
-    reconciler = world.controller(once(create))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(create)) == ["f1", "f1"]
 
 
 async def test_what_somebody_made_of_it_after_our_answer_calls_again(world: World):
@@ -176,10 +175,7 @@ async def test_what_somebody_made_of_it_after_our_answer_calls_again(world: Worl
         world.watch(ours)
         world.watch(theirs, "MODIFIED")
 
-    reconciler = world.controller(once(create))
-    async with world.running():
-        await asyncio.sleep(2)
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(create), seconds=2) == ["f1", "f1"]
 
 
 async def test_what_somebody_made_of_it_after_the_reconcile_calls_again(world: World):
@@ -197,19 +193,13 @@ async def test_a_write_that_may_hide_somebody_elses_change_calls_again(world: Wo
     """An apply or a patch: between what was read and what came back there may be a change of others."""
     first = world.stored()
     world.watch(first)
-    reconciler = world.controller(once(lambda: world.answered(world.stored(), before=None)))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(lambda: world.answered(world.stored(), before=None))) == ["f1", "f1"]
 
 
 async def test_an_update_of_what_the_cache_showed_does_not_call_again(world: World):
     world.watch(world.stored())
     read = world.version
-    reconciler = world.controller(once(lambda: world.answered(world.stored(), before=read)))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1"]
+    assert await world.calls(once(lambda: world.answered(world.stored(), before=read))) == ["f1"]
 
 
 async def test_an_update_of_something_newer_than_the_cache_showed_calls_again(world: World):
@@ -217,10 +207,7 @@ async def test_an_update_of_something_newer_than_the_cache_showed_calls_again(wo
     world.watch(world.stored())
     world.stored()  # somebody's change, still on its way
     read = world.version
-    reconciler = world.controller(once(lambda: world.answered(world.stored(), before=read)))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(lambda: world.answered(world.stored(), before=read))) == ["f1", "f1"]
 
 
 async def test_a_new_list_with_just_what_we_wrote_does_not_call_again(world: World):
@@ -244,10 +231,7 @@ async def test_a_new_list_with_what_became_of_it_calls_again(world: World):
         world.listed_again(theirs)
         world.answered(ours)
 
-    reconciler = world.controller(once(create))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(create)) == ["f1", "f1"]
 
 
 async def test_that_it_was_deleted_at_once_calls_again(world: World):
@@ -257,19 +241,13 @@ async def test_that_it_was_deleted_at_once_calls_again(world: World):
         world.answered(pod)
         world.watch(world.stored(), "DELETED")
 
-    reconciler = world.controller(once(create))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(create)) == ["f1", "f1"]
 
 
 async def test_one_that_takes_the_place_of_another_calls_again(world: World):
     """The cache tells of both: that the other went is nobody's own doing here."""
     world.watch(world.stored(uid="uid-of-the-first"))
-    reconciler = world.controller(once(lambda: world.answered(world.stored())))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(lambda: world.answered(world.stored()))) == ["f1", "f1"]
 
 
 @pytest.mark.parametrize("error", [OSError("no"), TerminalError("never"), AlreadyExists(409, "", "taken")])
@@ -278,10 +256,7 @@ async def test_a_reconcile_that_fails_after_its_write_is_called_again(world: Wor
         world.answered(world.stored())
         raise error
 
-    reconciler = world.controller(once(create))
-    async with world.running():
-        await asyncio.sleep(1)
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(create), seconds=1) == ["f1", "f1"]
     assert world.skipped() == 0
 
 
@@ -291,10 +266,7 @@ async def test_a_create_whose_answer_is_lost_calls_again(world: World):
     async def create() -> None:
         world.watch(world.stored())
 
-    reconciler = world.controller(once(create))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(create)) == ["f1", "f1"]
 
 
 async def test_the_time_that_a_reconcile_asked_for_is_kept(world: World):
@@ -316,10 +288,7 @@ async def test_a_request_from_elsewhere_is_not_swallowed_with_our_write(world: W
         channel.send(Request("ns", "f1"))
         world.answered(world.stored("p2"))
 
-    reconciler = world.controller(once(create), channel=channel)
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(create), channel=channel) == ["f1", "f1"]
 
 
 async def test_a_change_of_something_else_calls_again(world: World):
@@ -327,10 +296,7 @@ async def test_a_change_of_something_else_calls_again(world: World):
         world.answered(world.stored("p1"))
         world.watch(world.stored("p2"))
 
-    reconciler = world.controller(once(create))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(create)) == ["f1", "f1"]
 
 
 async def test_a_change_of_the_primary_meanwhile_calls_again(world: World):
@@ -338,10 +304,7 @@ async def test_a_change_of_the_primary_meanwhile_calls_again(world: World):
         world.answered(world.stored())
         world.foos.put("f1", generation=2)
 
-    reconciler = world.controller(once(create))
-    async with world.running():
-        pass
-    assert reconciler.names == ["f1", "f1"]
+    assert await world.calls(once(create)) == ["f1", "f1"]
 
 
 async def test_several_creates_of_one_reconcile_do_not_call_again(world: World):
@@ -353,10 +316,7 @@ async def test_several_creates_of_one_reconcile_do_not_call_again(world: World):
     async def write(name: str) -> None:
         world.answered(world.stored(name))
 
-    reconciler = world.controller(once(create))
-    async with world.running():
-        await asyncio.sleep(1)
-    assert reconciler.names == ["f1"]
+    assert await world.calls(once(create), seconds=1) == ["f1"]
 
 
 async def test_another_controller_of_the_same_kind_is_called(world: World):

@@ -8,15 +8,22 @@ from typing import Any
 import pytest
 
 from manager.controller.priority import Priority
+from manager.controller.queue import WorkQueue
 from tests.unit.controller.queue.conftest import MakeQueue
 
 pytestmark = pytest.mark.virtual_time
 
 
-async def test_a_key_that_only_these_causes_asked_for_is_not_handed_out_again(make_queue: MakeQueue):
+async def at_work(make_queue: MakeQueue) -> WorkQueue[str]:
+    """A queue whose only key is being worked on."""
     queue = make_queue()
     queue.add("a")
     await queue.get()
+    return queue
+
+
+async def test_a_key_that_only_these_causes_asked_for_is_not_handed_out_again(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
     queue.add("a", cause="x")
     queue.add("a", cause="y")
     assert queue.disregard("a", {"x", "y", "z"})
@@ -29,9 +36,7 @@ async def test_a_key_that_something_else_asked_for_too_is_handed_out_again(
     make_queue: MakeQueue, also: dict[str, Any]
 ):
     for order in (({"cause": "x"}, also), (also, {"cause": "x"})):
-        queue = make_queue()
-        queue.add("a")
-        await queue.get()
+        queue = await at_work(make_queue)
         for how in order:
             queue.add("a", **how)
         assert not queue.disregard("a", {"x"})
@@ -40,16 +45,12 @@ async def test_a_key_that_something_else_asked_for_too_is_handed_out_again(
 
 
 async def test_a_key_that_nobody_asked_for_is_nothing_to_disregard(make_queue: MakeQueue):
-    queue = make_queue()
-    queue.add("a")
-    await queue.get()
+    queue = await at_work(make_queue)
     assert not queue.disregard("a", {"x"})
 
 
 async def test_a_key_whose_time_has_not_come_stays(make_queue: MakeQueue):
-    queue = make_queue()
-    queue.add("a")
-    await queue.get()
+    queue = await at_work(make_queue)
     queue.add("a", after=5)
     queue.add("a", cause="x")  # which makes it due at once
     assert not queue.disregard("a", {"x"})
@@ -58,9 +59,7 @@ async def test_a_key_whose_time_has_not_come_stays(make_queue: MakeQueue):
 
 
 async def test_what_causes_asked_for_at_a_later_time_stays(make_queue: MakeQueue):
-    queue = make_queue()
-    queue.add("a")
-    await queue.get()
+    queue = await at_work(make_queue)
     queue.add("a", after=5, cause="x")
     assert not queue.disregard("a", {"x"})
     queue.done("a")
@@ -77,9 +76,7 @@ async def test_what_was_asked_for_before_is_not_taken_back(make_queue: MakeQueue
 
 
 async def test_after_it_the_key_can_be_added_as_ever(make_queue: MakeQueue):
-    queue = make_queue()
-    queue.add("a")
-    await queue.get()
+    queue = await at_work(make_queue)
     queue.add("a", cause="x")
     assert queue.disregard("a", {"x"})
     queue.add("a", after=3)
@@ -89,9 +86,7 @@ async def test_after_it_the_key_can_be_added_as_ever(make_queue: MakeQueue):
 
 
 async def test_a_queue_that_was_shut_down_has_nothing_to_disregard(make_queue: MakeQueue):
-    queue = make_queue()
-    queue.add("a")
-    await queue.get()
+    queue = await at_work(make_queue)
     queue.add("a", cause="x")
     queue.shut_down()
     assert not queue.disregard("a", {"x"})
