@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar, TypeVarTuple
 
-__all__ = ["ProcessClock", "ThreadHold", "VirtualLoop", "process_clock", "simulate"]
+__all__ = ["ProcessClock", "ThreadHold", "VirtualLoop", "freeze", "process_clock", "simulate"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -105,10 +105,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """None of its threads has anything to do."""
 
-    def freeze(self, seconds: float) -> None:
-        """Let time pass in the middle of whatever runs, as when a process is stopped or computes for long."""
-        self._ticks += round(seconds * TICKS)
-
     def jump(self) -> None:
         """To the next timer, but ahead in any case: by the clock of a process it may be a trifle later."""
         if not self._scheduled:
@@ -169,7 +165,14 @@ class _TimeMachine(selectors.BaseSelector):
         return self._keys
 
 
+def freeze(seconds: float) -> None:
+    """Let time pass in the middle of whatever runs, as when a process is stopped or computes for long."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop._ticks += round(seconds * TICKS)
+
+
 def simulate(main: Coroutine[Any, Any, T]) -> T:
-    """Run it in a loop of its own."""
+    """Run it in a loop of its own, for a test that does so several times."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)

@@ -16,7 +16,6 @@ from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Step
 
 EVENTS = "/api/v1/namespaces/ns/events"
-EPOCH = 1_800_000_000.0
 WRITES = "/apis/apps/v1/namespaces/ns/deployments"
 
 
@@ -64,8 +63,6 @@ class Bench:
     """What a test has at hand; the recorder's `run` runs."""
 
     def __init__(self, **options: Any) -> None:
-        loop: Any = asyncio.get_running_loop()
-        loop.wall_clock = lambda: EPOCH + loop.time()
         self.wire = ScriptedWire()
         self.server = EventServer()
         self.server.serve(self.wire)

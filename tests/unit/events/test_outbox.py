@@ -5,15 +5,12 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from manager.clock import monotonic as now
 from manager.kube.errors import KubeError
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Unreached
 from tests.unit.events.conftest import EVENTS, WRITES, Bench, widget
 
 pytestmark = pytest.mark.virtual_time
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def write_for(bench: Bench, seconds: float) -> None:

@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from manager.clock import monotonic as now
 from manager.kube.deadlines import Deadlines
 
 pytestmark = pytest.mark.virtual_time
@@ -30,10 +31,6 @@ async def work(deadlines: Deadlines, *, seconds: float, within: float) -> str:
     finally:
         deadlines.stop(deadline)
     return "done"
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def test_work_that_keeps_its_deadline_goes_on(deadlines: Deadlines):

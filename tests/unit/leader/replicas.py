@@ -219,10 +219,3 @@ def now() -> float:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     return loop.true_time
-
-
-def freeze(seconds: float) -> None:
-    """Hold up every process, as when the machine that all of them run on is suspended."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
-    loop.freeze(seconds)

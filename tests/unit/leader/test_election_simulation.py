@@ -16,9 +16,9 @@ import pytest
 import structlog
 
 from manager.metrics import Metrics
-from tests.support.virtual_time import ProcessClock, simulate
+from tests.support.virtual_time import ProcessClock, freeze, simulate
 from tests.unit.leader.network import Weather
-from tests.unit.leader.replicas import Cluster, Replica, freeze, now
+from tests.unit.leader.replicas import Cluster, Replica, now
 
 LEASE = 15.0
 

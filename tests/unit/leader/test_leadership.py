@@ -6,17 +6,14 @@ import asyncio
 
 import pytest
 
+from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
 from manager.leader import Leadership, LeadershipLost
 from tests.support.scripted_wire import Stall, Unreached
-from tests.support.virtual_time import VirtualLoop, simulate
+from tests.support.virtual_time import freeze
 from tests.unit.leader.conftest import LEASE, NAME, NAMESPACE, Candidate, Election
 
 virtual_time = pytest.mark.virtual_time
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def cut_off(candidate: Candidate) -> float:
@@ -149,17 +146,14 @@ async def test_a_thread_may_ask_as_well(election: Election):
         await asyncio.to_thread(first.elector.leadership.permit)
 
 
-def test_a_leader_that_was_held_up_past_the_deadline_is_permitted_nothing_when_it_goes_on():
-    async def main() -> None:
-        election = Election()
-        first = await election.leader()
-        await asyncio.sleep(60)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        loop.freeze(20.0)  # what runs next is this very task, before any timer of the elector
-        with pytest.raises(Fenced, match="not renewed in time"):
-            first.elector.leadership.permit()
-        with pytest.raises(LeadershipLost):
-            await first.run
-
-    simulate(main())
+@virtual_time
+async def test_a_leader_that_was_held_up_past_the_deadline_is_permitted_nothing_when_it_goes_on(
+    election: Election,
+):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    freeze(20.0)  # what runs next is this very task, before any timer of the elector
+    with pytest.raises(Fenced, match="not renewed in time"):
+        first.elector.leadership.permit()
+    with pytest.raises(LeadershipLost):
+        await first.run

@@ -4,19 +4,16 @@ import asyncio
 
 import pytest
 
+from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
 from manager.leader import LeadershipLost
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
-from tests.support.virtual_time import VirtualLoop, simulate
+from tests.support.virtual_time import freeze
 from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 
 virtual_time = pytest.mark.virtual_time
 
 DATA = "/api/v1/namespaces/default/configmaps/x"
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def lost(candidate: Candidate) -> str:
@@ -204,24 +201,19 @@ async def test_the_right_to_write_follows_the_renewals(election: Election):
         await first.transport.request("POST", DATA)
 
 
-def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_it_goes_on():
-    async def main() -> None:
-        election = Election()
-        first = await election.leader()
-        first.wire.on("POST", DATA, Reply())
-        await asyncio.sleep(60)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        loop.freeze(20.0)  # what runs next is this very task, before any timer of the elector
-        assert not first.elector.leading
-        with pytest.raises(Fenced, match="not renewed in time"):
-            await first.transport.request("POST", DATA)
-        assert await lost(first) == (
-            "lease default/election could not be renewed for 10s: this process was held up"
-        )
-        assert not first.wire.sent("POST", DATA)
-
-    simulate(main())
+@virtual_time
+async def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_it_goes_on(election: Election):
+    first = await election.leader()
+    first.wire.on("POST", DATA, Reply())
+    await asyncio.sleep(60)
+    freeze(20.0)  # what runs next is this very task, before any timer of the elector
+    assert not first.elector.leading
+    with pytest.raises(Fenced, match="not renewed in time"):
+        await first.transport.request("POST", DATA)
+    assert await lost(first) == (
+        "lease default/election could not be renewed for 10s: this process was held up"
+    )
+    assert not first.wire.sent("POST", DATA)
 
 
 @virtual_time

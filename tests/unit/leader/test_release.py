@@ -4,14 +4,11 @@ import asyncio
 
 import pytest
 
+from manager.clock import monotonic as now
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Unreached
 from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Election
 
 pytestmark = pytest.mark.virtual_time
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def test_a_released_lease_is_free_and_the_election_ends(election: Election):

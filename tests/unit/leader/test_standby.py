@@ -5,14 +5,11 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from manager.clock import monotonic as now
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
 from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Election
 
 pytestmark = pytest.mark.virtual_time
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 NOT_ALLOWED = Reply.status(403, "Forbidden", 'leases "election" is forbidden: User "x" cannot do that')

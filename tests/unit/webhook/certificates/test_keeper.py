@@ -6,6 +6,8 @@ import asyncio
 import random
 from typing import Any
 
+import pytest
+
 from manager.kube.errors import Invalid
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -15,7 +17,6 @@ from manager.webhook.certificates.material import Material
 from manager.webhook.certificates.store import Snapshot
 from manager.webhook.certificates.target import Absent, Found
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.support.virtual_time import simulate
 
 
 class Store:
@@ -65,21 +66,24 @@ async def a_minute_of(target: Target) -> None:
     await asyncio.wait([keeping])
 
 
-def test_somebody_who_resets_a_bundle_at_once_is_not_outrun() -> None:
+@pytest.mark.virtual_time
+async def test_somebody_who_resets_a_bundle_at_once_is_not_outrun() -> None:
     target = Target()
-    simulate(a_minute_of(target))
+    await a_minute_of(target)
     assert 20 < target.injected < 60
 
 
-def test_a_target_that_goes_while_it_is_written_is_no_failure() -> None:
+@pytest.mark.virtual_time
+async def test_a_target_that_goes_while_it_is_written_is_no_failure() -> None:
     target = Target(Invalid(422, "Invalid", "the test of the patch failed"))
-    simulate(a_minute_of(target))
+    await a_minute_of(target)
     assert target.looks > target.injected > 1
 
 
-def test_a_fault_of_ours_is_told_and_ends_nothing() -> None:
+@pytest.mark.virtual_time
+async def test_a_fault_of_ours_is_told_and_ends_nothing() -> None:
     target = Target(KeyError("webhooks"))
-    simulate(a_minute_of(target))
+    await a_minute_of(target)
     assert target.injected > 1
 
 

@@ -11,6 +11,8 @@ from manager.webhook.certificates.material import Material
 from tests.support.virtual_time import simulate
 from tests.unit.webhook.certificates.world import LIFETIMES, CertificateWorld, Outage
 
+virtual_time = pytest.mark.virtual_time
+
 HOUR = 3600.0
 
 
@@ -26,51 +28,47 @@ async def a_renewal(world: CertificateWorld) -> None:
     await world.kill_leader()
 
 
-def test_certificates_are_renewed_for_hours_with_nobody_noticing():
+@virtual_time
+async def test_certificates_are_renewed_for_hours_with_nobody_noticing():
     world = CertificateWorld()
-
-    async def main() -> None:
-        world.start_leader()
-        await world.passing(2 * HOUR)
-        assert world.healthy()
-        await world.kill_leader()
-
-    simulate(main())
+    world.start_leader()
+    await world.passing(2 * HOUR)
+    assert world.healthy()
+    await world.kill_leader()
     # A certificate lasts for ten minutes until it is renewed.
     assert len(world.ever_served) >= 10
     assert len({each.public_key for each in world.ever_served}) == len(world.ever_served)
     assert world.checks > 2 * HOUR / 5
 
 
-def test_nothing_is_written_while_nothing_is_due():
+@virtual_time
+async def test_nothing_is_written_while_nothing_is_due():
     world = CertificateWorld()
-
-    async def main() -> None:
-        world.start_leader()
-        await world.passing(60)
-        before = list(world.writes)
-        await world.passing(LIFETIMES.serving.total_seconds() * 0.6 - 60)
-        assert world.writes == before
-        await world.kill_leader()
-
-    simulate(main())
+    world.start_leader()
+    await world.passing(60)
+    before = list(world.writes)
+    await world.passing(LIFETIMES.serving.total_seconds() * 0.6 - 60)
+    assert world.writes == before
+    await world.kill_leader()
     assert world.writes == ["store", "inject mutating", "inject validating", "inject pets"]
 
 
 WRITES = 17
 
 
-def test_a_renewal_takes_so_many_writes():
+@virtual_time
+async def test_a_renewal_takes_so_many_writes():
     world = CertificateWorld()
-    simulate(a_renewal(world))
+    await a_renewal(world)
     assert world.writes.count("inject pets") == 3, "one authority, both, and the other one"
     assert len(world.writes) == WRITES
 
 
 @pytest.mark.parametrize("write", range(WRITES))
-def test_killed_after_any_write_another_one_goes_on(write: int):
+@virtual_time
+async def test_killed_after_any_write_another_one_goes_on(write: int):
     world = CertificateWorld(kill_at_write=write)
-    simulate(a_renewal(world))
+    await a_renewal(world)
     assert len(world.writes) > write
     assert world.healthy()
 
@@ -167,70 +165,56 @@ def test_bundles_that_are_reset_come_back_and_no_renewal_goes_by_them(seed: int)
     simulate(main())
 
 
-def test_another_service_name_makes_another_certificate():
+@virtual_time
+async def test_another_service_name_makes_another_certificate():
     world = CertificateWorld()
-
-    async def main() -> None:
-        world.start_leader()
-        await world.passing(60)
-        world.targets[2].hosts = ("other.ns.svc",)
-        await world.passing(30)
-        assert world.served[-1].names >= {"svc.ns.svc", "other.ns.svc"}
-        assert len(world.ever_served) == 2
-        # What is not there says nothing about names.
-        for target in world.targets:
-            target.installed = False
-        await world.passing(60)
-        assert len(world.ever_served) == 2
-        await world.kill_leader()
-
-    simulate(main())
+    world.start_leader()
+    await world.passing(60)
+    world.targets[2].hosts = ("other.ns.svc",)
+    await world.passing(30)
+    assert world.served[-1].names >= {"svc.ns.svc", "other.ns.svc"}
+    assert len(world.ever_served) == 2
+    # What is not there says nothing about names.
+    for target in world.targets:
+        target.installed = False
+    await world.passing(60)
+    assert len(world.ever_served) == 2
+    await world.kill_leader()
 
 
-def test_after_a_long_rest_in_which_all_has_expired_it_begins_anew():
+@virtual_time
+async def test_after_a_long_rest_in_which_all_has_expired_it_begins_anew():
     world = CertificateWorld()
-
-    async def main() -> None:
-        world.start_leader()
-        await world.passing(60)
-        await world.kill_leader()
-        for target in world.targets:
-            target.excused = True
-        world.served.clear()
-        await world.passing(timedelta(days=400).total_seconds() / 1000)
-        world.start_leader()
-        await world.passing(10)
-        assert world.healthy()
-        await world.kill_leader()
-
-    simulate(main())
+    world.start_leader()
+    await world.passing(60)
+    await world.kill_leader()
+    for target in world.targets:
+        target.excused = True
+    world.served.clear()
+    await world.passing(timedelta(days=400).total_seconds() / 1000)
+    world.start_leader()
+    await world.passing(10)
+    assert world.healthy()
+    await world.kill_leader()
 
 
-def test_the_world_notices_a_renewal_that_is_in_too_much_of_a_hurry():
+@virtual_time
+async def test_the_world_notices_a_renewal_that_is_in_too_much_of_a_hurry():
     world = CertificateWorld(lifetimes=replace(LIFETIMES, settle=timedelta(seconds=0.1)))
-
-    async def main() -> None:
-        world.start_leader()
-        try:
-            await world.passing(HOUR)
-        finally:
-            await world.kill_leader()
-
+    world.start_leader()
     with pytest.raises(Outage, match="does not trust"):
-        simulate(main())
+        await world.passing(HOUR)
+    await world.kill_leader()
 
 
-def test_a_secret_that_is_destroyed_again_and_again_is_no_outage():
+@virtual_time
+async def test_a_secret_that_is_destroyed_again_and_again_is_no_outage():
     world = CertificateWorld()
-
-    async def main() -> None:
-        world.start_leader()
-        await world.passing(60)
-        for _ in range(12):
-            world.put(Material())
-            await world.passing(40)
-        await world.passing(300)
-        assert world.healthy()
-        await world.kill_leader()
-
-    simulate(main())
+    world.start_leader()
+    await world.passing(60)
+    for _ in range(12):
+        world.put(Material())
+        await world.passing(40)
+    await world.passing(300)
+    assert world.healthy()
+    await world.kill_leader()
