@@ -13,19 +13,22 @@ import orjson
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 
-__all__ = ["AGGREGATED", "VERSION", "Discovery", "Document"]
+__all__ = ["AGGREGATED", "KUBERNETES", "VERSION", "Discovery", "Document"]
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 """The content type of the aggregated documents, as a client asks for it and as it is answered."""
 
+KUBERNETES = "v1.36.3"
+"""Whose behaviour this is, by what tests/recordings have of it."""
+_MAJOR, _MINOR, _ = KUBERNETES.removeprefix("v").split(".")
 VERSION = {
-    "major": "1",
-    "minor": "36",
-    "emulationMajor": "1",
-    "emulationMinor": "36",
-    "minCompatibilityMajor": "1",
-    "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.3+devcluster",
+    "major": _MAJOR,
+    "minor": _MINOR,
+    "emulationMajor": _MAJOR,
+    "emulationMinor": _MINOR,
+    "minCompatibilityMajor": _MAJOR,
+    "minCompatibilityMinor": str(int(_MINOR) - 1),
+    "gitVersion": f"{KUBERNETES}+devcluster",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "2026-01-01T00:00:00Z",
@@ -33,7 +36,7 @@ VERSION = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""What `/version` answers: the Kubernetes version whose behaviour this is."""
+"""What `/version` answers."""
 
 _CHANGE = ("get", "patch", "update")
 _CONNECT = ("create", "get")

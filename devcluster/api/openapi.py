@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from devcluster.api.discovery import VERSION
 from devcluster.api.openapi_paths import paths_of
 from devcluster.api.openapi_protobuf import encode_document
 from devcluster.api.openapi_schemas import component_of, components, list_component_of, own_components
@@ -21,7 +22,7 @@ from devcluster.kinds.resource import Resource
 
 __all__ = ["OpenApi", "OpenApiDocument"]
 
-_INFO = {"title": "Kubernetes", "version": "1.36"}
+_INFO = {"title": "Kubernetes", "version": f"{VERSION['major']}.{VERSION['minor']}"}
 _BEARER = {
     "BearerToken": {
         "type": "apiKey",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from devcluster.api.discovery import KUBERNETES
 from devcluster.controllers.client import Object
 from devcluster.controllers.controller import Controller, Name, Routes
 from devcluster.controllers.pods import condition_of
@@ -117,7 +118,7 @@ def _ready(node: Object, number: int, now: str) -> Object:
             "kernelVersion": "devcluster",
             "osImage": "devcluster",
             "containerRuntimeVersion": "devcluster://1",
-            "kubeletVersion": "v1.36.3",
+            "kubeletVersion": KUBERNETES,
             "kubeProxyVersion": "",
             "operatingSystem": "linux",
             "architecture": "amd64",

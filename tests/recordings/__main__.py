@@ -57,6 +57,8 @@ def _record(wanted: list[Part], *, everything: bool) -> int:
     found = [version_of(program) for program in programs()]
     if len(found) < 2:
         raise Refused("there has to be another kubectl on the PATH than the assets': both are recorded")
+    total = sum(part.answers for part in wanted)
+    print(f"make record: {total} answers, in {len(wanted)} parts; all of them take some minutes", flush=True)
     asked = changed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for part, outcome in _outcomes(wanted, found, Path(folder), everything=everything):
