@@ -42,12 +42,22 @@ def load_cases(part: str) -> list[Any]:
     return list(yaml_documents((CASES / f"{part}.yaml").read_text()))
 
 
-def load_answers(part: str) -> dict[str, Any]:
-    """By the names of the cases; empty when nothing is recorded yet."""
+class Answers(dict[str, Any]):
+    """By the names of the cases; one that is missing is told of in one line."""
+
+    part = ""
+
+    def __missing__(self, name: str) -> Any:
+        raise LookupError(
+            f"{self.part}: there is no answer to {name!r} yet: make record ARGS=--only={self.part}"
+        )
+
+
+def load_answers(part: str) -> Answers:
+    """None when nothing is recorded yet."""
     path = ANSWERS / f"{part}.json"
-    if not path.exists():
-        return {}
-    answers: dict[str, Any] = json.loads(path.read_text())["answers"]
+    answers = Answers(json.loads(path.read_text())["answers"] if path.exists() else {})
+    answers.part = part
     return answers
 
 
@@ -61,8 +71,7 @@ def write_answers(part: str, answers: dict[str, Any]) -> None:
 
 def versions() -> dict[str, Any]:
     """`kubernetes` and `kubectl` of the answers."""
-    found: dict[str, Any] = load_answers("versions")
-    return found
+    return load_answers("versions")
 
 
 def kubectl_versions() -> tuple[str, ...]:

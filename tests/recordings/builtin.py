@@ -70,8 +70,9 @@ def rows() -> list[Json]:
     """The cases with their name, the object, and the table that it was shown in."""
     found: list[Json] = []
     columns: Json = {}
+    answers = load_answers(ROWS)
     for name, case in row_cases().items():
-        answer = load_answers(ROWS)[name]
+        answer = answers[name]
         columns |= {case["resource"]: answer["columns"]} if "columns" in answer else {}
         obj = _with_identity(changed(_shown_object(name, case), answer["object"]))
         row = {**answer, "name": name, "resource": case["resource"], "object": obj}

@@ -49,8 +49,9 @@ def step_cases(part: str) -> dict[str, Json]:
 def steps(part: str) -> Iterator[Json]:
     """The cases with the object `before`, and the one `after` or the `refusal`."""
     left: Any = None
-    for name, answer in load_answers(part).items():
-        case = step_cases(part)[name]
+    answers = load_answers(part)
+    for name, case in step_cases(part).items():
+        answer = answers[name]
         before = _before(case, left)
         step = {**case, "before": before, "after": before}
         if "refused" in answer:
