@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.api_access import ApiFailure
-from tests.support.control_plane import Feature
-from tests.support.crds import install_crds
-from tests.support.envtest import BARE
-from tests.support.eventually import eventually
-from tests.support.fault_proxy import Match
-from tests.support.memcacheds import memcached_path
-from tests.support.scene import (
+from tests.integration.scene import (
     DEPLOYMENT_KIND,
     DEPLOYMENTS,
     MEMCACHED_KIND,
@@ -25,6 +18,13 @@ from tests.support.scene import (
     Scene,
     on_stage,
 )
+from tests.support.api_access import ApiFailure
+from tests.support.control_plane import Feature
+from tests.support.crds import install_crds
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually
+from tests.support.fault_proxy import Match
+from tests.support.memcacheds import memcached_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration import bystander
+from tests.integration.scene import MEMCACHED_KIND as CRD
+from tests.integration.scene import Scene, on_stage
 from tests.support.crds import DEFINITIONS, install_crds
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import Match
 from tests.support.kubeconfig import Credentials
-from tests.support.roles import BYSTANDER, LEADER_ELECTION, MANAGER, Roles
-from tests.support.scene import MEMCACHED_KIND as CRD
-from tests.support.scene import Scene, on_stage
+from tests.support.roles import LEADER_ELECTION, MANAGER, Roles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +99,7 @@ class Worker:
         name = f"worker-{secrets.token_hex(4)}"
         self.credentials = Credentials.read(plane.user_kubeconfig(name))
         self.roles = Roles(plane, name, "default")
-        self.roles.grant(BYSTANDER)
+        self.roles.grant(bystander.ROLE)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from controllers.main import OPERATORS
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import Match
-from tests.support.operator_world import OperatorWorld
+from tests.unit.controllers.operator_world import OperatorWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,6 @@ FOLDER = Path("config/rbac")
 MANAGER = ("role.yaml", "role_binding.yaml")
 OWNER_REFERENCES = ("../owner-references/role.yaml", "../owner-references/role_binding.yaml")
 LEADER_ELECTION = ("leader_election_role.yaml", "leader_election_role_binding.yaml")
-BYSTANDER = Path(__file__).resolve().with_name("bystander.yaml")
 
 Permission = tuple[str, str, str]
 """API group, resource or resource/subresource, and verb."""

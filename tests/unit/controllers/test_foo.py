@@ -14,9 +14,9 @@ from controllers.tutorial.colour import colour_of
 from controllers.tutorial.foo import BY_FRIEND, PRESENT_BY_NAME
 from manager.cache import Record
 from manager.cache.index import KeyGroups
-from tests.support.operator_world import OperatorWorld
 from tests.support.scripted_wire import Reply
 from tests.unit.conftest import LogLines
+from tests.unit.controllers.operator_world import OperatorWorld
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 

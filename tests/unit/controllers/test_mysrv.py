@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from apis.myapp.v1alpha1.mysrv import MySrv
-from tests.support.operator_world import Followed, OperatorWorld
+from tests.unit.controllers.operator_world import Followed, OperatorWorld
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 

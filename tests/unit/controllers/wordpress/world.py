@@ -11,8 +11,8 @@ from apis.meta import ObjectKey
 from controllers.example.wordpress.reconciler import WordpressReconciler
 from controllers.example.wordpress.workloads import Workloads
 from manager.kube.errors import KubeError
-from tests.support.operator_world import RecordedEvents
 from tests.unit.controllers.fate import Died, Fate
+from tests.unit.controllers.operator_world import RecordedEvents
 from tests.unit.controllers.wordpress.in_process import LiveClient, wire_to
 
 if TYPE_CHECKING:

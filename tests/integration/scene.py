@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.integration.bystander import SAID
 from tests.support.api_objects import deployment_path
-from tests.support.bystander import SAID
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy, Match
 from tests.support.manager_process import ManagerProcess
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.kubeconfig import Credentials
 
-WITH_BYSTANDER = (sys.executable, "-m", "tests.support.bystander")
+WITH_BYSTANDER = (sys.executable, "-m", "tests.integration.bystander")
 WATCH_SILENCE = "BYSTANDER_WATCH_SILENCE"
 
 MEMCACHED_KIND = "memcacheds.cache.example.com"

@@ -1,12 +1,13 @@
 """A program with all operators and one more, which copies `data.say` of each ConfigMap into an annotation.
 
-python -m tests.support.bystander run ...
+python -m tests.integration.bystander run ...
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from manager.manager import Manager
 
 SAID = "bystander.example.com/said"
+ROLE = Path(__file__).resolve().with_suffix(".yaml")
 
 
 class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
@@ -63,4 +65,4 @@ RECONCILERS = (BystanderReconciler,)
 if __name__ == "__main__":
     if seconds := os.environ.get("BYSTANDER_WATCH_SILENCE"):
         reflector.IDLE_TIMEOUT = float(seconds)
-    sys.exit(main(sys.argv[1:], (*OPERATORS, Operator("bystander", "tests.support.bystander"))))
+    sys.exit(main(sys.argv[1:], (*OPERATORS, Operator("bystander", "tests.integration.bystander"))))
