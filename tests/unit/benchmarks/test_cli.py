@@ -116,7 +116,3 @@ def test_a_marker_of_an_unknown_name_is_named_with_its_document(
 def test_a_marker_without_an_end_is_refused(capsys: pytest.CaptureFixture[str], house: Path):
     (house / "quoting.md").write_text("<!-- benchmarks:start --> and no end")
     assert "has no <!-- /benchmarks -->" in refused(capsys, "--render")
-
-
-def test_the_page_and_every_figure_in_the_documents_are_current(capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["--render", "--check"], "what it does") == 0, capsys.readouterr().err

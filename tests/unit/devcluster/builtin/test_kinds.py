@@ -10,7 +10,6 @@ import pytest
 
 from devcluster.builtin import resources
 from devcluster.builtin.autoscaling_v1 import convert_autoscalers
-from devcluster.builtin.events import convert_events
 from devcluster.exchange import User
 from devcluster.kinds.ages import age, human_duration
 from devcluster.kinds.resource import Resource
@@ -74,20 +73,6 @@ def test_pods_are_found_by_where_they_run_and_how_they_are() -> None:
         "Pending",
         "false",
     )
-
-
-async def test_events_are_converted_both_ways() -> None:
-    core: Json = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {},
-        "message": "m",
-        "source": {"host": "h"},
-    }
-    (new,) = await convert_events([core], "events.k8s.io/v1")
-    assert (new["note"], new["deprecatedSource"]) == ("m", {"host": "h"})
-    (back,) = await convert_events([new], "v1")
-    assert (back["message"], back["source"], back["reportingComponent"]) == ("m", {"host": "h"}, "")
 
 
 def test_the_finalizers_of_a_namespace_change_by_their_subresource_alone() -> None:
