@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import hypothesis
 import pytest
 import uvloop
-from blockbuster import blockbuster_ctx
+from blockbuster import BlockBuster
 
 from tests.support.control_plane import Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
@@ -151,21 +151,31 @@ def pytest_sessionstart() -> None:
     fork_our_programs()
 
 
+@pytest.fixture(scope="session")
+def blocking_calls() -> BlockBuster:
+    """What blocks, where our own code calls it; once for each worker, as it takes longer than many a test."""
+    # One module runs a library that blocks in a loop of its own, in a thread.
+    made = BlockBuster(
+        ["manager", "controllers", "apis", "examples", "petstore"], excluded_modules=["manager.kube.user"]
+    )
+    # The last channel of gRPC joins a thread of its own when it is collected, in whichever test that is.
+    locks = made.functions["threading.Lock.acquire"]
+    locks.can_block_in("threading.py", "join")
+    locks.can_block_in("tests/support/virtual_time.py", "run_in_executor")
+    return made
+
+
 @pytest.fixture(autouse=True)
-def no_blocking_calls(request: pytest.FixtureRequest) -> Iterator[None]:
+def no_blocking_calls(request: pytest.FixtureRequest, blocking_calls: BlockBuster) -> Iterator[None]:
     """A blocking call that our own code makes inside a running loop fails the test."""
     if "integration" in request.keywords:
         yield  # the harness itself blocks there, with its own threads doing what must go on
         return
-    # One module runs a library that blocks in a loop of its own, in a thread.
-    with blockbuster_ctx(
-        ["manager", "controllers", "apis", "examples", "petstore"], excluded_modules=["manager.kube.user"]
-    ) as blockbuster:
-        # The last channel of gRPC joins a thread of its own when it is collected, in whichever test that is.
-        locks = blockbuster.functions["threading.Lock.acquire"]
-        locks.can_block_in("threading.py", "join")
-        locks.can_block_in("tests/support/virtual_time.py", "run_in_executor")
+    blocking_calls.activate()
+    try:
         yield
+    finally:
+        blocking_calls.deactivate()
 
 
 @pytest.fixture(scope="session", params=KINDS, ids=lambda kind: kind.name)
