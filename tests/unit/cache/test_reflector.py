@@ -50,6 +50,11 @@ class Following:
     def running(self) -> AbstractAsyncContextManager[None]:
         return running(self.reflector)
 
+    async def sync(self) -> None:
+        """Run until it has all, and no longer."""
+        async with self.running():
+            await self.intake.synced.wait()
+
     @property
     def names(self) -> list[str]:
         return sorted(record.key.name for record in self.store)
@@ -166,8 +171,7 @@ class TestTheStart:
         broken.event("ADDED", pod("b", 4))
         broken.cut()
         server.on("stream", broken, Listed(10, ("b", 9)))
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         assert following.names == ["b"]
         assert following.told.take() == ["ADDED ns/a@3", "ADDED ns/b@4", "MODIFIED ns/b@9", "DELETED ns/a@3"]
 
@@ -182,8 +186,7 @@ class TestTheStart:
         stream.event("ADDED", pod("d", 13))
         stream.event("BOOKMARK", bookmark(13, ends_list=True))
         server.on("stream", stream)
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         assert {record.key.name: record.version for record in following.store} == {"a": 11, "c": 3, "d": 13}
         assert server.sorts() == ["stream"]
 
@@ -235,29 +238,25 @@ class TestAServerWithoutStreamingLists:
         stream.event("BOOKMARK", bookmark(5))
         server.on("stream", stream)
         server.on("list", page(10, ("a", 3)))
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         assert server.sorts()[:2] == ["stream", "list"]
 
     async def test_may_answer_with_a_list_to_a_watch(self, following: Following, server: PodServer):
         server.on("stream", page(10, ("a", 3)))
         server.on("list", page(10, ("a", 3)))
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         assert server.sorts()[:2] == ["stream", "list"]
 
     async def test_may_fail_on_it_in_any_other_way(self, following: Following, server: PodServer):
         server.on("stream", Reply.status(500, "InternalError", "boom"))
         server.on("list", page(10, ("a", 3)))
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         assert following.names == ["a"]
 
     async def test_may_keep_silent(self, following: Following, server: PodServer):
         server.on("stream", Stream())
         server.on("list", page(10, ("a", 3)))
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         assert 90 <= asyncio.get_running_loop().time() <= 92
 
 
@@ -270,8 +269,7 @@ class TestPages:
         self, following: Following, server: PodServer
     ):
         server.on("list", page(10, ("a", 1), resume="p2"), Reply.status(410, "Expired"), page(20, ("b", 2)))
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         whole = server.sent("list")[2]
         assert "limit" not in whole.query
         assert "continue" not in whole.query
@@ -279,8 +277,7 @@ class TestPages:
 
     async def test_that_fail_are_asked_for_again(self, following: Following, server: PodServer):
         server.on("list", *[Reply.status(500, "InternalError")] * 4, page(10, ("a", 1)))
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         assert following.names == ["a"]
 
     async def test_of_garbage_are_a_problem(self, following: Following, server: PodServer):
@@ -292,8 +289,7 @@ class TestPages:
 
     async def test_hold_objects_that_do_not_say_their_kind(self, following: Following, server: PodServer):
         server.on("list", page(10, ("a", 1)))
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         (record,) = following.store
         assert record.decode(Pod).kind == "Pod"
 
@@ -720,8 +716,7 @@ class TestAProblem:
         self, following: Following, server: PodServer
     ):
         server.on("stream", Reply.status(429, "TooManyRequests", retry_after=17), Listed(10))
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         assert asyncio.get_running_loop().time() == pytest.approx(17)
 
     @pytest.mark.parametrize("asked", ["86400", "9999999999", "9" * 400])
@@ -737,8 +732,7 @@ class TestAProblem:
             status = f'{{"kind":"Status","code":429,"details":{{"retryAfterSeconds":{asked}}}}}'
             refusal.feed(f'{{"type":"ERROR","object":{status}}}\n'.encode())
         server.on("stream", refusal, Listed(10))
-        async with following.running():
-            await following.intake.synced.wait()
+        await following.sync()
         assert asyncio.get_running_loop().time() == pytest.approx(300)
 
     async def test_of_an_unreachable_server_is_told(

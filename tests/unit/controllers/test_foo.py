@@ -342,7 +342,7 @@ async def cost_of_pod_events(count: int, monkeypatch: pytest.MonkeyPatch) -> lis
 
 async def test_a_pod_event_costs_the_same_whatever_the_number_of_foos(monkeypatch: pytest.MonkeyPatch):
     few = await cost_of_pod_events(10, monkeypatch)
-    many = await cost_of_pod_events(10_000, monkeypatch)
+    many = await cost_of_pod_events(1_000, monkeypatch)
     assert many == few
     found, unknown = few[:4], few[4:8]
     assert [(reconciles, writes) for reconciles, writes, _ in found] == [(1, 1), (0, 0), (1, 1), (0, 0)]

@@ -54,12 +54,17 @@ def connected() -> tuple[Connection, Transport]:
     return connection, transport
 
 
-async def test_a_request_has_to_come_soon():
-    _, transport = connected()
-    await asyncio.sleep(LIMITS.head - A_MOMENT)
+async def ends_after(seconds: float, transport: Transport) -> None:
+    """Not before, and soon after."""
+    await asyncio.sleep(seconds - A_MOMENT)
     assert not transport.ended
     await asyncio.sleep(2 * A_MOMENT)
     assert transport.ended
+
+
+async def test_a_request_has_to_come_soon():
+    _, transport = connected()
+    await ends_after(LIMITS.head, transport)
 
 
 async def test_a_request_has_to_be_whole_soon_however_often_a_part_comes():
@@ -94,20 +99,14 @@ async def test_who_does_not_take_the_last_words_is_not_waited_for():
     connection, transport = connected()
     transport.takes = False
     connection.data_received(b"G")
-    await asyncio.sleep(LIMITS.head + LIMITS.goodbye - A_MOMENT)
-    assert not transport.ended
-    await asyncio.sleep(2 * A_MOMENT)
-    assert transport.ended
+    await ends_after(LIMITS.head + LIMITS.goodbye, transport)
 
 
 async def test_an_answer_may_take_its_time():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
     connection.begin_answer(lambda: True, 0)
-    await asyncio.sleep(LIMITS.exchange - A_MOMENT)
-    assert not transport.ended
-    await asyncio.sleep(2 * A_MOMENT)
-    assert transport.ended
+    await ends_after(LIMITS.exchange, transport)
 
 
 async def test_who_takes_nothing_of_an_answer_is_not_waited_for():
@@ -147,10 +146,7 @@ async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
     connection.end_answer()
     await asyncio.sleep(LIMITS.head * 3)
     connection.data_received(b"GET")
-    await asyncio.sleep(LIMITS.head - A_MOMENT)
-    assert not transport.ended
-    await asyncio.sleep(2 * A_MOMENT)
-    assert transport.ended
+    await ends_after(LIMITS.head, transport)
 
 
 async def test_a_connection_that_ended_has_no_time_left_to_run_out():

@@ -7,9 +7,17 @@ from structlog.testing import capture_logs
 
 from manager.clock import monotonic as now
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
-from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Election
+from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 
 pytestmark = pytest.mark.virtual_time
+
+
+async def taken_over(first: Candidate, second: Candidate) -> float:
+    """The seconds from when the first gives the lease back until the second leads."""
+    await first.elector.release()
+    released = now()
+    await second.elector.elected.wait()
+    return now() - released
 
 
 NOT_ALLOWED = Reply.status(403, "Forbidden", 'leases "election" is forbidden: User "x" cannot do that')
@@ -67,10 +75,7 @@ async def test_a_standby_sees_a_release_at_once(election: Election):
     first = await election.leader("first")
     second = await election.standby("second")
     await asyncio.sleep(30.7)
-    await first.elector.release()
-    released = now()
-    await second.elector.elected.wait()
-    assert now() - released < 0.1
+    assert await taken_over(first, second) < 0.1
 
 
 @pytest.mark.parametrize("watch", [NOT_ALLOWED, Stall(), Unreached(), Reply(body=b"<html>no</html>\n")])
@@ -81,10 +86,7 @@ async def test_without_a_watch_a_release_is_seen_within_a_retry_period(election:
     second.start()
     await asyncio.sleep(30.7)
     assert second.elector.problem is None
-    await first.elector.release()
-    released = now()
-    await second.elector.elected.wait()
-    assert now() - released <= 2.0
+    assert await taken_over(first, second) <= 2.0
 
 
 async def test_without_a_watch_the_lease_is_read_about_once_each_retry_period(election: Election):
@@ -105,10 +107,7 @@ async def test_a_watch_that_has_gone_silent_is_replaced_and_looked_around(electi
     # Read at the retry period until the watch is replaced, after 1.5 lease durations; then no more.
     assert len(second.wire.sent("GET", LEASES)) == 2
     assert 10 <= len(second.wire.sent("GET", LEASE)) <= 16
-    await first.elector.release()
-    released = now()
-    await second.elector.elected.wait()
-    assert now() - released < 0.1
+    assert await taken_over(first, second) < 0.1
 
 
 async def test_a_read_that_hangs_does_not_keep_a_standby_from_seeing_the_release(election: Election):
@@ -117,10 +116,7 @@ async def test_a_read_that_hangs_does_not_keep_a_standby_from_seeing_the_release
     second.wire.on("GET", LEASE, Stall())
     second.start()
     await asyncio.sleep(20)
-    await first.elector.release()
-    released = now()
-    await second.elector.elected.wait()
-    assert now() - released < 0.1
+    assert await taken_over(first, second) < 0.1
 
 
 async def test_a_lost_race_for_a_released_lease_is_no_problem(election: Election):
