@@ -235,18 +235,6 @@ def test_a_stalled_watch_stays_open_and_silent(
             proxy.cut()
 
 
-def test_a_torn_watch_breaks_off_inside_a_line(
-    proxy: FaultProxy, control_plane: ControlPlane, path: str, tmp_path: Path
-) -> None:
-    with Watcher(proxy, path, tmp_path) as watcher:
-        eventually(lambda: len(proxy.open_watches()) == 1)
-        assert proxy.tear_watches() == 1
-        control_plane.api.create(path, config_map("torn"))
-        eventually(lambda: watcher.end is not None)
-    assert watcher.received.rpartition(b"\n")[2].startswith(b'{"type":"')
-    assert not watcher.received.endswith(b"\n")
-
-
 def test_an_expired_watch_hears_of_it_in_the_stream(proxy: FaultProxy, path: str, tmp_path: Path) -> None:
     with Watcher(proxy, path, tmp_path) as watcher:
         eventually(lambda: len(proxy.open_watches()) == 1)

@@ -241,33 +241,6 @@ def has_expired(plane: ControlPlane, path: str, version: str) -> bool:
     return bool(first.get("type") == "ERROR" and first["object"]["code"] == 410)
 
 
-def test_watches_that_are_told_that_their_history_is_gone(scene: Scene) -> None:
-    prepare(scene)
-    scene.proxy.refuse()
-    change(scene)
-    # Before the watch begins, for some; in its stream, for the others.
-    for path in (MEMCACHEDS.path, DEPLOYMENTS.path):
-        scene.proxy.answer(410, body=status(410, "Expired"), match=Match(path=path, watch=True))
-    scene.proxy.accept()
-    settle(scene)
-    for size in (4, 5, 6):
-        eventually(lambda: len(scene.proxy.open_watches()) == 4)
-        scene.proxy.expire_watches()
-        scene.scale("scaled", size)
-        scene.settle(gone=2, remade=0, scaled=size, emptied=1, added=1)
-    for kind in (MEMCACHED_KIND, DEPLOYMENT_KIND):
-        assert scene.restarts(kind, "expired") >= 2
-
-
-def test_a_watch_that_breaks_off_in_the_middle_of_a_line(scene: Scene) -> None:
-    prepare(scene)
-    # Ready is who has seen what there is; the watch of what comes may not have been opened yet.
-    eventually(lambda: len(scene.proxy.open_watches()) == 4)
-    assert scene.proxy.tear_watches() == 4
-    change(scene)
-    settle(scene)
-
-
 def test_a_watch_that_goes_silent_is_replaced(plane: ControlPlane, tmp_path: Path) -> None:
     # Bookmarks come once a minute, so in truth it is silent for a minute and a half before that is noticed.
     with on_stage(plane, plane.credentials, tmp_path, watch_silence=5.0) as scene:
@@ -281,18 +254,6 @@ def test_a_watch_that_goes_silent_is_replaced(plane: ControlPlane, tmp_path: Pat
             assert scene.restarts(kind, "silent") >= 1
 
 
-def test_a_watch_that_is_always_closed_at_once(scene: Scene) -> None:
-    prepare(scene)
-    scene.proxy.answer(200, body=b"", match=WATCHES, times=None)
-    with scene.bounded(objects=5):
-        scene.proxy.end_watches()
-        before = scene.proxy.count(WATCHES)
-        change(scene)
-        eventually(lambda: scene.proxy.count(WATCHES) >= before + 8)
-    scene.proxy.heal()
-    settle(scene)
-
-
 def test_a_throttled_write_comes_when_it_was_asked_to(scene: Scene) -> None:
     body, headers = status(429, "TooManyRequests"), {"Retry-After": "1", "Content-Type": "application/json"}
     scene.proxy.answer(429, headers=headers, body=body, match=NEW_DEPLOYMENTS, times=3)
@@ -301,21 +262,6 @@ def test_a_throttled_write_comes_when_it_was_asked_to(scene: Scene) -> None:
     tries = [exchange.at for exchange in scene.proxy.exchanges(NEW_DEPLOYMENTS)]
     assert len(tries) == 4
     assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(tries))
-
-
-def test_a_throttled_watch_comes_back_when_it_was_asked_to(scene: Scene) -> None:
-    prepare(scene)
-    body, headers = status(429, "TooManyRequests"), {"Retry-After": "3", "Content-Type": "application/json"}
-    watch = Match(path=MEMCACHEDS.path, watch=True)
-    before = scene.proxy.count(watch)
-    scene.proxy.answer(429, headers=headers, body=body, match=watch, times=1)
-    scene.proxy.end_watches(watch)
-    change(scene)
-    eventually(lambda: scene.proxy.count(watch) >= before + 2)
-    refused, accepted = scene.proxy.exchanges(watch)[before : before + 2]
-    assert refused.status == 429
-    assert accepted.at - refused.at >= 3.0
-    settle(scene)
 
 
 def test_writes_whose_answers_are_lost_have_their_effect_once(scene: Scene) -> None:

@@ -122,24 +122,17 @@ class Fault:
 class ProxiedWatch:
     """Copies a stream to the client until either side ends it, or a fault does."""
 
-    def __init__(
-        self, exchange: Exchange, request: web.Request, response: web.StreamResponse, *, flow: asyncio.Event
-    ) -> None:
+    def __init__(self, exchange: Exchange, response: web.StreamResponse, *, flow: asyncio.Event) -> None:
         self.exchange = exchange
-        self._request = request
         self._response = response
         self._flow = flow
-        self._stalled = self._torn = False
+        self._stalled = False
         # What the client is to get: bytes, or None for the end of the stream. One writer keeps lines whole.
         self._outgoing: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     def stall(self) -> None:
         """Say nothing more."""
         self._stalled = True
-
-    def tear(self) -> None:
-        """Break off in the middle of the next line."""
-        self._torn = True
 
     def say(self, line: bytes) -> None:
         """Send bytes that the server did not."""
@@ -157,10 +150,6 @@ class ProxiedWatch:
                 await self._flow.wait()
                 if self._stalled:
                     continue
-                if self._torn:
-                    await self._response.write(chunk[: len(chunk) // 2])
-                    reset(self._request)
-                    return
                 await self._response.write(chunk)
             if self._stalled:
                 # A silent stream does not end either.
@@ -257,10 +246,6 @@ class FaultProxy:
     def stall_watches(self, match: Match | None = None) -> int:
         """The open watches go silent for good, their connections stay; new ones are not affected."""
         return self._each_watch(match, ProxiedWatch.stall)
-
-    def tear_watches(self, match: Match | None = None) -> int:
-        """Drop each watch in the middle of the next line that it would carry."""
-        return self._each_watch(match, ProxiedWatch.tear)
 
     def end_watches(self, match: Match | None = None) -> int:
         """End each watch the way the server does when its time is up."""
@@ -400,7 +385,7 @@ class FaultProxy:
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=upstream.status, headers=headers)
         await response.prepare(request)
-        watch = ProxiedWatch(exchange, request, response, flow=self._flow)
+        watch = ProxiedWatch(exchange, response, flow=self._flow)
         self._watches.add(watch)
         try:
             await watch.run(upstream.content.iter_any())
