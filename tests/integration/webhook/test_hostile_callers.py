@@ -87,6 +87,7 @@ async def _attack(host: str, port: int) -> Sequence[float]:
     """How long each honest review took that was sent meanwhile."""
     reviews = itertools.cycle([*hostile_reviews().values()])
     waits: list[float] = []
+    turned_away = 0
     until = time.monotonic() + SECONDS
     async with asyncio.TaskGroup() as group:
         hostile = [
@@ -96,12 +97,18 @@ async def _attack(host: str, port: int) -> Sequence[float]:
         # A machine that is busy with other things takes longer for both.
         while time.monotonic() < until or len(waits) < FEWEST:
             began = time.monotonic()
-            answer = await _ask(host, port, MUTATE, HONEST)
+            try:
+                answer = await _ask(host, port, MUTATE, HONEST)
+            except ConnectionError:
+                # Where a machine is so busy that we are as slow as the hostile ones, we are taken for one.
+                turned_away += 1
+                continue
             waits.append(time.monotonic() - began)
             assert orjson.loads(answer)["response"]["allowed"] is True
             await asyncio.sleep(0.05)
         for each in hostile:
             each.cancel()
+    assert turned_away <= len(waits) / FEWEST
     return waits
 
 
