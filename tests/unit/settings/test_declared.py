@@ -36,38 +36,6 @@ def test_with_nothing_given_there_are_defaults():
 
 
 @pytest.mark.parametrize(
-    ("flag", "variable", "in_file", "expected"),
-    [
-        ("flag:1", "variable:1", "file:1", "flag:1"),
-        (None, "variable:1", "file:1", "variable:1"),
-        (None, None, "file:1", "file:1"),
-        (None, None, None, "localhost:6742"),
-        ("flag:1", None, "file:1", "flag:1"),
-        (None, "", "file:1", "file:1"),
-    ],
-)
-def test_a_flag_goes_before_the_environment_and_that_before_the_file(
-    monkeypatch: pytest.MonkeyPatch,
-    write_file: WriteFile,
-    flag: str | None,
-    variable: str | None,
-    in_file: str | None,
-    expected: str,
-):
-    flags = {"config": write_file("store-label: x\n" + (f"store-address: {in_file}\n" if in_file else ""))}
-    if flag is not None:
-        flags["store-address"] = flag
-    if variable is not None:
-        monkeypatch.setenv("STORE_ADDRESS", variable)
-    assert load_declared(DECLARED, flags)[ADDRESS] == expected
-
-
-def test_the_file_can_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
-    monkeypatch.setenv("OPERATOR_MANAGER_CONFIG", write_file("store-interval: 5s"))
-    assert load_declared(DECLARED, {})[INTERVAL] == 5.0
-
-
-@pytest.mark.parametrize(
     ("written", "text"), [("7", "7"), ("1.5", "1.5"), ("true", "true"), ("'007'", "007"), ("a b", "a b")]
 )
 def test_numbers_and_truths_in_a_file_are_read_as_their_text(write_file: WriteFile, written: str, text: str):
