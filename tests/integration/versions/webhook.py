@@ -30,7 +30,7 @@ ADDRESS = "127.0.0.1"
 LARGEST = 64 << 20
 FAREWELL = 0.1
 """Seconds that a connection which ends waits for the other side's last word."""
-PATIENCE = 5.0
+PATIENCE = 30.0
 """Seconds that a caller has to leave a connection that was ended."""
 FRAGILE = "parcels.example.com/fragile"
 """The annotation in which v1alpha1 keeps what it has no field for."""
@@ -167,7 +167,10 @@ class VersionWebhook:
         kept = []
         for handler in self._runner.server.connections:
             if handler.transport is not None:
-                kept.append(handler.transport.get_extra_info("socket").dup())
+                connection = handler.transport.get_extra_info("socket")
+                # There is none any more, if the caller was the first to leave.
+                if connection is not None and connection.fileno() >= 0:
+                    kept.append(connection.dup())
                 handler.transport.abort()
         await asyncio.gather(*map(self._until_left, kept))
         while self._runner.server.connections:  # noqa: ASYNC110 -- what is waited for is about to run
