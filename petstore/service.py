@@ -106,7 +106,6 @@ class PetStoreService(PetStoreServicer):
         if self._sampler is None:
             text = "this store was not started with --allow-change-sampler"
             raise CallRefused(grpc.StatusCode.PERMISSION_DENIED, text)
-            raise AssertionError("abort has raised")
         try:
             self._sampler.change(request.sampler)
         except Malformed as error:

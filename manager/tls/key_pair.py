@@ -26,14 +26,17 @@ class KeyPair:
     """The private key of the first certificate, not encrypted."""
 
     def context(self, client_authorities: bytes | None = None, *, required: bool = True) -> ssl.SSLContext:
-        """A context for a server: TLS 1.2 or newer, HTTP/1.1.
+        """A context for a server: TLS 1.2, HTTP/1.1.
 
         With authorities, in PEM, a certificate that a client shows has to lead to one of them, and to be for
         clients; it has to show one where that is `required`. Blocks for about a millisecond. Raises
         `CertificateUnusable`, for one when certificate and key do not belong together.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # In TLS 1.3 a client may change keys as often as it likes, in 27 bytes each, and OpenSSL answers all
+        # that has come before it returns: one connection held the event loop for as long as it sent them.
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # as good as what 1.3 has
         # A client could have us do the costly half of handshakes over and over, on one connection.
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.set_alpn_protocols(["http/1.1"])

@@ -138,6 +138,18 @@ async def test_a_client_with_tls_1_1_is_refused(authority: trustme.CA, secret: S
 
 
 @pytest.mark.each_loop
+async def test_no_client_gets_tls_1_3_in_which_it_could_have_keys_changed_without_end(
+    authority: trustme.CA, secret: Secret
+):
+    client = trusting(authority)
+    async with site(secret) as address:
+        assert await presented(address, client, "localhost")  # one that would take either
+        client.minimum_version = ssl.TLSVersion.TLSv1_3
+        with pytest.raises(OSError):  # noqa: PT011 - a reset or an alert, as it comes
+            await presented(address, client, "localhost")
+
+
+@pytest.mark.each_loop
 async def test_plain_http_gets_no_answer(secret: Secret):
     async with site(secret) as address:
         reader, writer = await asyncio.open_connection("127.0.0.1", address.port)

@@ -255,7 +255,12 @@ async def test_a_call_whose_request_does_not_come_is_ended(method: str) -> None:
         with pytest.raises(grpc.aio.AioRpcError, match=r"nothing came of it for 0\.1 s") as caught:
             await channel.stream_stream(method)().read()
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        without: Any = channel.stream_stream(method)()
+
+
+@pytest.mark.parametrize("method", [ADD, SEARCH, CHECK, WATCH])
+async def test_a_call_that_ends_without_a_request_is_refused(method: str) -> None:
+    async with local_store() as store, AsyncExitStack() as stack:
+        without: Any = (await connected(store, stack)).stream_stream(method)()
         await without.done_writing()
         with pytest.raises(grpc.aio.AioRpcError, match="there is no request"):
             await without.read()

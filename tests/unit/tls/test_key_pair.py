@@ -23,7 +23,8 @@ Pairs = tuple[KeyPair, KeyPair]
 def test_a_context_is_for_a_server_of_today(pairs: Pairs):
     context = pairs[0].context()
     assert context.protocol is ssl.PROTOCOL_TLS_SERVER
-    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert context.minimum_version is context.maximum_version is ssl.TLSVersion.TLSv1_2
+    assert all("ECDHE" in each["name"] for each in context.get_ciphers() if each["protocol"] == "TLSv1.2")
     assert context.verify_mode is ssl.CERT_NONE
     assert context.options & ssl.OP_NO_RENEGOTIATION
 
