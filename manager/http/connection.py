@@ -57,6 +57,8 @@ class Connection(asyncio.Protocol):
         self._request_began = True
         self._head = 0
         """How many bytes of a head have come."""
+        self._empty = 0
+        """How many bytes of empty lines have come before it."""
         self._head_ends_with = b""
         self._passed_head = False
         """Whether all of a head has been passed on, and nobody answers it yet."""
@@ -144,7 +146,7 @@ class Connection(asyncio.Protocol):
                 break
             else:
                 start, end = self._head_in(kept, start)
-                if self._head > _LONGEST_HEAD:
+                if self._head + self._empty > _LONGEST_HEAD:
                     self._end_with(_TOO_LARGE)
                     return
             if start < end:
@@ -165,8 +167,10 @@ class Connection(asyncio.Protocol):
     def _head_in(self, kept: bytearray, start: int) -> tuple[int, int]:
         """Where in what has come there is some of a head."""
         if not self._head:
-            while start < len(kept) and kept[start] in b"\r\n":  # empty lines before a request mean nothing
-                start += 1
+            # Empty lines before a request mean nothing.
+            begins = len(kept) - len(kept[start:].lstrip(b"\r\n"))
+            self._empty += begins - start
+            start = begins
             if start == len(kept):
                 return start, start
         self._heard = True
@@ -179,7 +183,8 @@ class Connection(asyncio.Protocol):
             self._head += len(kept) - start
             self._head_ends_with = bytes((before + kept[start:])[1 - len(_BLANK_LINE) :])
             return start, len(kept)
-        self._head, self._head_ends_with, self._passed_head = 0, b"", True
+        self._head = self._empty = 0
+        self._head_ends_with, self._passed_head = b"", True
         return start, start + found - len(before) + len(_BLANK_LINE)
 
     def eof_received(self) -> bool | None:

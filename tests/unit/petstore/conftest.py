@@ -23,6 +23,12 @@ async def grpc_stays() -> AsyncIterator[None]:
     grpc.aio.shutdown_grpc_aio()
 
 
+@pytest.fixture(autouse=True)
+def environment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command line sets for its process is not set for what later tests start."""
+    monkeypatch.setenv("GRPC_VERBOSITY", "NONE")
+
+
 @pytest.fixture
 async def store() -> AsyncIterator[LocalStore]:
     """A store in memory."""
