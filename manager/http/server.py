@@ -35,9 +35,6 @@ _BACKLOG = 128
 _FAULTS_TOLD = 5
 """How many faults of pages are told in a minute: anybody can call them again and again."""
 
-_MUCH = 200
-"""Characters that are logged of why something is no request: it quotes what came."""
-
 _NO_IPV6 = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 """How binding fails where IPv6 is compiled in but switched off."""
 
@@ -183,7 +180,7 @@ class _ClientsFaults:
 def _brief(error: object) -> str | None:
     if not isinstance(error, BaseException):
         return None
-    return " ".join(f"{type(error).__name__}: {error}".split())[:_MUCH]
+    return type(error).__name__  # what it says quotes the request, with the token that may be in it
 
 
 async def _listen(name: str, address: BindAddress) -> socket.socket:

@@ -373,7 +373,7 @@ async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(tls: bool
     gc.disable()  # it is tuned to come seldom
     try:
         async with site(hello, limits=replace(PATIENT, goodbye=0.1), tls=tls) as address:
-            tracemalloc.start(16)
+            tracemalloc.start(6)
             for what, sent in OVERLOAD.items():
                 async with asyncio.TaskGroup() as group:
                     for _ in range(5):
