@@ -335,7 +335,8 @@ def test_connections_are_kept(parcels: Parcels, admissions: Admissions) -> None:
     for index in range(20):
         parcels.create(OLD, f"p-{index}", size="1x2")
     assert len(parcels.webhook.admissions) == 20
-    assert len(parcels.webhook.callers) <= 2
+    # Conversions, for writes and for watches, go over others; two at a time need two.
+    assert len(parcels.webhook.callers) <= 5
 
 
 def test_a_conversion_webhook_of_another_authority_is_not_trusted(parcels: Parcels) -> None:
