@@ -8,7 +8,7 @@ from fractions import Fraction
 __all__ = ["parse_quantity"]
 
 _QUANTITY = re.compile(
-    r"(?P<sign>[+-]?)(?P<digits>[0-9]+\.?[0-9]*|\.[0-9]+)"
+    r"(?P<sign>[+-]?)(?P<digits>[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)"
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]{1,2}))?"
 )
 _SUFFIXES = {

@@ -15,7 +15,7 @@ _SECONDS = {
     "m": Decimal(60),
     "h": Decimal(3600),
 }
-_PART = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_PART = re.compile(r"(?P<number>[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?P<unit>ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _LONGEST = Decimal(2**63 - 1) / 10**9
 """Seconds that Go's type can hold: about 292 years."""
 

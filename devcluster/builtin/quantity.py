@@ -9,7 +9,7 @@ from typing import Any, Final
 
 __all__ = ["is_whole", "round_up", "value_of"]
 
-_QUANTITY = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?")
+_QUANTITY = re.compile(r"([+-]?)(\d++(?:\.\d*+)?|\.\d++)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?")
 
 _BINARY = {f"{each}i": Fraction(1024**power) for power, each in enumerate("KMGTPE", 1)}
 _DECIMAL = {each: Fraction(1000**power) for power, each in enumerate("kMGTPE", 1)}

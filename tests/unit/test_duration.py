@@ -61,3 +61,8 @@ def test_a_duration_is_written_without_what_it_does_not_need(seconds: float, tex
 def test_what_is_written_is_read_back(nanoseconds: int):
     seconds = nanoseconds / 10**9
     assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, abs=1e-9)
+
+
+def test_a_million_digits_without_a_unit_are_refused_as_fast_as_they_are_read():
+    with pytest.raises(ValueError, match="is expected"):
+        parse_duration("9" * 1_000_000)
