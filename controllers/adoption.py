@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from apis.meta import Resource, controller_reference
+from manager.api import Resource, controller_reference
 from manager.client import Client
 
 __all__ = ["NotWanted", "adopt", "check_still_wanted"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.client import Applied, Outcome
 from manager.events import EventRecorder
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from apis.apps.v1.deployment import Deployment
-from apis.core.v1.service import Service
-from apis.meta import Resource
 from controllers.adoption import adopt
+from manager.api import Resource
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Service
 from manager.client import Applied, Client, Outcome, OwnedByOther
 from manager.kube.errors import Invalid
 

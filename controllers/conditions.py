@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from apis.meta import Condition, ConditionStatus, Resource, find_condition
 from manager import clock
+from manager.api import Condition, ConditionStatus, Resource, find_condition
 
 __all__ = ["condition", "is_news"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from apis.apps.v1.deployment import Deployment
+from manager.api.apps_v1 import Deployment
 
 __all__ = ["Failure", "failure_of", "is_available", "is_rolled_out"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apis.meta import OwnerReference, Resource
+from manager.api import OwnerReference, Resource
 
 __all__ = ["LEFT_OVER", "NAME_TAKEN", "is_left_over", "left_over"]
 

@@ -14,7 +14,7 @@ from manager.kube.transport import Transport
 from manager.metrics import Metrics
 
 if TYPE_CHECKING:
-    from apis.meta import Resource
+    from manager.api import Resource
     from manager.kube.wire import WireRequest
 
 IMAGE = "memcached:1.6.39-alpine"

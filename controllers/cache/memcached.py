@@ -6,10 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached
-from apis.core.v1.pod import Pod
-from apis.meta import Condition, ObjectMeta, set_condition
 from controllers.adoption import NotWanted
 from controllers.announcing import announce
 from controllers.applying import apply_child
@@ -20,6 +17,9 @@ from controllers.rollouts import failure_of, is_available, is_rolled_out
 from controllers.settings import PROXY_CREDENTIALS
 from controllers.taken_names import LEFT_OVER, NAME_TAKEN, is_left_over, left_over
 from manager import clock
+from manager.api import Condition, ObjectMeta, set_condition
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Pod
 from manager.cache import Meta
 from manager.client import Applied, Client, OwnedByOther
 from manager.controller import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from apis.meta import set_condition
 from apis.myapp.v1alpha1.mysrv import MySrv
 from controllers.conditions import condition
 from manager import clock
+from manager.api import set_condition
 from manager.client import Client
 from manager.controller import ControllerBuilder, ControllerOptions, Request, Result, generation_changed
 from manager.events import EventRecorder

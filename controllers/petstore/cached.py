@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from apis.meta import ObjectKey
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.birthday import InvalidBirthday, day_of
 from controllers.petstore.record import Content
+from manager.api import ObjectKey
 from manager.cache import Cache, Meta, Record
 
 __all__ = ["CachedPet", "CachedPets"]

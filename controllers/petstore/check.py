@@ -6,10 +6,10 @@ import asyncio
 import random
 from contextlib import aclosing
 
-from apis.meta import ObjectKey
 from controllers.petstore.cached import CachedPet, CachedPets
 from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import Content
+from manager.api import ObjectKey
 from manager.controller import ChannelSource, Priority
 from manager.logs import get_logger
 from petstore.client import DeadlinePassed, NoAnswer, PetStoreClient, PetStoreError

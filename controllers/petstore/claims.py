@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from apis.meta import ObjectKey
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.cached import CachedPets
 from controllers.petstore.record import Content
+from manager.api import ObjectKey
 
 __all__ = ["Claims"]
 

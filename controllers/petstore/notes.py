@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apis.meta import ObjectKey
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.record import ADDED_AS, Content, noted
+from manager.api import ObjectKey
 from manager.client import Client
 from manager.kube.errors import NotFound
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from apis.meta import Condition, ConditionStatus, find_condition, set_condition
 from apis.petstore.v1beta1.pet import Pet
 from controllers.conditions import condition
 from controllers.petstore.keeper import Deed, Kept
 from controllers.petstore.record import Content
 from manager import clock
+from manager.api import Condition, ConditionStatus, find_condition, set_condition
 from manager.client import Client
 from manager.events import EventRecorder
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from apis.core.v1.pod import Pod
-from apis.meta import Condition, ObjectKey, set_condition
 from apis.tutorial.v1.foo import Foo
 from controllers.conditions import condition
 from controllers.tutorial.colour import colour_of
 from manager import clock
+from manager.api import Condition, ObjectKey, set_condition
+from manager.api.core_v1 import Pod
 from manager.cache import CacheEvent, Meta, Record
 from manager.client import Client
 from manager.controller import (

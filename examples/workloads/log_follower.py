@@ -7,10 +7,10 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 
-from apis.core.v1.pod import Pod
 from examples.workloads.log_lines import split_lines
 from examples.workloads.log_position import LogPosition
 from examples.workloads.screen import say
+from manager.api.core_v1 import Pod
 from manager.backoff import Backoff
 from manager.client import Client
 from manager.kube.errors import ConnectionLost, DeadlineExceeded, KubeError, NotFound

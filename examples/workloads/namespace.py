@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import uuid
 
-from apis.core.v1.namespace import Namespace
-from apis.meta import ObjectKey, ObjectMeta
 from examples.workloads.errors import Failure
 from examples.workloads.screen import say
+from manager.api import ObjectKey, ObjectMeta
+from manager.api.core_v1 import Namespace
 from manager.client import Client
 from manager.kube.errors import AlreadyExists, Conflict, ServerError, TooManyRequests, TransportError
 

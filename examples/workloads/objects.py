@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from apis.apps.v1.deployment import Deployment
-from apis.core.v1.service import Service
-from apis.meta import ObjectMeta
-from apis.networking.v1.ingress import Ingress
+from manager.api import ObjectMeta
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Service
+from manager.api.networking_v1 import Ingress
 
 __all__ = ["LABELS", "NAME", "PATH", "REPLICAS", "SELECTOR", "deployment", "ingress", "service"]
 

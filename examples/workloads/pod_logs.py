@@ -6,10 +6,10 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
-from apis.core.v1.pod import Pod
 from examples.workloads.line_printer import LinePrinter
 from examples.workloads.log_follower import LogFollower
 from examples.workloads.objects import NAME, SELECTOR
+from manager.api.core_v1 import Pod
 from manager.client import Client
 
 __all__ = ["follow_logs"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from apis.apps.v1.deployment import Deployment
-from apis.core.v1.pod import Pod
 from examples.workloads.errors import Failure
 from examples.workloads.objects import SELECTOR
 from examples.workloads.progress import ready_progress
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Pod
 from manager.client import Client
 
 __all__ = ["pod_reasons", "ready_replicas", "wait_ready"]

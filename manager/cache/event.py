@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache.meta import Meta
 from manager.cache.own_writes import Change
 from manager.cache.record import Record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache.meta import Meta
 from manager.cache.record import Record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
 from manager.cache.index import Index, IndexFailed, IndexFunction, KeyGroups
 from manager.cache.meta import Meta

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import Counter
 
-from apis.meta import ObjectKey
 from manager import clock
+from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
 from manager.cache.index import IndexFunction
 from manager.cache.ingest import Ingest

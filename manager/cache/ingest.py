@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from apis.meta import GroupVersionKind, ObjectKey
+from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.meta import Meta
 from manager.cache.metadata import OwnManagedFields, without_annotations
 from manager.cache.record import Record

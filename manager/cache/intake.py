@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
 from manager.cache.ingest import Ingest
 from manager.cache.record import Record

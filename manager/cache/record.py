@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from apis.meta import ObjectKey, Resource
+from manager.api import ObjectKey, Resource
 from manager.cache.meta import Meta
 
 __all__ = ["Record"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from apis.meta import GroupVersionKind, ObjectKey, Resource
+from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache.informer import Informer
 from manager.cache.ingest import Ingest
 from manager.cache.spec import CacheOptions, KindOptions, WatchSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from apis.meta import GroupVersionKind, Resource
+from manager.api import GroupVersionKind, Resource
 from manager.cache.selector import Selector
 
 __all__ = ["CacheOptions", "KindOptions", "WatchSpec"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
 from manager.cache.index import IndexFailed, IndexFunction
 from manager.cache.indexes import Indexes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from apis.meta import Resource, crd_options
+from manager.api import Resource, crd_options
 from manager.cli.errors import UsageError
 
 __all__ = ["named_definitions"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cli.screen import Screen
 from manager.duration import format_duration
 from manager.migration import Definition, MigrationOptions, Outcome, Tally

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
-    from apis.meta import Resource
+    from manager.api import Resource
     from manager.controller import ControllerOptions
     from manager.manager import Manager
     from manager.setting import Setting

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import ValidationError
 
-from apis.meta import ObjectKey, OwnerReference, Resource, controller_reference
+from manager.api import ObjectKey, OwnerReference, Resource, controller_reference
 from manager.cache import Cache
 from manager.client.errors import OwnedByOther
 from manager.client.managed_fields import OwnEntries, creator_name, own_entries, takeover_patch

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import orjson
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.cache import Cache
 from manager.client.applier import Applier
 from manager.client.live import LiveReader

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from apis.meta import GroupVersionKind, ObjectKey, OwnerReference
+from manager.api import GroupVersionKind, ObjectKey, OwnerReference
 from manager.kube.errors import KubeError
 
 __all__ = ["NotCached", "OwnedByOther", "Undecodable"]

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from apis.meta import ObjectKey, Resource
+from manager.api import ObjectKey, Resource
 from manager.client.errors import Undecodable
 from manager.client.reader import ObjectList, decode_object
 from manager.kube.decoding import Decoder

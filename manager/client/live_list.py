@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Generic, Self, TypeVar
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.cache import Informer
 from manager.client.reader import ObjectList, decode_records
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Generic, NamedTuple, TypeVar
 
-from apis.meta import Resource
+from manager.api import Resource
 
 __all__ = ["Applied", "Outcome"]
 

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 
-from apis.meta import ObjectKey, PartialObjectMetadata, Resource
+from manager.api import ObjectKey, PartialObjectMetadata, Resource
 from manager.cache import Cache, Informer, Record
 from manager.client.errors import NotCached, Undecodable
 from manager.kube.decoding import not_a

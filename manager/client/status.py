@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.client.reader import decode_object
 from manager.client.write import Writer, whole_object
 from manager.kube.decoding import json_object, not_a

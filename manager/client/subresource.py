@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.client.write import JSON, MERGE_PATCH, Writer
 from manager.kube.decoding import json_object
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from apis.meta import GroupVersionKind, ObjectKey, Resource
+from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache import Cache
 from manager.kube.errors import NoMatch
 from manager.kube.rest_mapping import RestMapper

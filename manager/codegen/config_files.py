@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.codegen.documents import yaml_document, yaml_stream
 from manager.codegen.manifest import custom_resource_definitions
 from manager.codegen.roles import (

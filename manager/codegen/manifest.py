@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from apis.meta import Column, CrdOptions, Resource, crd_options
+from manager.api import Column, CrdOptions, Resource, crd_options
 from manager.codegen.errors import ModelError
 from manager.codegen.field_paths import leads_somewhere
 from manager.codegen.model_schema import JsonSchema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from apis.meta import Resource, crd_options
+from manager.api import Resource, crd_options
 from manager.codegen.rules import merged_rules
 from manager.migration.rights import migration_rights
 from manager.rbac import RbacRule

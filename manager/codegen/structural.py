@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apis.meta import Resource
-from apis.meta.schema import REQUIRED
+from manager.api import Resource
+from manager.api.schema import REQUIRED
 from manager.codegen.errors import ModelError
 from manager.codegen.keywords import CARRIED, IGNORED, ORDER
 from manager.codegen.lists import check_merging

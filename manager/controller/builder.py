@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Protocol, Self
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.cache import Cache
 from manager.controller.controller import Controller
 from manager.controller.handler import Handler, MapTo, enqueue_mapped, enqueue_object, enqueue_owner

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterable
 
-from apis.meta import GroupVersionKind
+from manager.api import GroupVersionKind
 from manager.controller.backoff import KeyBackoff
 from manager.controller.metrics import ControllerMetrics
 from manager.controller.options import ControllerOptions

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Self
 
-from apis.meta import GroupVersionKind, ObjectKey
+from manager.api import GroupVersionKind, ObjectKey
 from manager.client import Undecodable
 from manager.controller.errors import TerminalError
 from manager.kube.errors import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from apis.meta import GroupVersionKind, Resource
+from manager.api import GroupVersionKind, Resource
 from manager.cache import CacheEvent, Meta
 from manager.controller.request import Request
 

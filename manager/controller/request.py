@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 
 __all__ = ["Request"]
 

@@ -8,7 +8,7 @@ import math
 import random
 from typing import TYPE_CHECKING
 
-from apis.meta import GroupVersionKind
+from manager.api import GroupVersionKind
 from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, Failure, explain
 from manager.controller.metrics import ControllerMetrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.events.correlator import Correlator
 from manager.events.outbox import Outbox
 from manager.events.outcomes import Outcomes

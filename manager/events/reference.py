@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from apis.meta import Resource
+from manager.api import Resource
 
 __all__ = ["ObjectReference"]
 

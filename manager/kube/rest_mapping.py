@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from apis.meta.kind import GroupVersionKind
+from manager.api.meta import GroupVersionKind
 from manager.kube.decoding import Decoder
 from manager.kube.errors import NoMatch, NotFound, ProtocolError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from apis.meta import GroupVersionKind, ObjectKey
+from manager.api import GroupVersionKind, ObjectKey
 from manager.kube.decoding import Decoder, not_a
 from manager.kube.rest_mapping import RestMapping
 

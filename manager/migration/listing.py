@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.kube.decoding import Decoder
 from manager.kube.errors import BadRequest, Gone, ProtocolError
 from manager.kube.transport import Transport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.migration.definition import Definition
 
 __all__ = ["Report"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from apis.meta import Resource, crd_options
+from manager.api import Resource, crd_options
 from manager.rbac import RbacRule
 
 __all__ = ["DEFINITIONS", "GROUP", "migration_rights"]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.webhook.json_object import JsonObject
 from manager.webhook.registration import RegistrationError, check_function
 from manager.webhook.request import AdmissionRequest, Operation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.webhook.json_object import JsonObject
 from manager.webhook.registration import RegistrationError, check_function
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.logs import shortened
 from manager.webhook.bounds import own_turn
 from manager.webhook.conversion import Conversion, Convert

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from apis.meta import GroupVersionKind
+from manager.api import GroupVersionKind
 from manager.logs import shortened
 
 __all__ = ["FieldError", "Refused", "forbidden", "invalid", "required"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from apis.meta import GroupVersionKind
+from manager.api import GroupVersionKind
 from manager.webhook.json_object import JsonObject
 
 __all__ = ["AdmissionRequest", "Operation", "UserInfo"]

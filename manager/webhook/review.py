@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from apis.meta import GroupVersionKind
+from manager.api import GroupVersionKind
 from manager.webhook.bounds import (
     ADMISSION_WORK,
     CONVERSION_WORK,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.webhook.admission import Admission
 from manager.webhook.bounds import own_turn
 from manager.webhook.json_object import JsonObject

@@ -21,7 +21,6 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from apis.meta import GroupVersionKind
 from controllers.cache.webhooks import WEBHOOKS as CACHE
 from controllers.example.webhooks import WEBHOOKS as EXAMPLE
 from controllers.main import OPERATORS
@@ -29,6 +28,7 @@ from controllers.petstore.webhooks import WEBHOOKS as PETSTORE
 from controllers.petstore.webhooks import conversion
 from manager.access.expired import has_expired
 from manager.address import parse_address
+from manager.api import GroupVersionKind
 from manager.cache.ingest import Ingest
 from manager.cache.page import decode_bookmark, decode_page
 from manager.cache.selector import Selector

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from apis.meta import Resource
 from controllers.main import OPERATORS
+from manager.api import Resource
 from manager.cache import reflector
 from manager.cli import Operator, main
 from manager.controller import ControllerBuilder, ControllerOptions, Request, Result

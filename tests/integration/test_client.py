@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 from pydantic import Field
 
-from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
-from apis.meta import Condition, ObjectKey, ObjectMeta, Resource
+from manager.api import Condition, ObjectKey, ObjectMeta, Resource
+from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
 from manager.client import Client, NotCached, Outcome, OwnedByOther
 from manager.kube.config import load_config

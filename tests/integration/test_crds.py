@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from apis.cache.v1.memcached import Memcached
-from apis.meta import ApiModel, Resource, crd
+from manager.api import ApiModel, Resource, crd
 from manager.codegen import custom_resource_definitions, yaml_stream
 from tests.support.api_access import APPLY_PATCH, ApiFailure
 from tests.support.control_plane import Feature

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from apis.meta import ApiModel, Resource
 from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
+from manager.api import ApiModel, Resource
 from manager.migration import migration_rights
 from manager.migration.definition import POSITION
 from tests.conformance.webhook_server import WebhookServer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from manager.webhook import AdmissionRequest
 
 if TYPE_CHECKING:
-    from apis.meta import GroupVersionKind, Resource
+    from manager.api import GroupVersionKind, Resource
     from manager.webhook import JsonObject
     from manager.webhook.request import Operation
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
-from apis.meta import (
+from manager.api import (
     ApiModel,
     Column,
     Condition,

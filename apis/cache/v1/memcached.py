@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from apis.meta import ApiModel, Column, Condition, Int32, Int64, Resource, Scale, cel, crd, list_map
+from manager.api import ApiModel, Column, Condition, Int32, Int64, Resource, Scale, cel, crd, list_map
 
 __all__ = ["Memcached", "MemcachedSpec", "MemcachedStatus"]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from apis.meta import ApiModel, Column, Condition, Int32, Int64, Resource, cel, crd, list_map, together
+from manager.api import ApiModel, Column, Condition, Int32, Int64, Resource, cel, crd, list_map, together
 
 __all__ = [
     "PASSWORD_LENGTH",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from apis.meta import ApiModel, Column, Condition, Int32, Int64, Resource, crd, list_map
+from manager.api import ApiModel, Column, Condition, Int32, Int64, Resource, crd, list_map
 
 __all__ = ["MySrv", "MySrvSpec", "MySrvStatus"]
 

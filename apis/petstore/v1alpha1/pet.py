@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from apis.meta import ApiModel, Column, Resource, crd
-from apis.meta.schema import schema_format
 from apis.petstore.v1beta1.pet import PetStatus, SpokenName
+from manager.api import ApiModel, Column, Resource, crd
+from manager.api.schema import schema_format
 
 __all__ = ["Pet", "PetSpec"]
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached
 from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import sample
 from benchmarks.micro.world import IMAGE, World
 from controllers.cache.memcached import MemcachedReconciler
+from manager.api.apps_v1 import Deployment
 from manager.client import Outcome
 from manager.client.managed_fields import own_entries
 from manager.client.ownership import holds, holds_exactly

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 import msgspec
 import orjson
 
-from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached
-from apis.core.v1.pod import Pod
-from apis.meta import PartialObjectMetadata
 from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, sample
+from manager.api import PartialObjectMetadata
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Pod
 from manager.cache.ingest import Ingest
 from manager.kube.watch import decode_event, lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apis.meta import Resource
     from benchmarks.micro.benchmark import Work
+    from manager.api import Resource
 
 EVENTS = 100
 CHUNK = 64 * 1024

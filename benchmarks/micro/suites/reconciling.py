@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached
-from apis.core.v1.pod import Pod
 from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import sample
 from benchmarks.micro.suites.applying import contains, wanted
 from benchmarks.micro.suites.queue import make_queue
 from benchmarks.micro.world import IMAGE, World
 from controllers.cache.memcached import MemcachedReconciler
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Pod
 from manager.controller import Request
 from manager.controller.metrics import ControllerMetrics
 from manager.controller.queue.item import QueueItem

@@ -10,10 +10,10 @@ from weakref import WeakValueDictionary
 import msgspec
 import orjson
 
-from apis.core.v1.pod import Pod
-from apis.meta import ObjectKey
 from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, template
+from manager.api import ObjectKey
+from manager.api.core_v1 import Pod
 from manager.cache.ingest import Ingest
 from manager.cache.intake import Intake
 from manager.cache.store import Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apis.core.v1.pod import Pod
+from manager.api.core_v1 import Pod
 
 if TYPE_CHECKING:
     from manager.controller import ControllerOptions

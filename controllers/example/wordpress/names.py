@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apis.example.v1.wordpress import Wordpress
-from apis.meta import ObjectKey, ObjectMeta
+from manager.api import ObjectKey, ObjectMeta
 
 __all__ = [
     "CLAIM_SUFFIXES",

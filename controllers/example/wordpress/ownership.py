@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from apis.example.v1.wordpress import Wordpress
-from apis.meta import ObjectKey, ObjectMeta, OwnerReference, controller_of, controller_reference
 from controllers.example.wordpress.names import Part, identity, labels_of
 from controllers.example.wordpress.obstacles import Obstacle, Trouble
 from controllers.taken_names import LEFT_OVER, NAME_TAKEN, is_left_over, left_over
+from manager.api import ObjectKey, ObjectMeta, OwnerReference, controller_of, controller_reference
 from manager.client import Client
 
 __all__ = [

@@ -12,15 +12,14 @@ import re
 import secrets
 from dataclasses import dataclass
 
-from apis.core.v1.persistent_volume_claim import PersistentVolumeClaim
-from apis.core.v1.secret import Secret
 from apis.example.v1.wordpress import PASSWORD_LENGTH, PASSWORD_PATTERN, Wordpress
-from apis.meta import ObjectKey, PartialObjectMetadata, find_condition
 from controllers.adoption import check_still_wanted
 from controllers.example.wordpress.names import DATABASE, child_metadata, secret_key
 from controllers.example.wordpress.obstacles import Obstacle, Trouble, refused
 from controllers.example.wordpress.ownership import check_ours, claim_for, is_claimed_for
 from controllers.example.wordpress.workloads import ROOT_PASSWORD, USER_PASSWORD
+from manager.api import ObjectKey, PartialObjectMetadata, find_condition
+from manager.api.core_v1 import PersistentVolumeClaim, Secret
 from manager.client import Client
 from manager.events import EventRecorder
 from manager.kube.errors import ApiError, Forbidden, Invalid, ProtocolError

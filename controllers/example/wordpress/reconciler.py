@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from apis.apps.v1.deployment import Deployment
-from apis.core.v1.service import Service
 from apis.example.v1.wordpress import Wordpress
-from apis.meta import Condition, ObjectKey, Resource, is_controlled_by, is_true, set_condition
 from controllers.adoption import NotWanted
 from controllers.announcing import announce
 from controllers.applying import apply_child
@@ -33,6 +30,9 @@ from controllers.example.wordpress.volumes import Volumes
 from controllers.example.wordpress.workloads import Workloads
 from controllers.taken_names import is_left_over
 from manager import clock
+from manager.api import Condition, ObjectKey, Resource, is_controlled_by, is_true, set_condition
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Service
 from manager.client import Client, OwnedByOther
 from manager.controller import Request, Result
 from manager.events import EventRecorder

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from apis.apps.v1.deployment import Deployment
-from apis.core.v1.service import Service
 from apis.example.v1.wordpress import Wordpress
-from apis.meta import Condition, ConditionStatus
 from controllers.conditions import condition
 from controllers.example.wordpress.obstacles import Obstacle, Trouble
 from controllers.example.wordpress.workloads import HTTP_PORT
 from controllers.rollouts import failure_of, is_available, is_rolled_out
+from manager.api import Condition, ConditionStatus
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Service
 
 __all__ = ["Sight", "conditions_of", "is_database_ready", "node_port_of", "url_of"]
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from apis.core.v1.persistent_volume_claim import (
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    VolumeResources,
-)
 from apis.example.v1.wordpress import Wordpress
-from apis.meta import ObjectKey, ObjectMeta
 from controllers.adoption import check_still_wanted
 from controllers.example.wordpress.names import Part, child_metadata
 from controllers.example.wordpress.obstacles import RETRY_REFUSED, Trouble, refused
 from controllers.example.wordpress.ownership import check_ours, claim_for, is_claimed_for
 from controllers.quantity import parse_quantity
 from manager import clock
+from manager.api import ObjectKey, ObjectMeta
+from manager.api.core_v1 import (
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    VolumeResources,
+)
 from manager.client import Client
 from manager.events import EventRecorder
 from manager.kube.errors import Forbidden, Invalid

@@ -7,10 +7,6 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from apis.apps.v1.deployment import Deployment
-from apis.core.v1.persistent_volume_claim import PersistentVolumeClaim
-from apis.core.v1.secret import Secret
-from apis.core.v1.service import Service
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.settings import MYSQL_IMAGE, WORDPRESS_IMAGE
 from controllers.example.wordpress.names import CLAIM_SUFFIXES, SECRET_SUFFIX, WORKLOAD_SUFFIXES
@@ -18,6 +14,8 @@ from controllers.example.wordpress.reconciler import WordpressReconciler
 from controllers.example.wordpress.workloads import Workloads
 from controllers.proxy import proxy_environment
 from controllers.settings import PROXY_CREDENTIALS
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
 from manager.cache import Informer, Meta, Record
 from manager.controller import ControllerBuilder, ControllerOptions, Request
 from manager.controller.handler import MapTo

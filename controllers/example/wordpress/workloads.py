@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apis.apps.v1.deployment import Deployment
-from apis.core.v1.service import Service
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.wordpress.names import (
     DATABASE,
@@ -17,6 +15,8 @@ from controllers.example.wordpress.names import (
     secret_key,
     selector_of,
 )
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Service
 
 __all__ = ["HTTP_PORT", "ROOT_PASSWORD", "USER_PASSWORD", "Workloads"]
 

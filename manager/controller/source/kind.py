@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache import CacheEvent, Informer, Part
 from manager.controller.handler import Handler
 from manager.controller.predicate import Predicate

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from apis.meta import ApiModel, Resource, crd
+from manager.api import ApiModel, Resource, crd
 from manager.cli import Operator, main
 from manager.tls import served
 from manager.webhook import (

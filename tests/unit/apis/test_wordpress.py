@@ -5,8 +5,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from apis.core.v1.secret import Secret
 from apis.example.v1.wordpress import Wordpress
+from manager.api.core_v1 import Secret
 
 OBJECT = {
     "apiVersion": "example.com/v1",

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from pydantic import Field
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.cache import Cache
 from manager.cache.event import CacheEvent
 from manager.cache.informer import Informer

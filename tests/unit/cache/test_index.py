@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache.index import Index
 from manager.cache.meta import Meta
 from manager.cache.record import Record

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apis.meta import ObjectKey, PartialObjectMetadata
+from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache.event import CacheEvent, EventType
 from manager.cache.informer import Informer
 from manager.cache.ingest import Ingest

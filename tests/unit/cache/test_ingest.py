@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache.ingest import Ingest
 from manager.kube.errors import ProtocolError
 from tests.unit.cache.objects import Pod, encoded, pod

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache import Cache, CacheOptions, KindOptions
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport

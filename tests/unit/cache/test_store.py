@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache.record import Record
 from manager.cache.selector import Selector
 from manager.cache.store import Store

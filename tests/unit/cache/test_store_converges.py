@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
 from manager.cache.ingest import Arrival
 from manager.cache.intake import Intake

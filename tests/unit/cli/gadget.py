@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apis.meta import ApiModel, Resource, crd
+from manager.api import ApiModel, Resource, crd
 from manager.webhook import Conversion, JsonObject
 
 __all__ = ["KINDS", "RECONCILERS", "WEBHOOKS", "Gadget", "OldGadget"]

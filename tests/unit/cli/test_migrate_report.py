@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cli.migrate_report import MigrateReport
 from manager.cli.screen import Screen
 from manager.migration import Definition, MigrationOptions, Outcome, Tally

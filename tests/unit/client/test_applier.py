@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apis.apps.v1.deployment import Deployment
-from apis.meta import ObjectMeta
+from manager.api import ObjectMeta
+from manager.api.apps_v1 import Deployment
 from manager.client import Client, Outcome
 from manager.client.managed_fields import creator_name
 from manager.kube.errors import Conflict, Invalid, ProtocolError

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache import Cache, own_writes_from_here
 from manager.cache.own_writes import Change
 from manager.client import Client

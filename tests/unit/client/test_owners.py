@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from apis.apps.v1.deployment import Deployment
 from apis.cache.v1.memcached import Memcached
-from apis.core.v1.namespace import Namespace
-from apis.meta import ObjectMeta, OwnerReference
+from manager.api import ObjectMeta, OwnerReference
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Namespace
 from manager.cache import Cache
 from manager.client import Client, OwnedByOther
 from manager.kube.rest_mapping import RestMapper

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from apis.meta import ObjectKey, PartialObjectMetadata
+from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache import Cache, CacheOptions, Meta, Record
 from manager.client import Client, NotCached, Undecodable
 from manager.kube.errors import NoMatch
@@ -166,7 +166,7 @@ class TestNamespaces:
 
 async def test_an_object_of_which_only_metadata_was_read_cannot_be_written_back(world: World):
     # What its cache has left out would be lost.
-    world.wire.on("GET", "/apis/meta.k8s.io/v1", Reply.status(404, "NotFound"))
+    world.wire.on("GET", "/manager/api.k8s.io/v1", Reply.status(404, "NotFound"))
     partial = await world.client.metadata.find(Pod, ObjectKey("ns", "a"))
     assert isinstance(partial, PartialObjectMetadata)
     partial.metadata.labels["x"] = "y"

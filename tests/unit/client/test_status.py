@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from apis.meta import Resource
 from devcluster.errors import StatusError
 from devcluster.patch.json_patch import json_patch
+from manager.api import Resource
 from manager.cache import Cache
 from manager.client import Client
 from manager.kube.errors import Conflict, Invalid, ProtocolError

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import create_model
 
-from apis.meta import ApiModel, Resource
+from manager.api import ApiModel, Resource
 from manager.codegen.structural import structural_schema
 
 __all__ = ["field_schema", "kind_with", "spec_schema"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from apis.cache.v1.memcached import Memcached
-from apis.meta import ApiModel, Column, Resource, Scale, crd
+from manager.api import ApiModel, Column, Resource, Scale, crd
 from manager.codegen import ModelError, custom_resource_definitions
 from manager.webhook import Conversion, JsonObject
 from manager.webhook.configurations import by_url

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, SecretStr
 
-from apis.meta import ApiModel, Condition, atomic_list, atomic_map, list_map, list_set
+from manager.api import ApiModel, Condition, atomic_list, atomic_map, list_map, list_set
 from manager.codegen import ModelError
 from manager.codegen.structural import structural_schema
 from tests.support.widget import Limits, Port

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from pydantic import ConfigDict, Field
 
-from apis.meta import ApiModel, Int32, Int64, IntOrString, cel, preserve_unknown, required
+from manager.api import ApiModel, Int32, Int64, IntOrString, cel, preserve_unknown, required
 from manager.codegen.structural import structural_schema
 from tests.support.widget import Limits, Mode, Port, Widget
 from tests.unit.codegen.made_models import field_schema, kind_with, spec_schema

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import orjson
 
-from apis.meta import ObjectKey, Resource
+from manager.api import ObjectKey, Resource
 from manager.cache import CacheEvent, Record
 
 

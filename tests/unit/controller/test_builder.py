@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.cache import Cache, CacheEvent, Meta
 from manager.controller import (
     ChannelSource,

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from pydantic import ValidationError
 
-from apis.meta import ObjectKey, Resource
+from manager.api import ObjectKey, Resource
 from manager.client import Undecodable
 from manager.controller.errors import TerminalError
 from manager.controller.priority import Priority

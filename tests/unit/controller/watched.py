@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from apis.meta import ObjectKey, Resource
+from manager.api import ObjectKey, Resource
 from manager.cache import Cache, Informer
 from manager.metrics import Metrics
 from tests.unit.controller.objects import raw

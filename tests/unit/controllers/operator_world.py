@@ -22,7 +22,7 @@ from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from apis.meta import Resource
+    from manager.api import Resource
 
 Object = dict[str, Any]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from apis.core.v1.pod import Pod
-from apis.meta import ObjectKey
 from apis.tutorial.v1.foo import Foo
 from controllers.cache.memcached import CR_LABEL
 from controllers.tutorial.colour import colour_of
 from controllers.tutorial.foo import BY_FRIEND, PRESENT_BY_NAME
+from manager.api import ObjectKey
+from manager.api.core_v1 import Pod
 from manager.cache import Record
 from manager.cache.index import KeyGroups
 from tests.support.scripted_wire import Reply

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from apis.meta import ApiModel, Resource
 from controllers import generate
+from manager.api import ApiModel, Resource
 from manager.cli import Operator
 from tests.support import widget
 

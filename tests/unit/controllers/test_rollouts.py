@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from apis.apps.v1.deployment import Deployment
-from apis.meta import ObjectMeta
 from controllers.rollouts import failure_of, is_available, is_rolled_out
+from manager.api import ObjectMeta
+from manager.api.apps_v1 import Deployment
 
 
 def deployment(*conditions: tuple[str, str], reason: str = "Why", **status: Any) -> Deployment:

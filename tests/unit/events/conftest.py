@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apis.meta import ObjectMeta, Resource
+from manager.api import ObjectMeta, Resource
 from manager.events import EventRecorder
 from manager.kube.transport import Transport
 from manager.metrics import Metrics

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apis.meta import ObjectMeta
+from manager.api import ObjectMeta
 from manager.events import ObjectReference
 from tests.support.scripted_wire import Reply
 from tests.unit.events.conftest import EVENTS, Bench, Widget, widget

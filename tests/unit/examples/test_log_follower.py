@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from apis.core.v1.pod import Pod
-from apis.meta import ObjectMeta
 from examples.workloads.log_follower import IDLE_TIMEOUT, LogFollower
+from manager.api import ObjectMeta
+from manager.api.core_v1 import Pod
 from manager.client import Client
 from tests.support.scripted_wire import Reply, ScriptedWire, Stream
 

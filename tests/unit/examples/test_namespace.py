@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from apis.core.v1.namespace import Namespace
-from apis.meta import ObjectMeta
 from examples.workloads.errors import Failure
 from examples.workloads.namespace import OURS, clear_leftovers, create_namespace, remove_namespace
+from manager.api import ObjectMeta
+from manager.api.core_v1 import Namespace
 from manager.client import Client
 from manager.kube.errors import AlreadyExists, ConnectionLost
 from tests.support.scripted_wire import LostAfter, LostBefore, Reply, ScriptedWire, Sent

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from apis.apps.v1.deployment import Deployment, DeploymentCondition, DeploymentStatus
-from apis.core.v1.pod import Pod
-from apis.meta import ObjectMeta
 from examples.workloads.readiness import pod_reasons, ready_replicas
+from manager.api import ObjectMeta
+from manager.api.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus
+from manager.api.core_v1 import Pod
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:

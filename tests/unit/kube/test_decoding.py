@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apis.core.v1.secret import Secret
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
+from manager.api.core_v1 import Secret
 from manager.cache.ingest import Ingest
 from manager.cache.page import decode_bookmark, decode_page
 from manager.cache.written import deleted_uid

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.migration import Definition, Definitions, Migration, MigrationOptions, Outcome, Patience

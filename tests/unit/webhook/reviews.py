@@ -8,7 +8,7 @@ from typing import Any, Literal
 import orjson
 from pydantic import Field
 
-from apis.meta import ApiModel, Resource
+from manager.api import ApiModel, Resource
 from manager.webhook import JsonObject
 
 __all__ = [

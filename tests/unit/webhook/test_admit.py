@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apis.meta import GroupVersionKind
+from manager.api import GroupVersionKind
 from manager.metrics import Metrics
 from manager.webhook import Admission, AdmissionRequest, JsonObject, Refused, invalid
 from manager.webhook.admit import AdmissionEndpoint

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.metrics import Metrics
 from manager.webhook import Conversion, JsonObject, Refused
 from manager.webhook.convert import ConversionEndpoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apis.meta import GroupVersionKind
+from manager.api import GroupVersionKind
 from manager.webhook import FieldError, Refused, forbidden, invalid, required
 
 PET = GroupVersionKind("petstore.example.com", "v1beta1", "Pet")

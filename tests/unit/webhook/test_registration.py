@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from apis.meta import Resource
+from manager.api import Resource
 from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject, RegistrationError
 from manager.webhook.webhooks import Webhooks
 

@@ -15,7 +15,7 @@ from tests.unit.controllers.fate import Fate
 from tests.unit.controllers.petstore.world import ApiServer, Process, Store
 
 if TYPE_CHECKING:
-    from apis.meta import ObjectKey
+    from manager.api import ObjectKey
 
 NOW = "2026-01-01T00:00:00Z"
 DAY = datetime.date(2021, 4, 1)

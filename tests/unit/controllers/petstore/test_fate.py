@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pytest
 
-from apis.meta import ObjectKey
+from manager.api import ObjectKey
 from manager.kube.errors import Fenced
 from manager.leader import Leadership
 from petstore.client import PetStoreClient

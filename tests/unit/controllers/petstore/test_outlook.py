@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from apis.meta import ObjectKey
 from controllers.petstore.check import StoreCheck
 from controllers.petstore.outlook import Outlook
+from manager.api import ObjectKey
 from petstore.client import Unreachable
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from apis.meta import find_condition
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.notes import FINALIZER, OLD_FINALIZER
 from controllers.petstore.record import ADDED_AS
+from manager.api import find_condition
 from manager.kube.errors import ConnectionLost
 from petstore.client import Pet as Record
 from petstore.client import PetStoreError, PetType
@@ -23,7 +23,7 @@ from tests.unit.controllers.petstore.world import ApiServer, FatefulStore, Proce
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from apis.meta import ObjectKey
+    from manager.api import ObjectKey
 
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 

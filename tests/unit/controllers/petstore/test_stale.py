@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apis.meta import ObjectKey
 from controllers.petstore.record import ADDED_AS
+from manager.api import ObjectKey
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
 from tests.unit.controllers.fate import Fate
 from tests.unit.controllers.petstore.world import ApiServer, Process, Store

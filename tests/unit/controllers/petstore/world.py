@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from apis.meta import ObjectKey
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.cached import CachedPet
 from controllers.petstore.claims import Claims
@@ -25,6 +24,7 @@ from controllers.petstore.keeper import Keeper
 from controllers.petstore.outlook import Outlook
 from controllers.petstore.pet import PetReconciler
 from controllers.petstore.report import Reporter
+from manager.api import ObjectKey
 from manager.cache import Record
 from manager.controller import ChannelSource
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
-from apis.meta import PartialObjectMetadata, Resource
 from devcluster import DevCluster
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse
+from manager.api import PartialObjectMetadata, Resource
 from manager.cache import Cache
 from manager.client import Client
 from manager.codegen import yaml_documents
@@ -31,7 +31,7 @@ from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from apis.meta import ObjectKey
+    from manager.api import ObjectKey
     from tests.unit.controllers.fate import Fate
 
 R = TypeVar("R", bound=Resource)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from apis.apps.v1.deployment import Deployment
 from apis.example.v1.wordpress import Wordpress
-from apis.meta import ObjectMeta
+from manager.api import ObjectMeta
+from manager.api.apps_v1 import Deployment
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 

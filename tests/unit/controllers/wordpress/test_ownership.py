@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from apis.meta import ObjectMeta, OwnerReference
 from controllers.example.wordpress.names import DATABASE, identity
 from controllers.example.wordpress.obstacles import Obstacle
 from controllers.example.wordpress.ownership import check_ours, claim_for, is_claimed_for
+from manager.api import ObjectMeta, OwnerReference
 from tests.unit.controllers.wordpress.sites import NOW, site
 
 OURS = identity(site())

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from apis.core.v1.service import Service
-from apis.meta import ObjectMeta
 from controllers.example.wordpress.obstacles import Obstacle, Trouble
 from controllers.example.wordpress.reconciler import next_look
 from controllers.example.wordpress.status import Sight, conditions_of, node_port_of, url_of
+from manager.api import ObjectMeta
+from manager.api.core_v1 import Service
 from manager.controller import Result
 from tests.unit.controllers.wordpress.sites import deployment, site
 

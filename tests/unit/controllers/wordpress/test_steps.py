@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
-from apis.meta import ObjectKey
 from devcluster.errors import StatusError
+from manager.api import ObjectKey
 from manager.controller import Result
 from tests.unit.controllers.fate import Fate
 from tests.unit.controllers.wordpress.in_process import in_process_cluster

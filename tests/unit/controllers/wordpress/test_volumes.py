@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from apis.core.v1.persistent_volume_claim import PersistentVolumeClaim
 from controllers.example.wordpress.names import DATABASE, FRONTEND
 from controllers.example.wordpress.volumes import grown_storage, wanted_claim
+from manager.api.core_v1 import PersistentVolumeClaim
 from tests.unit.controllers.wordpress.sites import site
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from apis.apps.v1.deployment import Deployment
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.wordpress.workloads import Workloads
+from manager.api.apps_v1 import Deployment
 from tests.unit.controllers.wordpress.sites import site
 
 WORKLOADS = Workloads(mysql_image="mysql:default", wordpress_image="wordpress:default")

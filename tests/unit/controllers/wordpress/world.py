@@ -7,9 +7,9 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from apis.example.v1.wordpress import Wordpress
-from apis.meta import ObjectKey
 from controllers.example.wordpress.reconciler import WordpressReconciler
 from controllers.example.wordpress.workloads import Workloads
+from manager.api import ObjectKey
 from manager.kube.errors import KubeError
 from tests.unit.controllers.fate import Died, Fate
 from tests.unit.controllers.operator_world import RecordedEvents

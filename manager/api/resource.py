@@ -6,12 +6,10 @@ from typing import Any, ClassVar, Self, Unpack
 
 from pydantic import ConfigDict, Field
 
-from apis.meta.kind import GroupVersionKind
-from apis.meta.model import ApiModel
-from apis.meta.object_key import ObjectKey
-from apis.meta.object_meta import ObjectMeta
+from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta
+from manager.api.model import ApiModel
 
-__all__ = ["Resource"]
+__all__ = ["PartialObjectMetadata", "Resource"]
 
 # Without the checks that pydantic makes of what is set.
 _set = object.__setattr__
@@ -110,3 +108,9 @@ class Resource(ApiModel):
         if self.origin is not None:
             _set(copied, "_origin", self.origin)
         return copied
+
+
+class PartialObjectMetadata(
+    Resource, group="meta.k8s.io", version="v1", plural="partialobjectmetadatas", namespaced=True
+):
+    """What the server sends when asked for metadata only; it does not say of which kind the object is."""

@@ -1,4 +1,4 @@
-"""Ingress, as far as programs use it."""
+"""Kinds of networking.k8s.io/v1: as far as operators and their clients use them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from apis.meta import Resource
+from manager.api import Resource
 
 __all__ = ["Ingress"]
 

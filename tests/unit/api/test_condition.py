@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from apis.meta import Condition, ConditionStatus, find_condition, is_true, set_condition
+from manager.api import Condition, ConditionStatus, find_condition, is_true, set_condition
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 T1 = T0 + timedelta(minutes=1)

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from apis.meta.model import ApiModel
-from apis.meta.numbers import Int64
-from apis.meta.schema import required
+from manager.api.model import ApiModel
+from manager.api.schema import Int64, required
 
 __all__ = ["Condition", "ConditionStatus", "find_condition", "is_true", "set_condition"]
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
-from apis.core.v1.namespace import Namespace
-from apis.meta import ObjectMeta, OwnerReference, controller_of, controller_reference, is_controlled_by
+from manager.api import ObjectMeta, OwnerReference, controller_of, controller_reference, is_controlled_by
+from manager.api.core_v1 import Namespace
 
 CHILD = ObjectMeta(name="c", namespace="n")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from apis.meta import ApiModel
+from manager.api import ApiModel
 
 
 class Server(ApiModel):

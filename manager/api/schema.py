@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import GetJsonSchemaHandler
+from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 __all__ = [
     "REQUIRED",
+    "Int32",
+    "Int64",
+    "IntOrString",
     "SchemaMark",
     "atomic_list",
     "atomic_map",
@@ -126,3 +129,15 @@ def cel(rule: str, message: str, *, field_path: str | None = None, reason: str |
         schema["x-kubernetes-validations"] = [*schema.get("x-kubernetes-validations", ()), validation]
 
     return SchemaMark(add)
+
+
+# Number types of the API that JSON Schema alone does not tell apart.
+def _int_or_string(schema: dict[str, object]) -> None:
+    schema.pop("anyOf", None)
+    schema["x-kubernetes-int-or-string"] = True
+
+
+Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), schema_format("int32")]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1), schema_format("int64")]
+# A count or a name or a percentage, as in `targetPort: http` and `maxSurge: 25%`.
+IntOrString = Annotated[int | str, SchemaMark(_int_or_string)]

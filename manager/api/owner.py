@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from apis.meta.object_meta import ObjectMeta
-from apis.meta.owner_reference import OwnerReference
-from apis.meta.resource import Resource
+from manager.api.meta import ObjectMeta, OwnerReference
+from manager.api.resource import Resource
 
 __all__ = ["OwnerReference", "controller_of", "controller_reference", "is_controlled_by"]
 

@@ -1,4 +1,4 @@
-"""Deployment, as far as controllers read it."""
+"""Kinds of apps/v1: as far as operators and their clients use them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from apis.meta import ApiModel, Resource
+from manager.api import ApiModel, Resource
 
 __all__ = ["Deployment", "DeploymentCondition", "DeploymentStatus"]
 

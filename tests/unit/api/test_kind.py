@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from apis.meta import GroupVersionKind, ObjectKey
+from manager.api import GroupVersionKind, ObjectKey
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from apis.meta.resource import Resource
+from manager.api.resource import Resource
 
 __all__ = ["Column", "CrdOptions", "Scale", "crd", "crd_options"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import Field, ValidationError
 
-from apis.meta import GroupVersionKind, ObjectKey, ObjectMeta, PartialObjectMetadata, Resource
+from manager.api import GroupVersionKind, ObjectKey, ObjectMeta, PartialObjectMetadata, Resource
 
 
 class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apis.meta import ObjectMeta, OwnerReference
+from manager.api import ObjectMeta, OwnerReference
 
 OWNER = {
     "apiVersion": "v1",

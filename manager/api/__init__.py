@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from apis.meta.condition import Condition, ConditionStatus, find_condition, is_true, set_condition
-from apis.meta.crd import Column, CrdOptions, Scale, crd, crd_options
-from apis.meta.kind import GroupVersionKind
-from apis.meta.model import ApiModel
-from apis.meta.numbers import Int32, Int64, IntOrString
-from apis.meta.object_key import ObjectKey
-from apis.meta.object_meta import ObjectMeta
-from apis.meta.owner import controller_of, controller_reference, is_controlled_by
-from apis.meta.owner_reference import OwnerReference
-from apis.meta.partial import PartialObjectMetadata
-from apis.meta.resource import Resource
-from apis.meta.schema import (
+from manager.api.condition import Condition, ConditionStatus, find_condition, is_true, set_condition
+from manager.api.crd import Column, CrdOptions, Scale, crd, crd_options
+from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
+from manager.api.model import ApiModel
+from manager.api.owner import controller_of, controller_reference, is_controlled_by
+from manager.api.resource import PartialObjectMetadata, Resource
+from manager.api.schema import (
+    Int32,
+    Int64,
+    IntOrString,
     atomic_list,
     atomic_map,
     cel,

@@ -1,1 +1,0 @@
-"""Kinds of the group apps, as far as controllers read them."""

@@ -1,1 +1,0 @@
-"""Kinds of apps/v1, as far as controllers read them."""

@@ -1,1 +1,0 @@
-"""Kinds of the core group, as far as controllers read them."""

@@ -1,1 +1,0 @@
-"""Kinds of the group networking.k8s.io, as far as programs use them."""

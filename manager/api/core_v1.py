@@ -1,0 +1,109 @@
+"""Kinds of the core group, version v1: as far as operators and their clients use them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from pydantic import Field
+
+from manager.api import ApiModel, Resource
+
+__all__ = [
+    "LoadBalancerIngress",
+    "LoadBalancerStatus",
+    "Namespace",
+    "PersistentVolumeClaim",
+    "PersistentVolumeClaimSpec",
+    "PersistentVolumeClaimStatus",
+    "Pod",
+    "Secret",
+    "Service",
+    "ServiceStatus",
+    "VolumeResources",
+]
+
+
+class Namespace(Resource, group="", version="v1", plural="namespaces", namespaced=False):
+    """A scope for names; what is in it goes with it."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+    status: dict[str, Any] = Field(default_factory=dict)
+
+
+class VolumeResources(ApiModel):
+    """How large a volume has to be: quantities by name, of which there is `storage`."""
+
+    requests: dict[str, str] = Field(default_factory=dict)
+
+
+class PersistentVolumeClaimSpec(ApiModel):
+    """The volume that is asked for."""
+
+    access_modes: list[str] = Field(default_factory=list)
+    storage_class_name: str | None = None
+    resources: VolumeResources = Field(default_factory=VolumeResources)
+
+
+class PersistentVolumeClaimStatus(ApiModel):
+    """What became of the claim."""
+
+    phase: str = ""
+    """Pending, Bound, or Lost when the volume it was bound to is gone."""
+    capacity: dict[str, Any] = Field(default_factory=dict)
+
+
+class PersistentVolumeClaim(Resource, group="", version="v1", plural="persistentvolumeclaims"):
+    """A wish for a volume, and the volume's name once it has one."""
+
+    spec: PersistentVolumeClaimSpec = Field(default_factory=PersistentVolumeClaimSpec)
+    status: PersistentVolumeClaimStatus = Field(default_factory=PersistentVolumeClaimStatus)
+
+
+class Pod(Resource, group="", version="v1", plural="pods"):
+    """A group of containers on one node."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+    status: dict[str, Any] = Field(default_factory=dict)
+
+
+class Secret(Resource, group="", version="v1", plural="secrets"):
+    """Confidential values by key, in base64, which `repr` does not show."""
+
+    type: str | None = None
+    immutable: bool | None = None
+    data: dict[str, str | None] | None = Field(default=None, repr=False)
+
+    def value(self, key: str) -> bytes | None:
+        """What is stored under the key; None when the Secret does not have it.
+
+        Raises ValueError when it is not base64, which an API server never lets happen.
+        """
+        encoded = (self.data or {}).get(key)
+        return None if encoded is None else base64.b64decode(encoded, validate=True)
+
+
+class LoadBalancerIngress(ApiModel):
+    """An address of a load balancer: one of the two."""
+
+    ip: str = ""
+    hostname: str = ""
+
+
+class LoadBalancerStatus(ApiModel):
+    """The addresses at which a load balancer takes connections; none while it is being made."""
+
+    ingress: list[LoadBalancerIngress] = Field(default_factory=list)
+
+
+class ServiceStatus(ApiModel):
+    """A Service's state."""
+
+    load_balancer: LoadBalancerStatus = Field(default_factory=LoadBalancerStatus)
+
+
+class Service(Resource, group="", version="v1", plural="services"):
+    """A name, and mostly an address, for what some pods offer."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+    status: ServiceStatus = Field(default_factory=ServiceStatus)
