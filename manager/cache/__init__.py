@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager.cache.event import CacheEvent, EventType
-from manager.cache.index import IndexFunction
+from manager.cache.index import IndexFunction, index_by
 from manager.cache.informer import EventHandler, Informer, Part, Subscription
 from manager.cache.meta import Meta, Owner
 from manager.cache.own_writes import own_writes_from_here
@@ -31,5 +31,6 @@ __all__ = [
     "Selector",
     "Subscription",
     "WatchSpec",
+    "index_by",
     "own_writes_from_here",
 ]

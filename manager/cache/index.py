@@ -2,19 +2,85 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+import msgspec
 
 from manager.api import ObjectKey
 from manager.cache.meta import Meta
 from manager.cache.record import Record
 
-__all__ = ["Index", "IndexFailed", "IndexFunction", "KeyGroups"]
+__all__ = ["Index", "IndexFailed", "IndexFunction", "KeyGroups", "index_by"]
 
 IndexFunction = Callable[[Record, Meta], Iterable[str]]
 """Answers the values under which an object is found. It must depend on nothing but its arguments."""
 
 IndexFailed = Callable[[str, ObjectKey, Exception], None]
 """Is told what the function of an index raised, and on which object, which is then found under no value."""
+
+# A name, in which a backslash takes the meaning from a dot, and whether each item of a list counts.
+_STEP = re.compile(r"(?P<name>(?:[^.\[\]\\]|\\.)+)(?P<each>\[\*\])?(?:\.(?=.)|$)")
+
+
+@cache
+def index_by(path: str) -> IndexFunction:
+    r"""An index function that finds an object by what stands at a path of its JSON.
+
+        cache.informer(Foo).add_index("friend", index_by("spec.name"))
+
+    The path has the names that the API uses, with `[*]` where every item of a list counts, and a backslash
+    before a dot within a name: `spec.template.spec.volumes[*].secret.secretName`,
+    `metadata.annotations.example\.com/site`. Numbers and booleans are written as in JSON. An object has no
+    value where the path leads nowhere, to null or to an empty string, and where anything on it is of another
+    shape. Decodes nothing but the path. Raises ValueError for what is not a path.
+
+    The same path answers the same function, so two controllers may register it under one name.
+    """
+    steps: list[tuple[str, bool]] = []
+    position = 0
+    while position < len(path) or not steps:
+        match = _STEP.match(path, position)
+        if match is None:
+            raise ValueError(f"not a path of an index: {path!r}, at {path[position:]!r}")
+        steps.append((re.sub(r"\\(.)", r"\1", match["name"]), match["each"] is not None))
+        position = match.end()
+    shape: Any = str | int | bool | None
+    for name, each in reversed(steps):
+        shape = (list[shape] | None) if each else shape
+        fields = [("value", shape, None)]
+        shape = msgspec.defstruct("_Step", fields, rename={"value": name}, gc=False) | None
+    decode = msgspec.json.Decoder(shape).decode
+    lists = tuple(each for _, each in steps)
+    at_the_end = attrgetter(".".join(["value"] * len(steps)))
+
+    # Called twice for every change of the kind, so the common case has a way of its own.
+    def values_of_one(record: Record, _: Meta) -> Iterable[str]:
+        try:
+            value = at_the_end(decode(record.raw))
+        except (msgspec.DecodeError, AttributeError):
+            return ()  # stored under another schema (who reads it finds out what is wrong), or a null
+        return () if value is None or value == "" else (_text(value),)
+
+    def values_of_lists(record: Record, _: Meta) -> Iterable[str]:
+        try:
+            found = [decode(record.raw)]
+        except msgspec.DecodeError:
+            return ()
+        for is_list in lists:
+            found = [step.value for step in found if step is not None]
+            if is_list:
+                found = [item for items in found if items is not None for item in items]
+        return [_text(value) for value in found if value is not None and value != ""]
+
+    return values_of_lists if any(lists) else values_of_one
+
+
+def _text(value: str | int) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 class KeyGroups:

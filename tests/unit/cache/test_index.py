@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.cache.index import Index
+from manager.cache.index import Index, index_by
 from manager.cache.meta import Meta
 from manager.cache.record import Record
 from manager.cache.selector import Selector
@@ -110,6 +110,57 @@ def test_a_list_by_index_looks_at_no_other_object(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Record, "meta", looked)
     assert [record.key.name for record in store.select(namespace="ns", labels=selector)] == ["p13"]
+
+
+def values(path: str, value: dict[str, Any]) -> list[str]:
+    return list(index_by(path)(*taken(value)))
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("spec.nodeName", ["n1"]),
+        ("metadata.name", ["a"]),
+        ("spec.replicas", ["3"]),
+        ("spec.hostNetwork", ["false"]),
+        ("spec.volumes[*].secret.secretName", ["s1", "s2"]),
+        ("spec.hosts[*]", ["x", "y"]),
+        (r"metadata.annotations.example\.com/site", ["blog"]),
+        ("spec.empty", []),
+        ("spec.null", []),
+        ("spec.null.deeper", []),
+        ("spec.null[*]", []),
+        ("spec.missing.deeper", []),
+        # Of another shape than the path says.
+        ("spec.nodeName.deeper", []),
+        ("spec.nodeName[*]", []),
+        ("spec.hosts", []),
+        ("spec", []),
+    ],
+)
+def test_an_index_by_a_path_finds_what_stands_there_and_nothing_where_it_leads_nowhere(
+    path: str, found: list[str]
+):
+    volumes = [{"secret": {"secretName": "s1"}}, {"emptyDir": {}}, {"secret": {"secretName": "s2"}}]
+    spec = {"nodeName": "n1", "replicas": 3, "hostNetwork": False, "empty": "", "null": None}
+    spec |= {"hosts": ["x", "y"], "volumes": volumes}
+    assert values(path, pod("a", 1, spec=spec, annotations={"example.com/site": "blog"})) == found
+
+
+def test_the_same_path_may_be_registered_twice_and_another_under_its_name_may_not():
+    store = Store()
+    store.add_index("node", index_by("spec.nodeName"))
+    store.add_index("node", index_by("spec.nodeName"))
+    with pytest.raises(ValueError, match="already an index 'node'"):
+        store.add_index("node", index_by("spec.hostName"))
+    store.put(*taken(pod("a", 1)))
+    assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a"]
+
+
+@pytest.mark.parametrize("path", ["", ".", ".spec", "spec.", "spec..name", "spec[0].name", "spec[*", "a\\"])
+def test_what_is_no_path_is_refused(path: str):
+    with pytest.raises(ValueError, match="not a path of an index"):
+        index_by(path)
 
 
 names = st.sampled_from("abcdef")
