@@ -43,5 +43,6 @@ async def script() -> AsyncIterator[ScriptedServer]:
 @pytest.fixture
 async def wire(script: ScriptedServer) -> AsyncIterator[HttpWire]:
     """Leads to `script`."""
-    async with wire_to(script) as wire:
+    async with wire_to(script.url) as wire:
         yield wire
+    await script.all_closed()

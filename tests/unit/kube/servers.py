@@ -7,7 +7,7 @@
 Every request is kept in `server.requests`; `server.connections` counts the connections accepted. The other
 one answers byte for byte what a test says:
 
-    async with ScriptedServer() as script, wire_to(script) as wire:
+    async with ScriptedServer() as script, wire_to(script.url) as wire:
         script.answers = [OK, None]
         ...exchange with the wire...
 """
@@ -26,7 +26,9 @@ from yarl import URL
 
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials
-from manager.kube.http_wire import HttpWire
+from manager.kube.http_wire import CONNECTIONS, HttpWire
+from manager.kube.pem import Pem
+from manager.kube.tls import Tls, TlsFiles
 
 if TYPE_CHECKING:
     import trustme
@@ -182,15 +184,22 @@ class ScriptedServer(LocalServer):
         await self.serve(reader, writer)
 
 
+def config_for(url: str, authority: trustme.CA | None = None, **further: Any) -> ClusterConfig:
+    """For a server with a certificate by `authority`, plain HTTP without one; `further` as ClusterConfig."""
+    tls = None
+    if authority is not None:
+        tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))
+    usual = {"source": "test", "credentials": FixedCredentials("Bearer secret"), "tls": tls}
+    return ClusterConfig(server=URL(url), **usual | further)
+
+
 @asynccontextmanager
-async def wire_to(script: ScriptedServer) -> AsyncIterator[HttpWire]:
-    """A wire to it; leaves when every connection is closed."""
-    config = ClusterConfig(
-        server=URL(script.url), source="test", credentials=FixedCredentials(None), tls=None
-    )
-    wire = HttpWire(config)
+async def wire_to(
+    url: str, authority: trustme.CA | None = None, *, connections: int = CONNECTIONS, **further: Any
+) -> AsyncIterator[HttpWire]:
+    """A wire with the `config_for` these."""
+    wire = HttpWire(config_for(url, authority, **further), connections=connections)
     try:
         yield wire
     finally:
         await wire.aclose()
-        await script.all_closed()

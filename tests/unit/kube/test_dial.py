@@ -12,16 +12,12 @@ import pytest
 import trustme
 from yarl import URL
 
-from manager.kube.config import ClusterConfig
-from manager.kube.credentials import FixedCredentials
 from manager.kube.errors import Unreachable
 from manager.kube.http_wire import HttpWire
-from manager.kube.pem import Pem
-from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
 from tests.support.forwarder import Forwarder
 from tests.support.ports import PortBlock
-from tests.unit.kube.servers import LocalServer
+from tests.unit.kube.servers import LocalServer, wire_to
 
 pytestmark = [pytest.mark.each_loop, pytest.mark.usefixtures("closing")]
 
@@ -45,16 +41,6 @@ class Proxy(Forwarder):
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
 
 
-def wire_to(server: LocalServer, proxy: URL, authority: trustme.CA | None) -> HttpWire:
-    tls = None
-    if authority is not None:
-        tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))
-    config = ClusterConfig(
-        server=URL(server.url), source="test", credentials=FixedCredentials("secret"), proxy=proxy, tls=tls
-    )
-    return HttpWire(config)
-
-
 async def fetch(wire: HttpWire) -> tuple[int, bytes]:
     async with wire.exchange(WireRequest("GET", "/api?a=b", {})) as response:
         return response.status, await response.read()
@@ -62,9 +48,8 @@ async def fetch(wire: HttpWire) -> tuple[int, bytes]:
 
 async def test_a_proxy_is_told_who_asks_and_the_server_is_not(authority: trustme.CA):
     async with LocalServer(authority) as server, Proxy(server.port) as proxy:
-        wire = wire_to(server, proxy.url, authority)
-        assert await fetch(wire) == await fetch(wire) == (200, b"")
-        await wire.aclose()
+        async with wire_to(server.url, authority, proxy=proxy.url) as wire:
+            assert await fetch(wire) == await fetch(wire) == (200, b"")
         address = f"127.0.0.1:{server.port}"
         assert proxy.heads == [
             [f"CONNECT {address} HTTP/1.1", f"Host: {address}", f"Proxy-Authorization: {BASIC}"]
@@ -82,14 +67,13 @@ async def test_who_gives_up_on_the_way_through_a_proxy_leaves_no_error_behind(au
     asyncio.get_running_loop().set_exception_handler(note)
     async with LocalServer(authority) as server, Proxy(server.port) as proxy:
         for turns in itertools.count():
-            wire = wire_to(server, proxy.url, authority)
-            asking = asyncio.create_task(fetch(wire))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            over = asking.done()
-            asking.cancel()
-            await asyncio.wait([asking])
-            await wire.aclose()
+            async with wire_to(server.url, authority, proxy=proxy.url) as wire:
+                asking = asyncio.create_task(fetch(wire))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                over = asking.done()
+                asking.cancel()
+                await asyncio.wait([asking])
             if over:
                 break
         for _ in range(10):
@@ -102,20 +86,16 @@ async def test_a_proxy_may_want_tls_itself(authority: trustme.CA):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     async with LocalServer(authority) as server, Proxy(server.port, context=context) as proxy:
-        wire = wire_to(server, proxy.url, authority)
-        assert await fetch(wire) == await fetch(wire) == (200, b"")
-        await wire.aclose()
+        async with wire_to(server.url, authority, proxy=proxy.url) as wire:
+            assert await fetch(wire) == await fetch(wire) == (200, b"")
         assert len(proxy.heads) == server.connections == 1
 
 
 async def test_plain_http_is_sent_to_the_proxy_with_its_whole_address():
     async with LocalServer() as proxy:
         url = URL(proxy.url).with_user("jane").with_password("s:cret")
-        server = LocalServer()
-        server.port = 4711  # nobody connects to it but the proxy
-        wire = wire_to(server, url, None)
-        assert await fetch(wire) == (200, b"")
-        await wire.aclose()
+        async with wire_to("http://127.0.0.1:4711", proxy=url) as wire:
+            assert await fetch(wire) == (200, b"")
         (request,) = proxy.requests
         assert request.target == "http://127.0.0.1:4711/api?a=b"
         assert request.headers["Proxy-Authorization"] == BASIC
@@ -148,21 +128,19 @@ async def test_a_proxy_that_does_not_do_it_makes_the_server_unreachable(
     async with LocalServer(authority) as server:
         proxy = await asyncio.start_server(answer_so, "127.0.0.1", 0)
         url = URL(f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
-        wire = wire_to(server, url, authority)
-        with pytest.raises(Unreachable, match=message):
-            await fetch(wire)
-        await wire.aclose()
+        async with wire_to(server.url, authority, proxy=url) as wire:
+            with pytest.raises(Unreachable, match=message):
+                await fetch(wire)
         proxy.close()
 
 
 async def test_a_proxy_that_is_not_there_is_named_without_its_password(authority: trustme.CA):
-    async with LocalServer(authority) as server:
-        with PortBlock(1) as ports:
-            wire = wire_to(server, URL(f"http://bob:secret@127.0.0.1:{ports[0]}"), authority)
-            message = rf"^cannot connect to the proxy 127\.0\.0\.1:{ports[0]}: Connection refused$"
+    with PortBlock(1) as ports:
+        proxy = URL(f"http://bob:secret@127.0.0.1:{ports[0]}")
+        message = rf"^cannot connect to the proxy 127\.0\.0\.1:{ports[0]}: Connection refused$"
+        async with wire_to("https://127.0.0.1:4711", authority, proxy=proxy) as wire:
             with pytest.raises(Unreachable, match=message):
                 await fetch(wire)
-            await wire.aclose()
 
 
 @pytest.mark.parametrize(
@@ -176,13 +154,6 @@ async def test_a_proxy_that_is_not_there_is_named_without_its_password(authority
 async def test_a_name_that_nobody_knows_makes_the_server_unreachable(
     authority: trustme.CA, host: str, reason: str
 ):
-    config = ClusterConfig(
-        server=URL(f"https://{host}"),
-        source="test",
-        credentials=FixedCredentials(None),
-        tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
-    )
-    wire = HttpWire(config)
-    with pytest.raises(Unreachable, match=f"cannot connect to {re.escape(host)}:443: {reason}"):
-        await fetch(wire)
-    await wire.aclose()
+    async with wire_to(f"https://{host}", authority) as wire:
+        with pytest.raises(Unreachable, match=f"cannot connect to {re.escape(host)}:443: {reason}"):
+            await fetch(wire)

@@ -10,17 +10,12 @@ from collections.abc import Callable
 import pytest
 import trustme
 import uvloop
-from yarl import URL
 
 from manager.kube.answer import READ_AHEAD
-from manager.kube.config import ClusterConfig
-from manager.kube.credentials import FixedCredentials
 from manager.kube.errors import ConnectionLost
 from manager.kube.http_wire import HttpWire
-from manager.kube.pem import Pem
-from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
-from tests.unit.kube.servers import Answer, LocalServer, ScriptedServer
+from tests.unit.kube.servers import Answer, LocalServer, ScriptedServer, config_for
 
 GET = WireRequest("GET", "/api", {})
 LARGE = WireRequest("PUT", "/api", {}, b"x" * 50_000_000)
@@ -140,12 +135,8 @@ def test_whenever_a_request_is_given_up_nothing_is_left_of_it(
 
     async def scenario() -> None:
         async with LocalServer(authority) as server:
-            tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))
-            config = ClusterConfig(
-                server=URL(server.url), source="test", credentials=FixedCredentials(None), tls=tls
-            )
             server.answer = lambda request: Answer(request.body)
-            wire = HttpWire(config, connections=1)
+            wire = HttpWire(config_for(server.url, authority), connections=1)
             wire.exchange(GET)
             pool = wire._connections
             assert pool is not None

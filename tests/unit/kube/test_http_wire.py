@@ -11,36 +11,22 @@ import pytest
 import trustme
 from yarl import URL
 
-from manager.kube.config import ClusterConfig
-from manager.kube.credentials import FixedCredentials, TokenFile
+from manager.kube.credentials import TokenFile
 from manager.kube.errors import ConnectionLost, Unreachable
 from manager.kube.http_wire import HttpWire
 from manager.kube.pem import Pem
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
 from tests.support.forwarder import Forwarder
-from tests.unit.kube.servers import HANG_UP, Answer, LocalServer
+from tests.unit.kube.servers import HANG_UP, Answer, LocalServer, config_for, wire_to
 
 GET = WireRequest("GET", "/api", {})
 
 
-def config_of(
-    server: LocalServer, authority: trustme.CA, *, token: str | None = "secret", name: str | None = None
-) -> ClusterConfig:
-    return ClusterConfig(
-        server=URL(server.url),
-        source="test",
-        credentials=FixedCredentials(token and f"Bearer {token}"),
-        tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
-        tls_server_name=name,
-    )
-
-
 @pytest.fixture
 async def wire(server: LocalServer, authority: trustme.CA) -> AsyncIterator[HttpWire]:
-    wire = HttpWire(config_of(server, authority))
-    yield wire
-    await wire.aclose()
+    async with wire_to(server.url, authority) as wire:
+        yield wire
 
 
 async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
@@ -76,12 +62,9 @@ async def test_what_is_sent_is_what_was_asked_for_and_the_credentials(wire: Http
 async def test_the_path_of_the_server_comes_before_that_of_the_request(
     server: LocalServer, authority: trustme.CA
 ):
-    config = config_of(server, authority)
-    config.server = URL(f"{server.url}/k8s/clusters/c-1/")
-    wire = HttpWire(config)
-    await fetch(wire)
+    async with wire_to(f"{server.url}/k8s/clusters/c-1/", authority) as wire:
+        await fetch(wire)
     assert server.requests[0].target == "/k8s/clusters/c-1/api"
-    await wire.aclose()
 
 
 @pytest.mark.parametrize(
@@ -94,8 +77,7 @@ async def test_the_path_of_the_server_comes_before_that_of_the_request(
     ],
 )
 async def test_the_host_is_named_as_browsers_do(url: str, host: str):
-    config = ClusterConfig(server=URL(url), source="test", credentials=FixedCredentials(None), tls=None)
-    lines = HttpWire(config).head(GET, None).decode().split("\r\n")
+    lines = HttpWire(config_for(url)).head(GET, None).decode().split("\r\n")
     assert lines == ["GET /api HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity", "", ""]
 
 
@@ -141,17 +123,18 @@ async def test_an_answer_that_nobody_reads_to_its_end_takes_its_connection_along
 async def test_requests_wait_for_a_free_connection_and_streams_do_not_take_one(
     server: LocalServer, authority: trustme.CA
 ):
-    wire = HttpWire(config_of(server, authority), connections=1)
     blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     server.answer = lambda request: Answer(b"s", claimed_length=9) if "watch" in request.target else blocked
-    async with wire.exchange(WireRequest("GET", "/watch", {}, stream=True)):
+    async with (
+        wire_to(server.url, authority, connections=1) as wire,
+        wire.exchange(WireRequest("GET", "/watch", {}, stream=True)),
+    ):
         first, second = (asyncio.create_task(fetch(wire)) for _ in range(2))
         await server.until(lambda: len(server.requests) == 2)
         assert server.connections == 2
         blocked.set_result(Answer(b"ok"))
         assert await first == await second == (200, b"ok")
     assert server.connections == 2
-    await wire.aclose()
 
 
 async def test_connections_notice_when_the_other_side_is_gone_without_a_word(
@@ -181,42 +164,32 @@ async def test_a_server_that_is_not_there_is_unreachable(wire: HttpWire, server:
 async def test_a_server_with_a_certificate_of_somebody_else_is_not_trusted(
     server: LocalServer, other_authority: trustme.CA
 ):
-    wire = HttpWire(config_of(server, other_authority))
-    with pytest.raises(Unreachable, match="its certificate is not to be trusted: unable to get local issuer"):
-        await fetch(wire)
+    untrusted = "its certificate is not to be trusted: unable to get local issuer"
+    async with wire_to(server.url, other_authority) as wire:
+        with pytest.raises(Unreachable, match=untrusted):
+            await fetch(wire)
     assert server.requests == []
-    await wire.aclose()
 
 
 async def test_a_certificate_may_be_for_a_name_other_than_the_host(authority: trustme.CA):
     async with LocalServer(authority, identity="kubernetes.default") as server:
-        wire = HttpWire(config_of(server, authority, name="kubernetes.default"))
-        assert await fetch(wire) == (200, b"")
-        await wire.aclose()
-        wire = HttpWire(config_of(server, authority))
-        with pytest.raises(Unreachable, match="IP address mismatch"):
-            await fetch(wire)
-        await wire.aclose()
+        async with wire_to(server.url, authority, tls_server_name="kubernetes.default") as wire:
+            assert await fetch(wire) == (200, b"")
+        async with wire_to(server.url, authority) as wire:
+            with pytest.raises(Unreachable, match="IP address mismatch"):
+                await fetch(wire)
 
 
-async def test_plain_http_works_where_it_is_asked_for():
-    async with LocalServer() as server:
-        config = ClusterConfig(
-            server=URL(server.url), source="test", credentials=FixedCredentials(None), tls=None
-        )
-        wire = HttpWire(config)
+async def test_plain_http_works_where_it_is_asked_for_and_takes_no_credentials():
+    async with LocalServer() as server, wire_to(server.url) as wire:
         await fetch(wire)
         assert "Authorization" not in server.requests[0].headers
-        await wire.aclose()
 
 
 async def test_further_headers_go_with_every_request(server: LocalServer, authority: trustme.CA):
-    config = config_of(server, authority)
-    config.headers = (("Impersonate-User", "jane"),)
-    wire = HttpWire(config)
-    await fetch(wire)
+    async with wire_to(server.url, authority, headers=[("Impersonate-User", "jane")]) as wire:
+        await fetch(wire)
     assert server.requests[0].headers["Impersonate-User"] == "jane"
-    await wire.aclose()
 
 
 async def test_a_rejected_token_is_renewed_and_the_request_sent_once_more(
@@ -224,28 +197,20 @@ async def test_a_rejected_token_is_renewed_and_the_request_sent_once_more(
 ):
     file = tmp_path / "token"
     file.write_text("old\n")
-    config = config_of(server, authority)
-    config = ClusterConfig(
-        server=config.server,
-        source="test",
-        credentials=TokenFile(file, label="token"),
-        tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
-    )
-    wire = HttpWire(config)
     good = "Bearer old"
     server.answer = lambda request: Answer(status=200 if request.headers["Authorization"] == good else 401)
     write = WireRequest("PUT", "/api", {}, b"body")
-    assert (await fetch(wire, write))[0] == 200
-    file.write_text("new")
-    good = "Bearer new"
-    assert (await fetch(wire, write))[0] == 200
+    async with wire_to(server.url, authority, credentials=TokenFile(file, label="token")) as wire:
+        assert (await fetch(wire, write))[0] == 200
+        file.write_text("new")
+        good = "Bearer new"
+        assert (await fetch(wire, write))[0] == 200
     assert [request.headers["Authorization"] for request in server.requests] == [
         "Bearer old",
         "Bearer old",
         "Bearer new",
     ]
     assert {request.body for request in server.requests} == {b"body"}
-    await wire.aclose()
 
 
 async def test_a_rejection_is_passed_on_where_there_is_nothing_to_renew(wire: HttpWire, server: LocalServer):
@@ -260,12 +225,7 @@ async def test_an_authority_that_was_replaced_is_trusted_after_the_first_failure
     ca = tmp_path / "ca.crt"
     authority.cert_pem.write_to_path(str(ca))
     async with LocalServer(other_authority) as server:
-        config = ClusterConfig(
-            server=URL(server.url),
-            source="test",
-            credentials=FixedCredentials(None),
-            tls=Tls(TlsFiles(authorities=Pem("ca", path=ca))),
-        )
+        config = config_for(server.url, tls=Tls(TlsFiles(authorities=Pem("ca", path=ca))))
         await config.ssl_context()
         other_authority.cert_pem.write_to_path(str(ca))
         wire = HttpWire(config)
@@ -293,17 +253,13 @@ async def test_a_client_certificate_that_was_replaced_is_presented_after_a_rejec
             certificate=Pem("crt", path=tmp_path / "crt"),
             key=Pem("key", path=tmp_path / "key"),
         )
-        config = ClusterConfig(
-            server=URL(server.url), source="test", credentials=FixedCredentials(None), tls=Tls(files)
-        )
-        wire = HttpWire(config)
-        await fetch(wire)
-        write("second")
-        server.answer = lambda request: Answer(status=401 if request.client == "first" else 200)
-        assert (await fetch(wire))[0] == 401
-        assert (await fetch(wire))[0] == 200
+        async with wire_to(server.url, tls=Tls(files)) as wire:
+            await fetch(wire)
+            write("second")
+            server.answer = lambda request: Answer(status=401 if request.client == "first" else 200)
+            assert (await fetch(wire))[0] == 401
+            assert (await fetch(wire))[0] == 200
         assert [request.client for request in server.requests] == ["first", "first", "second"]
-        await wire.aclose()
 
 
 async def test_a_request_goes_through_the_proxy(server: LocalServer, authority: trustme.CA):
@@ -314,39 +270,27 @@ async def test_a_request_goes_through_the_proxy(server: LocalServer, authority: 
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
 
     async with Forwarder(lambda: server.port, greet=connect) as proxy:
-        config = config_of(server, authority)
-        config.proxy = URL(f"http://127.0.0.1:{proxy.port}")
-        wire = HttpWire(config)
-        assert await fetch(wire) == (200, b"")
-        assert await fetch(wire) == (200, b"")
+        way = URL(f"http://127.0.0.1:{proxy.port}")
+        async with wire_to(server.url, authority, proxy=way) as wire:
+            assert await fetch(wire) == (200, b"")
+            assert await fetch(wire) == (200, b"")
         assert asked == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
-        await wire.aclose()
 
 
 async def test_a_proxy_that_refuses_makes_the_server_unreachable(server: LocalServer, authority: trustme.CA):
     async with LocalServer() as proxy:
         proxy.answer = lambda _: Answer(status=403)
-        config = config_of(server, authority)
-        config.proxy = URL(proxy.url)
-        wire = HttpWire(config)
-        with pytest.raises(Unreachable, match="the proxy answered 403"):
-            await fetch(wire)
-        await wire.aclose()
+        async with wire_to(server.url, authority, proxy=URL(proxy.url)) as wire:
+            with pytest.raises(Unreachable, match="the proxy answered 403"):
+                await fetch(wire)
 
 
 async def test_a_server_that_never_finishes_the_handshake_can_be_given_up(authority: trustme.CA):
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = ClusterConfig(
-            server=URL(f"https://127.0.0.1:{listener.getsockname()[1]}"),
-            source="test",
-            credentials=FixedCredentials(None),
-            tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
-        )
-        wire = HttpWire(config)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await fetch(wire)
-        await wire.aclose()
+        async with wire_to(f"https://127.0.0.1:{listener.getsockname()[1]}", authority) as wire:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await fetch(wire)
 
 
 async def test_a_server_that_hangs_up_in_the_handshake_is_said_to_have_done_so(authority: trustme.CA):
@@ -356,15 +300,7 @@ async def test_a_server_that_hangs_up_in_the_handshake_is_said_to_have_done_so(a
 
     async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        config = ClusterConfig(
-            server=URL(f"https://127.0.0.1:{port}"),
-            source="test",
-            credentials=FixedCredentials(None),
-            tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
-        )
-        wire = HttpWire(config)
-        with pytest.raises(
-            Unreachable, match=rf"cannot connect to 127\.0\.0\.1:{port}: it hung up in the TLS handshake$"
-        ):
-            await fetch(wire)
-        await wire.aclose()
+        message = rf"cannot connect to 127\.0\.0\.1:{port}: it hung up in the TLS handshake$"
+        async with wire_to(f"https://127.0.0.1:{port}", authority) as wire:
+            with pytest.raises(Unreachable, match=message):
+                await fetch(wire)

@@ -5,21 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 import trustme
-from yarl import URL
 
-from manager.kube.config import ClusterConfig
-from manager.kube.credentials import Credentials, FixedCredentials, Obtained
+from manager.kube.credentials import FixedCredentials, Obtained
 from manager.kube.errors import ConnectionLost, TransportError
 from manager.kube.http_wire import HttpWire
-from manager.kube.pem import Pem
-from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
-from tests.unit.kube.servers import Answer, LocalServer
+from tests.unit.kube.servers import Answer, LocalServer, wire_to
 
 pytestmark = [pytest.mark.each_loop, pytest.mark.usefixtures("closing")]
 
@@ -27,22 +21,6 @@ WRITE = WireRequest("PUT", "/api", {}, b"body")
 
 SIZE = 50_000_000
 """Bytes that no buffer on the way takes at once."""
-
-
-@asynccontextmanager
-async def wire_to(
-    url: str, authority: trustme.CA | None, *, connections: int = 8, credentials: Credentials | None = None
-) -> AsyncIterator[HttpWire]:
-    tls = None
-    if authority is not None:
-        tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))
-    given = credentials or FixedCredentials(None)
-    config = ClusterConfig(server=URL(url), source="test", credentials=given, tls=tls)
-    wire = HttpWire(config, connections=connections)
-    try:
-        yield wire
-    finally:
-        await wire.aclose()
 
 
 async def fetch(wire: HttpWire, request: WireRequest = WRITE) -> int:
@@ -87,7 +65,7 @@ async def test_bytes_that_wait_in_a_buffer_never_arrive():
     loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}", None) as wire:
+        async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}") as wire:
             write = asyncio.create_task(fetch(wire, WireRequest("PUT", "/api", {}, b"x" * SIZE)))
             accepted, _ = await loop.sock_accept(listener)
             with accepted:
@@ -106,7 +84,7 @@ async def test_a_write_that_is_given_up_is_not_delivered_afterwards():
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         listener.setblocking(False)
-        async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}", None) as wire:
+        async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}") as wire:
             # Small enough for the system to take it all, and more than the server's side holds.
             size = 200_000
             write = asyncio.create_task(fetch(wire, WireRequest("PUT", "/api", {}, b"x" * size)))

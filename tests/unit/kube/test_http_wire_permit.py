@@ -9,15 +9,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 import trustme
-from yarl import URL
 
-from manager.kube.config import ClusterConfig
-from manager.kube.credentials import FixedCredentials
 from manager.kube.http_wire import HttpWire
-from manager.kube.pem import Pem
-from manager.kube.tls import Tls, TlsFiles
 from manager.kube.wire import WireRequest
-from tests.unit.kube.servers import Answer, LocalServer
+from tests.unit.kube.servers import Answer, LocalServer, wire_to
 
 BODIES = {"none": None, "empty": b"", "small": b"body", "large": b"x" * 3_000_000}
 
@@ -37,19 +32,10 @@ def permit(times: int) -> Callable[[], None]:
     return ask
 
 
-def wire_to(url: str, authority: trustme.CA | None) -> HttpWire:
-    tls = None
-    if authority is not None:
-        tls = Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes())))
-    config = ClusterConfig(server=URL(url), source="test", credentials=FixedCredentials(None), tls=tls)
-    return HttpWire(config, connections=1)
-
-
 @pytest.fixture
 async def wire(server: LocalServer, authority: trustme.CA) -> AsyncIterator[HttpWire]:
-    wire = wire_to(server.url, authority)
-    yield wire
-    await wire.aclose()
+    async with wire_to(server.url, authority, connections=1) as wire:
+        yield wire
 
 
 async def put(wire: HttpWire, body: bytes | None = b"body", permit: Callable[[], None] | None = None) -> int:
@@ -104,11 +90,10 @@ async def test_not_even_the_head_of_a_write_that_is_not_permitted_is_sent(body: 
     loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        wire = wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}", None)
-        with pytest.raises(NotPermittedError):
-            async with asyncio.timeout(10):  # nobody answers what is sent after all
-                await put(wire, body, permit(0))
-        await wire.aclose()
+        async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}", connections=1) as wire:
+            with pytest.raises(NotPermittedError):
+                async with asyncio.timeout(10):  # nobody answers what is sent after all
+                    await put(wire, body, permit(0))
         accepted, _ = await loop.sock_accept(listener)
         with accepted, contextlib.suppress(ConnectionResetError):
             assert await loop.sock_recv(accepted, 1) == b""

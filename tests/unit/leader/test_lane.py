@@ -10,18 +10,14 @@ from pathlib import Path
 
 import pytest
 import trustme
-from yarl import URL
 
-from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, FixedCredentials, TokenFile
 from manager.kube.errors import Fenced
 from manager.kube.http_wire import HttpWire
-from manager.kube.pem import Pem
-from manager.kube.tls import Tls, TlsFiles
 from manager.kube.transport import Transport
 from manager.leader import LeaderElector
 from manager.metrics import Metrics
-from tests.unit.kube.servers import Answer, LocalServer, Request
+from tests.unit.kube.servers import Answer, LocalServer, Request, config_for
 from tests.unit.leader.lease_server import PREFIX, LeaseServer
 
 DATA = "/api/v1/namespaces/default/configmaps/x"
@@ -60,12 +56,8 @@ async def replica(
     cluster: Cluster, authority: trustme.CA, credentials: Credentials | None = None
 ) -> AsyncIterator[tuple[Transport, LeaderElector]]:
     """A transport, and an elector on a lane of its own that leads."""
-    config = ClusterConfig(
-        server=URL(cluster.server.url),
-        source="test",
-        credentials=credentials or FixedCredentials(f"Bearer {cluster.token}"),
-        tls=Tls(TlsFiles(authorities=Pem("ca", data=authority.cert_pem.bytes()))),
-    )
+    given = credentials or FixedCredentials(f"Bearer {cluster.token}")
+    config = config_for(cluster.server.url, authority, credentials=given)
     rng, metrics = random.Random(1), Metrics()
     async with AsyncExitStack() as stack:
         wire, lane = HttpWire(config), HttpWire(config, connections=2)
