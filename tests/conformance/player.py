@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import functools
@@ -13,12 +14,16 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
+from aiohttp import web
+
 from tests.conformance.mask import Mask
-from tests.conformance.webhook_server import WebhookServer
 from tests.support.kubeconfig import Credentials
 from tests.support.namespaces import create_namespace
+from tests.support.webhook_server import WebhookServer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conformance.conversation import Conversation, Step
     from tests.support.control_plane import ControlPlane
 
@@ -48,6 +53,47 @@ class _Got:
         return None
 
 
+class _Webhooks(WebhookServer):
+    """Answers at each path as a step said."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.answers: dict[str, Answer] = {}
+        self._reviews: dict[str, list[Answer]] = {}
+
+    def asked(self, path: str) -> list[Answer]:
+        """What was asked at a path since this was last called."""
+        return self._reviews.pop(path, [])
+
+    async def answer(self, path: str, review: Answer) -> web.Response:
+        """As the steps say, and first keep what was asked."""
+        self._reviews.setdefault(path, []).append(review)
+        told = self.answers.get(path, {})
+        await asyncio.sleep(told.get("delay", 0))
+        if "text" in told or "status_code" in told:
+            status, text = told.get("status_code", 200), told.get("text", "")
+            return web.Response(status=status, text=text, content_type="application/json")
+        return await super().answer(path, review)
+
+    def respond(self, path: str, asked: Answer) -> Answer:
+        """As the steps say, whatever was asked."""
+        told = self.answers.get(path, {})
+        if "rename" in told:
+            self.convert = functools.partial(_renamed, told["rename"])
+        elif "desiredAPIVersion" in asked:
+            return told.get("response", {})
+        patch = {"patch": told["patch"]} if "patch" in told else {}
+        self.admit = lambda *_: told.get("response", {}) | patch
+        return super().respond(path, asked)
+
+
+def _renamed(names: dict[str, str], obj: Answer, wanted: str) -> Answer:
+    """The object in another version, where its only field has another name."""
+    values = list((obj.get("spec") or {}).values())
+    spec = {names[wanted.rpartition("/")[2]]: values[0]} if values else {}
+    return {**obj, "apiVersion": wanted, "spec": spec}
+
+
 def play(conversation: Conversation, plane: ControlPlane) -> dict[str, Answer]:
     """Hold the conversation and return the masked answers, by the labels of the steps that are recorded."""
     return _Player(conversation, plane).play()
@@ -62,11 +108,12 @@ class _Player:
         names = {name: "{id}"}
         self._watches: dict[str, tuple[http.client.HTTPSConnection, http.client.HTTPResponse]] = {}
         self._contexts: dict[str, ssl.SSLContext] = {}
-        self._webhooks: WebhookServer | None = None
+        self._webhooks: _Webhooks | None = None
         if any(step.webhook for step in conversation.steps):
             folder = plane.folder / "conversation"
             folder.mkdir(exist_ok=True)
-            self._webhooks = WebhookServer(folder)
+            self._webhooks = _Webhooks(folder)
+            self._webhooks.__enter__()
             self._names |= {"hooks": self._webhooks.url, "ca": self._webhooks.ca_bundle}
             names |= {self._webhooks.url: "{hooks}", self._webhooks.ca_bundle: "{ca}"}
         self._mask = Mask(
@@ -213,7 +260,7 @@ class _Player:
             with contextlib.suppress(Exception):
                 self._plane.api.request(method, path)
         if self._webhooks is not None:
-            self._webhooks.close()
+            self._webhooks.__exit__()
 
 
 def _is_periodic(event: Any) -> bool:

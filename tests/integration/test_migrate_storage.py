@@ -16,7 +16,6 @@ from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1al
 from manager.api import ApiModel, Resource
 from manager.migration import migration_rights
 from manager.migration.definition import POSITION
-from tests.conformance.webhook_server import WebhookServer
 from tests.integration.gadgets import (
     GADGETS,
     GROUP,
@@ -38,6 +37,7 @@ from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manager_process import PROGRAM, run_once
 from tests.support.namespaces import create_namespace
+from tests.support.webhook_server import WebhookServer
 
 if TYPE_CHECKING:
     import subprocess
@@ -69,6 +69,12 @@ def home(plane: ControlPlane) -> Iterator[str]:
     path = f"{DEFINITIONS}/{GADGETS}"
     plane.api.delete(path)
     eventually(lambda: plane.api.find(path) is None)
+
+
+@pytest.fixture
+def webhook(tmp_path: Path) -> Iterator[WebhookServer]:
+    with WebhookServer(tmp_path) as running:
+        yield running
 
 
 @pytest.fixture
@@ -113,12 +119,6 @@ def without_version(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": metadata}
 
 
-def conversion_by(webhook: WebhookServer) -> dict[str, Any]:
-    """The `spec.conversion` of a definition whose objects it converts."""
-    config = {"url": f"{webhook.url}/convert", "caBundle": webhook.ca_bundle}
-    return {"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}}
-
-
 @pytest.mark.contract
 @pytest.mark.parametrize("status", [True, False], ids=["with-status", "without-status"])
 def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
@@ -155,18 +155,19 @@ def test_every_object_is_stored_in_the_new_version_and_nothing_else_changes(
 
 
 def test_what_is_converted_is_stored_converted(
-    plane: ControlPlane, home: str, migrate: Migrate, tmp_path: Path
+    plane: ControlPlane, webhook: WebhookServer, home: str, migrate: Migrate
 ) -> None:
-    webhook = WebhookServer(tmp_path)
-    try:
-        webhook.answers["convert"] = {"rename": {OLD: "size", NEW: "dimension"}}
-        conversion = conversion_by(webhook)
-        install(plane, OLD, conversion=conversion)
-        create(plane, home, 5)
-        install(plane, NEW, conversion=conversion)
-        done = migrate()
-    finally:
-        webhook.close()
+    names = {OLD: "size", NEW: "dimension"}
+
+    def renamed(gadget: dict[str, Any], wanted: str) -> dict[str, Any]:
+        (value,) = gadget["spec"].values()
+        return {**gadget, "apiVersion": wanted, "spec": {names[wanted.rpartition("/")[2]]: value}}
+
+    webhook.convert = renamed
+    install(plane, OLD, conversion=webhook.conversion())
+    create(plane, home, 5)
+    install(plane, NEW, conversion=webhook.conversion())
+    done = migrate()
     assert done.returncode == 0, done.stderr
     stored = stored_objects(plane, GROUP, PLURAL)
     assert {name: (each["apiVersion"], each["spec"]) for name, each in stored.items()} == {
@@ -177,9 +178,8 @@ def test_what_is_converted_is_stored_converted(
 def test_a_webhook_that_is_down_is_told_and_leaves_all_as_it_is(
     plane: ControlPlane, home: str, migrate: Migrate, tmp_path: Path
 ) -> None:
-    webhook = WebhookServer(tmp_path)
-    webhook.close()
-    conversion = conversion_by(webhook)
+    with WebhookServer(tmp_path) as webhook:
+        conversion = webhook.conversion()
     install(plane, OLD)
     create(plane, home, 1)
     plane.api.apply([definition(NEW, conversion=conversion)])
@@ -195,14 +195,18 @@ def test_a_webhook_that_is_down_is_told_and_leaves_all_as_it_is(
 
 @pytest.mark.contract
 def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version_is_missing(
-    plane: ControlPlane, home: str, migrate: Migrate, tmp_path: Path
+    plane: ControlPlane, webhook: WebhookServer, home: str, migrate: Migrate
 ) -> None:
-    webhook = OneWay(tmp_path)
+    def to_new_alone(gadget: dict[str, Any], wanted: str) -> dict[str, Any]:
+        if not wanted.endswith(NEW):
+            raise ValueError("no way back")
+        return {**gadget, "apiVersion": wanted}
+
+    webhook.convert = to_new_alone
     try:
-        conversion = conversion_by(webhook)
-        install(plane, OLD, conversion=conversion)
+        install(plane, OLD, conversion=webhook.conversion())
         create(plane, home, 2)
-        install(plane, NEW, conversion=conversion)
+        install(plane, NEW, conversion=webhook.conversion())
         before = gadgets(plane, home)
         assert all(each["metadata"]["managedFields"] for each in before.values())
 
@@ -212,24 +216,9 @@ def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version
     finally:
         # Who deletes a definition lists its objects, and would wait for the webhook.
         install(plane, NEW)
-        webhook.close()
     assert done.returncode == 1
     assert "no way back" in done.stderr
     assert stored_versions_of(plane) == [OLD, NEW]
-
-
-class OneWay(WebhookServer):
-    """Converts to the new version alone."""
-
-    def answer(self, path: str, review: dict[str, Any]) -> tuple[int, str]:
-        request = review["request"]
-        if request["desiredAPIVersion"].endswith(NEW):
-            converted = [{**each, "apiVersion": request["desiredAPIVersion"]} for each in request["objects"]]
-            response = {"result": {"status": "Success"}, "convertedObjects": converted}
-        else:
-            response = {"result": {"status": "Failure", "message": "no way back"}, "convertedObjects": []}
-        head = {"apiVersion": review["apiVersion"], "kind": review["kind"]}
-        return 200, json.dumps({**head, "response": {"uid": request["uid"], **response}})
 
 
 def test_a_refused_object_is_told_with_the_reason_and_no_version_is_dropped(
@@ -385,27 +374,20 @@ def test_the_rights_are_enough_and_each_is_needed(plane: ControlPlane, home: str
     assert stored_versions_of(plane) == [NEW]
 
 
-class PetConverter(WebhookServer):
-    """Converts Pets as the manager does."""
-
-    def answer(self, path: str, review: dict[str, Any]) -> tuple[int, str]:
-        request = review["request"]
-        wanted = request["desiredAPIVersion"]
-        for pet in request["objects"]:
-            (v1alpha1_to_v1beta1 if wanted.endswith(NEW) else v1beta1_to_v1alpha1)(pet)
-            pet["apiVersion"] = wanted
-        result = {"uid": request["uid"], "result": {"status": "Success"}}
-        response = {**result, "convertedObjects": request["objects"]}
-        head = {"apiVersion": review["apiVersion"], "kind": review["kind"]}
-        return 200, json.dumps({**head, "response": response})
+def convert_pet(pet: dict[str, Any], wanted: str) -> dict[str, Any]:
+    """As the manager does."""
+    (v1alpha1_to_v1beta1 if wanted.endswith(NEW) else v1beta1_to_v1alpha1)(pet)
+    return {**pet, "apiVersion": wanted}
 
 
 @pytest.mark.contract
-def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, tmp_path: Path) -> None:
+def test_pets_of_the_old_version_are_migrated(
+    plane: ControlPlane, webhook: WebhookServer, tmp_path: Path
+) -> None:
     (pets,) = [each for each in yaml.safe_load_all(printed_crds()) if each["spec"]["names"]["kind"] == "Pet"]
     name, path = pets["metadata"]["name"], f"{DEFINITIONS}/pets.petstore.example.com"
-    webhook = PetConverter(tmp_path)
-    pets["spec"]["conversion"] = conversion_by(webhook)
+    webhook.convert = convert_pet
+    pets["spec"]["conversion"] = webhook.conversion()
     as_it_was = copy.deepcopy(pets)
     for version in as_it_was["spec"]["versions"]:
         version["storage"] = version["name"] == OLD
@@ -440,7 +422,6 @@ def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, tmp_path: Pat
     finally:
         plane.api.delete(path)
         eventually(lambda: plane.api.find(path) is None)
-        webhook.close()
 
 
 def test_our_own_kinds_have_nothing_to_do_or_are_not_installed(plane: ControlPlane, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -41,27 +41,24 @@ class HeldCall:
         self._thread.loop.call_soon_threadsafe(self._held.released.set)
 
 
-class FaultyStore:
+class FaultyStore(LoopThread):
     """A pet store in memory, beside the test; it fails calls, or holds them, on demand."""
 
     def __init__(self, **options: Any) -> None:
-        self._thread = LoopThread("faulty-store")
+        super().__init__("faulty-store")
         self._faults = Faults()
         self._store = local_store(faults=self._faults, grace=0.1, **options)
         self.fail, self.calls = self._faults.fail, self._faults.calls
 
-    def __enter__(self) -> Self:
-        self._thread.__enter__()
-        self.address = str(self._thread.run(self._store.__aenter__()).server.address)
-        return self
+    async def _open(self) -> None:
+        self.address = str((await self._store.__aenter__()).server.address)
 
-    def __exit__(self, *_: object) -> None:
-        self._thread.run(self._store.__aexit__(None, None, None))
-        self._thread.__exit__()
+    async def _close(self) -> None:
+        await self._store.__aexit__(None, None, None)
 
     def hold(self, method: str, when: str) -> HeldCall:
         """Hold up the next call of `method`, "before" or "after" its effect."""
-        return HeldCall(self._thread, self._faults.hold(method, when))
+        return HeldCall(self, self._faults.hold(method, when))
 
 
 class Trial:

@@ -166,13 +166,14 @@ class ProxiedWatch:
             self._outgoing.put_nowait(None)
 
 
-class FaultProxy:
+class FaultProxy(LoopThread):
     """Passes everything on until told otherwise; counts what passes.
 
     Every command takes hold before it returns. A match without arguments is every request.
     """
 
     def __init__(self, upstream: Credentials, *, folder: Path) -> None:
+        super().__init__("fault-proxy")
         self._upstream = upstream
         self._folder = folder
         self._authority = Authority("fault proxy")
@@ -182,18 +183,7 @@ class FaultProxy:
         self._watches: set[ProxiedWatch] = set()
         self._connections: set[asyncio.Transport] = set()
         self._refusing = False
-        self._thread = LoopThread("fault-proxy")
         self.kubeconfig = self._credentials().write(folder / "kubeconfig")
-
-    def __enter__(self) -> Self:
-        self._thread.__enter__()
-        self._thread.run(self._open())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.run(self._close())
-        self._thread.__exit__()
-        self._ports.close()
 
     # What passed.
 
@@ -265,28 +255,28 @@ class FaultProxy:
 
     def cut(self) -> int:
         """Reset every connection there is, whatever it carries; return how many."""
-        return self._thread.run(self._cut())
+        return self.run(self._cut())
 
     def refuse(self) -> None:
         """Reset every connection and refuse new ones, until `accept`."""
-        self._thread.run(self._refuse())
+        self.run(self._refuse())
 
     def accept(self) -> None:
         """Take connections again."""
-        self._thread.run(self._accept())
+        self.run(self._accept())
 
     def black_hole(self) -> None:
         """Take everything and say nothing on any connection, old or new, until `heal`."""
-        self._thread.run(self._set_flow(flowing=False))
+        self.run(self._set_flow(flowing=False))
 
     def heal(self) -> None:
         """Forget the faults that are still to come, and let a black hole's traffic flow again."""
         self._faults.clear()
-        self._thread.run(self._set_flow(flowing=True))
+        self.run(self._set_flow(flowing=True))
 
     def open_transports(self) -> list[Any]:
         """Every connection of the proxy's loop, on whichever side and in whatever state."""
-        known = getattr(self._thread.loop, "_transports", {})
+        known = getattr(self.loop, "_transports", {})
         return [each for each in list(known.values()) if each._sock is not None]
 
     # What follows runs in the proxy's own thread.
@@ -322,6 +312,7 @@ class FaultProxy:
             for transport in transports:
                 transport.abort()
             await asyncio.sleep(0)
+        self._ports.close()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if self._refusing:
@@ -440,7 +431,7 @@ class FaultProxy:
         async def add() -> None:
             self._faults.append(Fault(match or Match(), times, strike, late))
 
-        self._thread.run(add())
+        self.run(add())
 
     def _each_watch(self, match: Match | None, action: Callable[[ProxiedWatch], None]) -> int:
         wanted = match or Match()
@@ -451,7 +442,7 @@ class FaultProxy:
                 action(watch)
             return len(chosen)
 
-        return self._thread.run(act())
+        return self.run(act())
 
     # Identity.
 

@@ -15,7 +15,7 @@ COMMAND_TIMEOUT = 60.0
 
 
 class LoopThread:
-    """Runs for the length of a `with` block."""
+    """Runs for the length of a `with` block; what serves there is open as long."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -23,13 +23,30 @@ class LoopThread:
 
     def __enter__(self) -> Self:
         self._thread.start()
+        try:
+            self.run(self._open())
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(COMMAND_TIMEOUT)
-        self.loop.close()
+        try:
+            self.run(self._close())
+        finally:
+            self._end()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Have this done there, and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(COMMAND_TIMEOUT)
+
+    async def _open(self) -> None:
+        raise NotImplementedError
+
+    async def _close(self) -> None:
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(COMMAND_TIMEOUT)
+        self.loop.close()

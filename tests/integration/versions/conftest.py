@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.versions.parcels import Parcels
-from tests.integration.versions.webhook import VersionWebhook
+from tests.integration.versions.parcels import Parcels, convert
+from tests.support.webhook_server import WebhookServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def webhook(tmp_path: Path) -> Iterator[VersionWebhook]:
-    with VersionWebhook(tmp_path) as running:
+def webhook(tmp_path: Path) -> Iterator[WebhookServer]:
+    with WebhookServer(tmp_path) as running:
+        running.convert = convert
         yield running
 
 
 @pytest.fixture
-def parcels(control_plane: ControlPlane, namespace: str, webhook: VersionWebhook) -> Iterator[Parcels]:
+def parcels(control_plane: ControlPlane, namespace: str, webhook: WebhookServer) -> Iterator[Parcels]:
     parcels = Parcels(control_plane, namespace, webhook)
     parcels.define()
     yield parcels

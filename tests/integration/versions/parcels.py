@@ -11,13 +11,15 @@ from tests.support.api_access import APPLY_PATCH, MERGE_PATCH
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
-    from tests.integration.versions.webhook import VersionWebhook
     from tests.support.control_plane import ControlPlane
+    from tests.support.webhook_server import WebhookServer
 
 Object = dict[str, Any]
 
 OLD, NEW = "v1alpha1", "v1beta1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+FRAGILE = "parcels.example.com/fragile"
+"""The annotation in which v1alpha1 keeps what it has no field for."""
 
 
 def version(name: str, spec: Object, column: str, stops: str, **more: Any) -> Object:
@@ -45,7 +47,7 @@ def version(name: str, spec: Object, column: str, stops: str, **more: Any) -> Ob
     }
 
 
-def definition(group: str, webhook: VersionWebhook, storage: str = OLD) -> Object:
+def definition(group: str, webhook: WebhookServer, storage: str = OLD) -> Object:
     """The definition, objects stored as `storage`."""
     text = {"type": "string"}
     number = {"type": "integer", "minimum": 1}
@@ -102,7 +104,7 @@ def definition(group: str, webhook: VersionWebhook, storage: str = OLD) -> Objec
 class Parcels:
     """The kind under a group of its own, in one namespace of a control plane."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, webhook: VersionWebhook) -> None:
+    def __init__(self, plane: ControlPlane, namespace: str, webhook: WebhookServer) -> None:
         self.plane = plane
         self.namespace = namespace
         self.webhook = webhook
@@ -186,3 +188,32 @@ class Parcels:
         )
         written: Object = json.loads(text)
         return written
+
+
+def convert(parcel: Object, api_version: str) -> Object:
+    """A Parcel in another version: `size: 3x4` of v1alpha1 is `width: 3, height: 4` in v1beta1.
+
+    `fragile`, which v1alpha1 does not have, rides in an annotation there. `stops` in the status is `halts`.
+    """
+    metadata, spec = dict(parcel["metadata"]), dict(parcel.get("spec") or {})
+    annotations = dict(metadata.get("annotations") or {})
+    if api_version.endswith("/v1beta1"):
+        width, by, height = str(spec.pop("size", "")).partition("x")
+        if by:
+            spec |= {"width": int(width), "height": int(height)}
+        if FRAGILE in annotations:
+            spec["fragile"] = annotations.pop(FRAGILE) == "true"
+    else:
+        width, height = spec.pop("width", None), spec.pop("height", None)
+        if width is not None and height is not None:
+            spec["size"] = f"{width}x{height}"
+        if "fragile" in spec:
+            annotations[FRAGILE] = "true" if spec.pop("fragile") else "false"
+    metadata["annotations"] = annotations
+    converted = {**parcel, "apiVersion": api_version, "metadata": metadata, "spec": spec}
+    if "status" in parcel:
+        stops, halts = ("stops", "halts") if api_version.endswith("/v1beta1") else ("halts", "stops")
+        converted["status"] = {
+            halts if name == stops else name: value for name, value in parcel["status"].items()
+        }
+    return converted

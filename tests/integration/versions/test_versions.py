@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.versions.parcels import NEW, OLD, Parcels
+from tests.integration.versions.parcels import FRAGILE, NEW, OLD, Parcels
 from tests.integration.versions.watched import Watched
-from tests.integration.versions.webhook import FRAGILE
 from tests.support.api_access import ApiFailure
 
 if TYPE_CHECKING:

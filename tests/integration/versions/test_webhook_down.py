@@ -9,7 +9,6 @@ import pytest
 
 from tests.integration.versions.parcels import NEW, OLD, Parcels
 from tests.integration.versions.watched import Watched
-from tests.integration.versions.webhook import VersionWebhook
 from tests.support.api_access import ApiFailure
 from tests.support.control_plane import Feature
 from tests.support.eventually import eventually
@@ -17,6 +16,7 @@ from tests.support.namespaces import create_namespace
 
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
+    from tests.support.webhook_server import WebhookServer
 
 pytestmark = pytest.mark.contract
 
@@ -144,7 +144,7 @@ def test_an_apply_beside_a_manager_whose_version_cannot_be_had_is_refused(parcel
 
 
 def test_a_namespace_goes_once_the_webhook_is_back(
-    control_plane: ControlPlane, webhook: VersionWebhook
+    control_plane: ControlPlane, webhook: WebhookServer
 ) -> None:
     control_plane.require(Feature.WORKLOADS)
     namespace = f"going-{webhook.url.rpartition(':')[2]}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
-import threading
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -30,30 +30,25 @@ HEARD_WITHIN = 1.0
 """Seconds after which nobody is sent to a pod that is not ready, as nodes hear of it."""
 
 
-class Service:
+class Service(LoopThread):
     """Leads new connections to pods that are ready, and leaves those that there are alone, as nodes do."""
 
     def __init__(self) -> None:
+        super().__init__("service")
         self._pods: dict[int, ManagerProcess] = {}
         self._ready: list[int] = []
         self._turn = itertools.count()
         self._forwarder = Forwarder(self._choose)
-        self._loop = LoopThread("service")
-        self._prober = threading.Thread(target=self._probe)
-        self._ended = threading.Event()
         self.connections = self._forwarder.connections
 
-    def __enter__(self) -> Self:
-        self._loop.__enter__()
-        self.port = self._loop.run(self._forwarder.__aenter__()).port
-        self._prober.start()
-        return self
+    async def _open(self) -> None:
+        self.port = (await self._forwarder.__aenter__()).port
+        self._prober = asyncio.create_task(self._probe())
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._prober.join()
-        self._loop.run(self._forwarder.__aexit__())
-        self._loop.__exit__()
+    async def _close(self) -> None:
+        self._prober.cancel()
+        await asyncio.wait([self._prober])
+        await self._forwarder.__aexit__()
 
     def add(self, port: int, pod: ManagerProcess) -> None:
         """One pod more, which listens there."""
@@ -63,9 +58,11 @@ class Service:
         """Assert that these are the ports it leads to."""
         assert sorted(self._ready) == sorted(ports)
 
-    def _probe(self) -> None:
-        while not self._ended.wait(HEARD_WITHIN):
-            self._ready = [port for port, pod in list(self._pods.items()) if _is_ready(pod)]
+    async def _probe(self) -> None:
+        while True:
+            await asyncio.sleep(HEARD_WITHIN)
+            pods = list(self._pods.items())
+            self._ready = [port for port, pod in pods if await asyncio.to_thread(_is_ready, pod)]
 
     def _choose(self) -> int | None:
         ready = self._ready

@@ -1,4 +1,4 @@
-"""A webhook of the tests' own: it converts between the versions of `Parcel`, and admits as a test says.
+"""A webhook of the tests' own, which converts and admits as a test says.
 
 It shares no code with the manager, and has a thread of its own, as tests block while they talk to a server.
 """
@@ -12,7 +12,7 @@ import ipaddress
 import json
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from cryptography import x509
@@ -32,28 +32,27 @@ FAREWELL = 0.1
 """Seconds that a connection which ends waits for the other side's last word."""
 PATIENCE = 30.0
 """Seconds that a caller has to leave a connection that was ended."""
-FRAGILE = "parcels.example.com/fragile"
-"""The annotation in which v1alpha1 keeps what it has no field for."""
 
 
-class VersionWebhook:
+class WebhookServer(LoopThread):
     """Serves within a `with` block, on a port that it keeps; `down` closes it for a while.
 
-    `conversions` and `admissions` are the requests that came, in their order, `callers` the connections.
+    By default it converts by name alone, allows everything and changes nothing. `conversions` and
+    `admissions` are the requests that came, in their order; `callers` are the connections, by path.
     """
 
     def __init__(self, folder: Path, authority: Authority | None = None) -> None:
         """`folder` takes its keys."""
+        super().__init__("webhook-server")
         self._folder = folder
         self.authority = authority or Authority("webhooks of a test")
         self.conversions: list[Object] = []
         self.admissions: list[tuple[str, Object]] = []
-        self.callers: set[tuple[str, int]] = set()
-        self.convert: Callable[[Object, str], Object] = convert
+        self.callers: dict[str, set[tuple[str, int]]] = {}
+        self.convert: Callable[[Object, str], Object] = lambda obj, wanted: {**obj, "apiVersion": wanted}
         """One object to an apiVersion; raises ValueError to refuse."""
         self.admit: Callable[[str, Object], Object] = lambda _path, _request: {}
         """The response to an admission request at a path, beside its uid and `allowed`."""
-        self._thread = LoopThread("version-webhook")
         self._runner: web.AppRunner | None = None
         self._listener: socket.socket | None = None
         self._greetings: dict[asyncio.Task[None], socket.socket] = {}
@@ -81,23 +80,14 @@ class VersionWebhook:
             "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": config},
         }
 
-    def __enter__(self) -> Self:
-        self._thread.__enter__()
-        self._thread.run(self._open())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.run(self._close())
-        self._thread.__exit__()
-
     @contextlib.contextmanager
     def down(self) -> Iterator[None]:
         """Nobody listens within the block."""
-        self._thread.run(self._close())
+        self.run(self._close())
         try:
             yield
         finally:
-            self._thread.run(self._open())
+            self.run(self._open())
 
     def renew(self, authority: Authority) -> None:
         """Serve a certificate of another authority from now on, to new connections; the old ones stay."""
@@ -116,8 +106,7 @@ class VersionWebhook:
 
     async def _open(self) -> None:
         app = web.Application(client_max_size=LARGEST)
-        app.router.add_post("/convert", self._convert)
-        app.router.add_post("/{path:.*}", self._admit)
+        app.router.add_post("/{path:.*}", self._serve)
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(self._pair())
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.0)
@@ -126,7 +115,7 @@ class VersionWebhook:
         listener.setblocking(False)
         self._port = listener.getsockname()[1]
         self._listener = listener
-        self._thread.loop.add_reader(listener, self._accept)
+        self.loop.add_reader(listener, self._accept)
 
     def _accept(self) -> None:
         """Take a connection, with a task for its greeting: one under way when all ends must end as well."""
@@ -136,7 +125,7 @@ class VersionWebhook:
         except BlockingIOError:  # it is gone already
             return
         connection.setblocking(False)
-        task = self._thread.loop.create_task(self._greet(connection))
+        task = self.loop.create_task(self._greet(connection))
         self._greetings[task] = connection
         task.add_done_callback(lambda done: self._greetings.pop(done, None))
 
@@ -144,7 +133,7 @@ class VersionWebhook:
         assert self._runner is not None
         assert self._runner.server is not None
         with contextlib.suppress(OSError):  # it does not trust us, or has gone
-            await self._thread.loop.connect_accepted_socket(
+            await self.loop.connect_accepted_socket(
                 self._runner.server, connection, ssl=self._context, ssl_shutdown_timeout=FAREWELL
             )
 
@@ -152,7 +141,7 @@ class VersionWebhook:
         if self._runner is None:
             return
         assert self._listener is not None
-        self._thread.loop.remove_reader(self._listener)
+        self.loop.remove_reader(self._listener)
         self._listener.close()
         # Who is being greeted loses the connection, and its task ends by that. To cancel the task and close
         # the socket would leave a transport behind with its number, which the next listener then gets.
@@ -193,69 +182,39 @@ class VersionWebhook:
 
     def _pair(self) -> Path:
         certificate, key = self.authority.server(x509.IPAddress(ipaddress.ip_address(ADDRESS)))
-        file = self._folder / "version-webhook.pem"
+        file = self._folder / "webhook.pem"
         file.write_bytes(certificate + key)
         return file
 
-    def _count(self, request: web.Request) -> None:
+    async def _serve(self, request: web.Request) -> web.Response:
         assert request.transport is not None
-        self.callers.add(request.transport.get_extra_info("peername"))
-
-    async def _convert(self, request: web.Request) -> web.Response:
-        self._count(request)
-        review = json.loads(await request.read())
-        asked = review["request"]
-        self.conversions.append(asked)
-        result: Object = {"status": "Success"}
-        converted: list[Object] = []
-        try:
-            converted = [self.convert(each, asked["desiredAPIVersion"]) for each in asked["objects"]]
-        except ValueError as error:
-            result = {"status": "Failed", "message": str(error)}
-        response = {"uid": asked["uid"], "convertedObjects": converted, "result": result}
-        return self._answer(review, response)
-
-    async def _admit(self, request: web.Request) -> web.Response:
-        self._count(request)
-        review = json.loads(await request.read())
-        asked = review["request"]
         path = request.match_info["path"]
+        self.callers.setdefault(path, set()).add(request.transport.get_extra_info("peername"))
+        return await self.answer(path, json.loads(await request.read()))
+
+    async def answer(self, path: str, review: Object) -> web.Response:
+        """What a review gets at a path."""
+        asked = review["request"]
+        response = {"uid": asked["uid"], **self.respond(path, asked)}
+        return web.json_response(
+            {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
+        )
+
+    def respond(self, path: str, asked: Object) -> Object:
+        """The response to a request at a path, beside its uid."""
+        if "desiredAPIVersion" in asked:
+            return self._converted(asked)
         self.admissions.append((path, asked))
         told = dict(self.admit(path, asked))
         if "patch" in told:
             told["patch"] = base64.b64encode(json.dumps(told["patch"]).encode()).decode()
             told["patchType"] = "JSONPatch"
-        return self._answer(review, {"uid": asked["uid"], "allowed": True, **told})
+        return {"allowed": True, **told}
 
-    def _answer(self, review: Object, response: Object) -> web.Response:
-        body = {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
-        return web.json_response(body)
-
-
-def convert(parcel: Object, api_version: str) -> Object:
-    """A Parcel in another version: `size: 3x4` of v1alpha1 is `width: 3, height: 4` in v1beta1.
-
-    `fragile`, which v1alpha1 does not have, rides in an annotation there. `stops` in the status is `halts`.
-    """
-    metadata, spec = dict(parcel["metadata"]), dict(parcel.get("spec") or {})
-    annotations = dict(metadata.get("annotations") or {})
-    if api_version.endswith("/v1beta1"):
-        width, by, height = str(spec.pop("size", "")).partition("x")
-        if by:
-            spec |= {"width": int(width), "height": int(height)}
-        if FRAGILE in annotations:
-            spec["fragile"] = annotations.pop(FRAGILE) == "true"
-    else:
-        width, height = spec.pop("width", None), spec.pop("height", None)
-        if width is not None and height is not None:
-            spec["size"] = f"{width}x{height}"
-        if "fragile" in spec:
-            annotations[FRAGILE] = "true" if spec.pop("fragile") else "false"
-    metadata["annotations"] = annotations
-    converted = {**parcel, "apiVersion": api_version, "metadata": metadata, "spec": spec}
-    if "status" in parcel:
-        stops, halts = ("stops", "halts") if api_version.endswith("/v1beta1") else ("halts", "stops")
-        converted["status"] = {
-            halts if name == stops else name: value for name, value in parcel["status"].items()
-        }
-    return converted
+    def _converted(self, asked: Object) -> Object:
+        self.conversions.append(asked)
+        try:
+            converted = [self.convert(each, asked["desiredAPIVersion"]) for each in asked["objects"]]
+        except ValueError as error:
+            return {"convertedObjects": [], "result": {"status": "Failed", "message": str(error)}}
+        return {"convertedObjects": converted, "result": {"status": "Success"}}
