@@ -10,7 +10,7 @@ from manager.cache.own_writes import own_writes_from_here
 from manager.cache.record import Record
 from manager.cache.registry import Cache
 from manager.cache.selector import Selector
-from manager.cache.spec import CacheOptions, KindOptions, WatchSpec
+from manager.cache.spec import CacheOptions, Selection, SelectionOptions, WatchSpec
 from manager.cache.statistics import CacheStatistics, InformerStatistics
 
 __all__ = [
@@ -23,11 +23,12 @@ __all__ = [
     "IndexFunction",
     "Informer",
     "InformerStatistics",
-    "KindOptions",
     "Meta",
     "Owner",
     "Part",
     "Record",
+    "Selection",
+    "SelectionOptions",
     "Selector",
     "Subscription",
     "WatchSpec",

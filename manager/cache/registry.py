@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
+from functools import partial
+from typing import Unpack
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache.informer import Informer
 from manager.cache.ingest import Ingest
-from manager.cache.spec import CacheOptions, KindOptions, WatchSpec
+from manager.cache.record import Record
+from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, WatchSpec
 from manager.cache.statistics import CacheStatistics
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -18,7 +22,7 @@ __all__ = ["Cache"]
 
 
 class Cache:
-    """Shares one informer per kind and projection among all who ask for it.
+    """Shares one informer per kind, projection and selection among all who ask for it.
 
     `field_manager` is the name, or the beginning of the names, that our writes are booked under on the
     server; only the managedFields of these are kept.
@@ -40,52 +44,88 @@ class Cache:
         self._options = options or CacheOptions()
         self._metrics = metrics
         self._rng = rng
-        self._shared: dict[tuple[GroupVersionKind, bool], _Shared] = {}
+        self._shared: dict[tuple[GroupVersionKind, bool, Selection], _Shared] = {}
+        # What a write of a kind shows in.
+        self._of_kind: dict[GroupVersionKind, tuple[Informer, ...]] = {}
         self._watches: asyncio.TaskGroup | None = None
 
-    def informer(self, kind: type[Resource], *, metadata_only: bool = False) -> Informer:
+    def informer(
+        self,
+        kind: type[Resource],
+        *,
+        metadata_only: bool = False,
+        transform: Callable[[bytes], bytes] | None = None,
+        **selection: Unpack[SelectionOptions],
+    ) -> Informer:
         """Return the informer of a kind, making it when it is first asked for; give it back by `release`.
 
-        It starts at once when the cache runs, else when it does. Raises ValueError when the options for the
-        kind hold a bad label selector.
+        It starts at once when the cache runs, else when it does. Without a selection it holds all objects;
+        with one, it is another informer, with watches and memory of its own, than with any other selection.
+
+        `transform` gets the JSON that would be kept and returns what is kept instead, to drop what nobody
+        reads. It must leave alone the name, namespace, uid, resourceVersion and labels. Danger: what it drops
+        is missing from objects that are read, so writing such an object back whole (`client.update`) removes
+        it on the server. Who asks without one takes what the others have.
+
+        Raises ValueError for a bad label selector, and for another transform than the informer was made with.
         """
-        shared = self._shared.get((kind.gvk, metadata_only))
+        name = (kind.gvk, metadata_only, Selection.of(**selection))
+        shared = self._shared.get(name)
         if shared is None:
-            shared = _Shared(self._make(kind, metadata_only=metadata_only))
-            self._shared[kind.gvk, metadata_only] = shared
+            shared = self._shared[name] = _Shared(
+                self._make(kind, metadata_only, name[2], transform), transform
+            )
             self._start(shared)
+        elif transform not in (None, shared.transform):
+            raise ValueError(
+                f"{shared.informer.spec.resource} is already cached with another transform, or none"
+            )
         shared.users += 1
         return shared.informer
 
     def release(self, informer: Informer) -> None:
         """Give an informer back; the last one to do so ends its watches and frees its memory."""
-        name = (informer.spec.gvk, informer.spec.metadata_only)
+        name = next(name for name, shared in self._shared.items() if shared.informer is informer)
         shared = self._shared[name]
         shared.users -= 1
         if shared.users:
             return
         del self._shared[name]
-        for gauge in (self._metrics.cache_objects, self._metrics.cache_bytes):
-            gauge.remove(informer.spec.resource, informer.spec.projection)
+        spec = informer.spec
+        self._of_kind[spec.gvk] = tuple(each for each in self._of_kind[spec.gvk] if each is not informer)
+        if not any(each.spec.metadata_only is spec.metadata_only for each in self._of_kind[spec.gvk]):
+            for gauge in (self._metrics.cache_objects, self._metrics.cache_bytes):
+                gauge.remove(spec.resource, spec.projection)
         if shared.task is not None:
             shared.task.cancel()
 
-    def separate(
-        self, kind: type[Resource], *, namespace: str = "", label_selector: str = "", field_selector: str = ""
-    ) -> Informer:
+    def separate(self, kind: type[Resource], **selection: Unpack[SelectionOptions]) -> Informer:
         """Return an informer of the caller's own, who runs it: nobody else reads it, no write shows in it.
 
-        For a few objects that matter for a while; what lasts is shared. `namespace=""` means all. Raises
-        ValueError for a bad label selector.
+        For a few objects that matter for a while; what lasts is shared. Raises ValueError for a bad label
+        selector.
         """
-        options = KindOptions(label_selector=label_selector, field_selector=field_selector)
-        namespaces = (namespace,) if namespace else ()
-        return self._informer(kind, CacheOptions(namespaces=namespaces, by_kind={kind: options}))
+        return self._informer(kind, metadata_only=False, selection=Selection.of(**selection), transform=None)
 
-    def lookup(self, kind: type[Resource], *, metadata_only: bool = False) -> Informer | None:
+    def lookup(
+        self, kind: type[Resource], *, metadata_only: bool = False, selection: Selection = WHOLE
+    ) -> Informer | None:
         """Return the informer of a kind if somebody asked for it, for reading."""
-        shared = self._shared.get((kind.gvk, metadata_only))
+        shared = self._shared.get((kind.gvk, metadata_only, selection))
         return None if shared is None else shared.informer
+
+    def selections(self, kind: type[Resource], *, metadata_only: bool = False) -> list[Selection]:
+        """With which selections a kind is cached."""
+        wanted = (kind.gvk, metadata_only)
+        return [selection for *name, selection in self._shared if tuple(name) == wanted]
+
+    def held(self, kind: type[Resource], key: ObjectKey) -> Record | None:
+        """Return the record of an object, all of it, if some informer holds it, with whatever selection.
+
+        None says nothing about what the server has.
+        """
+        records = (each.get(key) for each in self._informers(kind) if not each.spec.metadata_only)
+        return next((record for record in records if record is not None), None)
 
     async def run(self) -> None:
         """Run every informer, also those asked for later, until cancelled."""
@@ -129,29 +169,47 @@ class Cache:
         """How all informers stand."""
         return CacheStatistics(tuple(shared.informer.statistics() for shared in self._shared.values()))
 
-    def _informers(self, kind: type[Resource]) -> list[Informer]:
-        both = (self._shared.get((kind.gvk, metadata_only)) for metadata_only in (False, True))
-        return [shared.informer for shared in both if shared is not None]
+    def _informers(self, kind: type[Resource]) -> tuple[Informer, ...]:
+        return self._of_kind.get(kind.gvk, ())
 
-    def _make(self, kind: type[Resource], *, metadata_only: bool) -> Informer:
-        informer = self._informer(kind, self._options, metadata_only=metadata_only)
-        labels = (informer.spec.resource, informer.spec.projection)
-        self._metrics.cache_objects.labels(*labels).set_function(lambda: len(informer))
-        self._metrics.cache_bytes.labels(*labels).set_function(lambda: informer.statistics().bytes)
+    def _make(
+        self,
+        kind: type[Resource],
+        metadata_only: bool,
+        selection: Selection,
+        transform: Callable[[bytes], bytes] | None,
+    ) -> Informer:
+        informer = self._informer(kind, metadata_only=metadata_only, selection=selection, transform=transform)
+        self._of_kind[kind.gvk] = (*self._informers(kind), informer)
+        for gauge, number in (
+            (self._metrics.cache_objects, len),
+            (self._metrics.cache_bytes, _bytes_of),
+        ):
+            count = partial(self._total, kind, metadata_only, number)
+            gauge.labels(informer.spec.resource, informer.spec.projection).set_function(count)
         return informer
 
+    def _total(self, kind: type[Resource], metadata_only: bool, number: Callable[[Informer], int]) -> int:
+        """A number of all informers of a kind and projection, whatever their selections."""
+        informers = (each for each in self._informers(kind) if each.spec.metadata_only is metadata_only)
+        return sum(map(number, informers))
+
     def _informer(
-        self, kind: type[Resource], options: CacheOptions, *, metadata_only: bool = False
+        self,
+        kind: type[Resource],
+        *,
+        metadata_only: bool,
+        selection: Selection,
+        transform: Callable[[bytes], bytes] | None,
     ) -> Informer:
-        ingest = Ingest(
-            kind.gvk,
-            field_manager=self._field_manager,
-            metadata_only=metadata_only,
-            transform=options.of(kind).transform,
-        )
         return Informer(
-            WatchSpec.of(kind, options, metadata_only=metadata_only),
-            ingest,
+            WatchSpec.of(kind, self._options, metadata_only=metadata_only, selection=selection),
+            Ingest(
+                kind.gvk,
+                field_manager=self._field_manager,
+                metadata_only=metadata_only,
+                transform=transform,
+            ),
             transport=self._transport,
             mapper=self._mapper,
             restarts=self._metrics.watch_restarts,
@@ -168,11 +226,16 @@ class Cache:
 
 
 class _Shared:
-    """An informer, how many use it, and the task that runs it."""
+    """An informer, what it was made with, how many use it, and the task that runs it."""
 
-    __slots__ = ("informer", "task", "users")
+    __slots__ = ("informer", "task", "transform", "users")
 
-    def __init__(self, informer: Informer) -> None:
+    def __init__(self, informer: Informer, transform: Callable[[bytes], bytes] | None) -> None:
         self.informer = informer
+        self.transform = transform
         self.users = 0
         self.task: asyncio.Task[None] | None = None
+
+
+def _bytes_of(informer: Informer) -> int:
+    return informer.statistics().bytes

@@ -2,37 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self, TypedDict, Unpack
 
 from manager.api import GroupVersionKind, Resource
 from manager.cache.selector import Selector
 
-__all__ = ["CacheOptions", "KindOptions", "WatchSpec"]
+__all__ = ["WHOLE", "CacheOptions", "Selection", "SelectionOptions", "WatchSpec"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindOptions:
-    """How one kind is cached.
+class SelectionOptions(TypedDict, total=False):
+    """Which objects of a kind are cached; default all.
 
-    Attributes:
-        namespaces: the namespaces to watch, instead of those of `CacheOptions`; None (the default) takes
-            those. Without meaning for a cluster-scoped kind.
-        label_selector: only objects with matching labels, as kubectl writes it; default all. An object that
-            a write of ours takes out of the selection is gone from the cache at once.
-        field_selector: only objects with matching fields, as kubectl writes it; default all. Which fields
-            there are is the server's affair, so an object that we create ourselves appears only when the
-            watch brings it: reading one's own writes is limited to objects already cached.
-        transform: gets the JSON that would be kept and returns what is kept instead, to drop what nobody
-            reads. It must leave alone the name, namespace, uid, resourceVersion and the labels that
-            selectors look at. Danger: what it drops is missing from objects that are read, so writing such
-            an object back whole (`client.update`) removes it on the server.
+    `label_selector`: only those with matching labels, as kubectl writes it. An object that a write of ours
+    takes out of the selection is gone from the cache at once.
+
+    `field_selector`: only those with matching fields, as kubectl writes it. Which fields there are is the
+    server's affair, so an object that we create ourselves appears only when the watch brings it: reading
+    one's own writes is limited to objects already cached.
+
+    `namespaces`: only those in these namespaces, "" for all, instead of those of `CacheOptions`. Without
+    meaning for a cluster-scoped kind.
     """
 
-    namespaces: tuple[str, ...] | None = None
+    label_selector: str
+    field_selector: str
+    namespaces: Sequence[str]
+
+
+class Selection(NamedTuple):
+    """A `SelectionOptions` to be compared: what selects the same is equal."""
+
     label_selector: str = ""
     field_selector: str = ""
-    transform: Callable[[bytes], bytes] | None = None
+    namespaces: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, **options: Unpack[SelectionOptions]) -> Self:
+        """Raises ValueError for a bad label selector, and TypeError for a bare name as the namespaces."""
+        if isinstance(options.get("namespaces"), str):
+            raise TypeError(f"namespaces are a sequence of names, not {options['namespaces']!r}")
+        requirements = Selector.parse(options.get("label_selector", "")).requirements
+        namespaces = set(options.get("namespaces", ()))
+        return cls(
+            ",".join(sorted(dict.fromkeys(map(str, requirements)))),
+            options.get("field_selector", ""),
+            ("",) if "" in namespaces else tuple(sorted(namespaces)),
+        )
+
+    def __str__(self) -> str:
+        """As the arguments that it is asked for with."""
+        named = zip(self._fields, self, strict=True)
+        return ", ".join(f"{name}={value!r}" for name, value in named if value)
+
+
+WHOLE = Selection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +67,9 @@ class CacheOptions:
     Attributes:
         namespaces: the namespaces to watch, with one watch per kind and namespace; none (the default), or ""
             among them, means all, with one watch per kind.
-        by_kind: what differs for some kinds; it takes precedence.
     """
 
     namespaces: tuple[str, ...] = ()
-    by_kind: Mapping[type[Resource], KindOptions] = field(default_factory=dict)
-
-    def of(self, kind: type[Resource]) -> KindOptions:
-        """Return the options of a kind; two models of the same kind share them."""
-        for known, options in self.by_kind.items():
-            if known.gvk == kind.gvk:
-                return options
-        return KindOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +87,16 @@ class WatchSpec:
     field_selector: str = ""
 
     @classmethod
-    def of(cls, kind: type[Resource], options: CacheOptions, *, metadata_only: bool = False) -> WatchSpec:
-        """Work out what the options mean for a kind; raises ValueError for a bad label selector."""
-        own = options.of(kind)
-        namespaces = options.namespaces if own.namespaces is None else own.namespaces
+    def of(
+        cls,
+        kind: type[Resource],
+        options: CacheOptions,
+        *,
+        metadata_only: bool = False,
+        selection: Selection = WHOLE,
+    ) -> WatchSpec:
+        """Work out what is to be watched of a kind."""
+        namespaces = selection.namespaces or options.namespaces
         if not kind.namespaced or not namespaces or "" in namespaces:
             namespaces = ("",)
         return cls(
@@ -82,8 +104,8 @@ class WatchSpec:
             plural=kind.plural,
             metadata_only=metadata_only,
             namespaces=tuple(dict.fromkeys(namespaces)),
-            label_selector=str(Selector.parse(own.label_selector)),
-            field_selector=own.field_selector,
+            label_selector=selection.label_selector,
+            field_selector=selection.field_selector,
         )
 
     @property

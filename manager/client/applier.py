@@ -78,6 +78,10 @@ class Applier:
         if informer is not None and informer.spec.covers(key.namespace):
             record = informer.get(key)
             return None if record is None else record.raw
+        # A selection says nothing about what is not in it.
+        selected = self._cache.held(kind, key)
+        if selected is not None:
+            return selected.raw
         try:
             return await self._writer.read(kind, key)
         except NotFound:

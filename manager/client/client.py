@@ -36,9 +36,10 @@ SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 class Client(CachedReader):
     """Reads are cached and cost no request; writes are requests, and the next read sees them.
 
-    Every write is booked under the client's field manager. Reads of a kind that no controller declared
-    raise NotCached. Writes raise the ApiError tree: Conflict, Invalid, Forbidden and so on; a reconciler
-    lets them pass, and the controller tries again.
+    Every write is booked under the client's field manager. Writes raise the ApiError tree: Conflict, Invalid,
+    Forbidden and so on; a reconciler lets them pass, and the controller tries again. Reads of a kind that no
+    controller declared raise NotCached, and so do those of a kind that is declared with a selector only: what
+    is not selected would seem not to exist (see `selecting`).
 
     Attributes: `metadata` reads kinds that are watched for their metadata only; `uncached` reads from the
     server; `status` writes the status subresource.
@@ -160,7 +161,7 @@ class Client(CachedReader):
             kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
         )
         informer = self._cache.separate(
-            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+            kind, namespaces=(namespace,), label_selector=label_selector, field_selector=field_selector
         )
         async with followed(informer, kind) as live:
             yield live

@@ -1,7 +1,7 @@
 """What can go wrong in the client beyond what the API server says.
 
 KubeError
-├── NotCached       a cached read of a kind that no controller declared, or in a namespace that is not watched
+├── NotCached       a cached read of a kind, selection or namespace that no controller declared
 ├── OwnedByOther    an object of the wanted name exists and is not ours
 └── Undecodable     an object is not of its model's shape
 """
@@ -19,26 +19,34 @@ __all__ = ["NotCached", "OwnedByOther", "Undecodable"]
 
 
 class NotCached(KubeError):
-    """A cached read of a kind, or in a namespace, of which nothing is watched: what is there is not known.
+    """A cached read of a kind, selection or namespace that is not watched: what is there is not known.
 
     Declare the kind where the controller is built (`.owns()`, `.watches()` or `.reads()`), or read it from
-    the server with `client.uncached`.
+    the server with `client.uncached`. What is declared with a selector is read with the same one, by
+    `client.selecting`.
     """
 
     def __init__(
-        self, kind: str, *, metadata_only: bool, namespace: str = "", watched: Sequence[str] = ()
+        self,
+        kind: str,
+        *,
+        metadata_only: bool,
+        selection: str = "",
+        others: Sequence[str] = (),
+        namespace: str = "",
+        watched: Sequence[str] = (),
     ) -> None:
         what = f"the metadata of {kind}" if metadata_only else kind
+        mend = "declare it with .owns(), .watches() or .reads() where the controller is built"
         if namespace:
-            super().__init__(
-                f"{what} in namespace {namespace} is not cached: only {', '.join(watched)} is watched; "
-                "watch it too, or read it with client.uncached"
-            )
-            return
-        super().__init__(
-            f"{what} is not cached: declare it with .owns(), .watches() or .reads() "
-            "where the controller is built, or read it with client.uncached"
-        )
+            what += f" in namespace {namespace}"
+            mend = f"only {', '.join(watched)} is watched; watch it too"
+        elif others:
+            reader = "client.metadata" if metadata_only else "client"
+            ways = " or ".join(f"{reader}.selecting({other})" if other else reader for other in others)
+            what += f" with {selection}" if selection else " as a whole"
+            mend = f"read what is, with {ways}"
+        super().__init__(f"{what} is not cached: {mend}, or read it with client.uncached")
 
 
 class OwnedByOther(KubeError):

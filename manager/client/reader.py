@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, PartialObjectMetadata, Resource
-from manager.cache import Cache, Informer, Record
+from manager.cache import Cache, Informer, Record, Selection, SelectionOptions
+from manager.cache.spec import WHOLE
 from manager.client.errors import NotCached, Undecodable
 from manager.kube.decoding import not_a
 from manager.kube.errors import NotFound
@@ -18,21 +19,34 @@ __all__ = ["CachedReader", "MetadataReader", "ObjectList", "decode_object", "dec
 R = TypeVar("R", bound=Resource)
 
 
-def _informer(
-    cache: Cache, kind: type[Resource], namespace: str | None = None, *, metadata_only: bool
-) -> Informer:
-    """The informer of a kind, for reading in a namespace, or in all that are watched; raises NotCached."""
-    informer = cache.lookup(kind, metadata_only=metadata_only)
-    if informer is None:
-        raise NotCached(kind.gvk.kind, metadata_only=metadata_only)
-    if namespace and not informer.spec.covers(namespace):
-        raise NotCached(
-            kind.gvk.kind,
-            metadata_only=metadata_only,
-            namespace=namespace,
-            watched=informer.spec.namespaces,
-        )
-    return informer
+class _Reader:
+    """Finds the informer that a read is answered from."""
+
+    _metadata_only = False
+
+    def __init__(self, cache: Cache, selection: Selection = WHOLE) -> None:
+        self._cache = cache
+        self._selection = selection
+
+    def _informer(self, kind: type[Resource], namespace: str | None) -> Informer:
+        """The informer of a kind, for reading in a namespace or in all that are watched; raises NotCached."""
+        informer = self._cache.lookup(kind, metadata_only=self._metadata_only, selection=self._selection)
+        if informer is None:
+            others = self._cache.selections(kind, metadata_only=self._metadata_only)
+            raise NotCached(
+                kind.gvk.kind,
+                metadata_only=self._metadata_only,
+                selection=str(self._selection),
+                others=[str(other) for other in others],
+            )
+        if namespace and not informer.spec.covers(namespace):
+            raise NotCached(
+                kind.gvk.kind,
+                metadata_only=self._metadata_only,
+                namespace=namespace,
+                watched=informer.spec.namespaces,
+            )
+        return informer
 
 
 def _select(
@@ -92,15 +106,25 @@ def decode_records(informer: Informer, records: Iterable[Record], kind: type[R])
     return ObjectList(objects, undecodable)
 
 
-class CachedReader:
+class CachedReader(_Reader):
     """Whole objects, as the kind's model. The caller owns what it gets and may change it."""
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
+    def selecting(self, **selection: Unpack[SelectionOptions]) -> CachedReader:
+        """A reader of what is cached with this selection, where a kind is cached with one.
+
+            .watches(Pod, map_to=..., label_selector="app=web")      # where the controller is built
+            ...
+            web = client.selecting(label_selector="app=web")
+            await web.list(Pod)
+
+        It knows nothing of other objects: one of these is not found. Without a selection, reads of a kind
+        that is cached with one only raise NotCached.
+        """
+        return CachedReader(self._cache, Selection.of(**selection))
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
         """Return the object, or None when the cache holds none of that key; raises Undecodable."""
-        record = _informer(self._cache, kind, key.namespace, metadata_only=False).get(key)
+        record = self._informer(kind, key.namespace).get(key)
         return None if record is None else decode_object(record.raw, kind, record.key)
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
@@ -127,20 +151,23 @@ class CachedReader:
         it returns, not what the cache holds. An object that is not of the model's shape is left out, counted
         and logged (see `ObjectList`).
         """
-        informer = _informer(self._cache, kind, namespace, metadata_only=False)
+        informer = self._informer(kind, namespace)
         records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
         return decode_records(informer, records, kind)
 
 
-class MetadataReader:
+class MetadataReader(_Reader):
     """Metadata only, for kinds watched with `metadata_only=True`."""
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
+    _metadata_only = True
+
+    def selecting(self, **selection: Unpack[SelectionOptions]) -> MetadataReader:
+        """A reader of the metadata that is cached with this selection; see `CachedReader.selecting`."""
+        return MetadataReader(self._cache, Selection.of(**selection))
 
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
         """Return the object's metadata, or None when the cache holds none of that key."""
-        record = _informer(self._cache, kind, key.namespace, metadata_only=True).get(key)
+        record = self._informer(kind, key.namespace).get(key)
         return None if record is None else decode_object(record.raw, PartialObjectMetadata, record.key)
 
     async def keys(
@@ -153,7 +180,7 @@ class MetadataReader:
         index: tuple[str, str] | None = None,
     ) -> list[ObjectKey]:
         """Return which objects meet every condition given, as `list` does, but decode none of them."""
-        informer = _informer(self._cache, kind, namespace, metadata_only=True)
+        informer = self._informer(kind, namespace)
         records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
         return [record.key for record in records]
 
@@ -167,6 +194,6 @@ class MetadataReader:
         index: tuple[str, str] | None = None,
     ) -> ObjectList[PartialObjectMetadata]:
         """Return the metadata of the objects that meet every condition given (see `CachedReader.list`)."""
-        informer = _informer(self._cache, kind, namespace, metadata_only=True)
+        informer = self._informer(kind, namespace)
         records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
         return decode_records(informer, records, PartialObjectMetadata)

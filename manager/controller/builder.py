@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self, Unpack
 
 from manager.api import Resource
-from manager.cache import Cache
+from manager.cache import Cache, SelectionOptions
 from manager.controller.controller import Controller
 from manager.controller.handler import Handler, MapTo, enqueue_mapped, enqueue_object, enqueue_owner
 from manager.controller.options import ControllerOptions
@@ -30,6 +30,14 @@ class ControllerHost(Protocol):
         """Take a controller over, to run it when it is time."""
 
 
+class _Kind(NamedTuple):
+    kind: type[Resource]
+    metadata_only: bool
+    selection: SelectionOptions
+    handler: Handler | None
+    predicates: Sequence[Predicate]
+
+
 class ControllerBuilder:
     """Says what a controller is for and what it looks at, and makes it.
 
@@ -42,17 +50,25 @@ class ControllerBuilder:
 
     Kinds named here are cached, in watches shared by all controllers, and the reconciler is not called before
     all of them are in sync. With `metadata_only` only metadata is fetched and kept, at a fraction of the
-    cost, and read through `client.metadata`.
+    cost, and read through `client.metadata`. With a selection (`SelectionOptions`: `label_selector`,
+    `field_selector`, `namespaces`) only these objects are, and read through `client.selecting`; one that
+    leaves the selection is gone.
     """
 
-    def __init__(self, manager: ControllerHost, primary: type[Resource]) -> None:
-        """`primary` is the kind whose objects are reconciled. Changes of its status alone are ignored."""
+    def __init__(
+        self, manager: ControllerHost, primary: type[Resource], **selection: Unpack[SelectionOptions]
+    ) -> None:
+        """`primary` is the kind whose objects are reconciled, all or those selected.
+
+        Changes of its status alone are ignored.
+        """
         self._manager = manager
         self._primary = primary
         self._name = primary.gvk.kind.lower()
         self._options = ControllerOptions()
         self._primary_predicates: tuple[Predicate, ...] = (desired_state_changed,)
-        self._kinds: list[tuple[type[Resource], bool, Handler | None, Sequence[Predicate]]] = []
+        self._primary_selection = selection
+        self._kinds: list[_Kind] = []
         self._sources: list[Source] = []
         self._skips_own_writes = False
 
@@ -70,10 +86,15 @@ class ControllerBuilder:
         return self
 
     def owns(
-        self, kind: type[Resource], *, predicates: Sequence[Predicate] = (), metadata_only: bool = False
+        self,
+        kind: type[Resource],
+        *,
+        predicates: Sequence[Predicate] = (),
+        metadata_only: bool = False,
+        **selection: Unpack[SelectionOptions],
     ) -> Self:
         """Reconcile the primary object that is the controller (by owner reference) of a changed `kind`."""
-        self._kinds.append((kind, metadata_only, enqueue_owner(self._primary), predicates))
+        self._kinds.append(_Kind(kind, metadata_only, selection, enqueue_owner(self._primary), predicates))
         return self
 
     def watches(
@@ -84,6 +105,7 @@ class ControllerBuilder:
         handler: Handler | None = None,
         predicates: Sequence[Predicate] = (),
         metadata_only: bool = False,
+        **selection: Unpack[SelectionOptions],
     ) -> Self:
         """Reconcile what `map_to` makes of the metadata of a changed `kind`, as it was and as it is.
 
@@ -95,12 +117,14 @@ class ControllerBuilder:
             raise ValueError(f"watches({kind.__name__}) needs either map_to or handler")
         if map_to is not None:
             handler = enqueue_mapped(map_to)
-        self._kinds.append((kind, metadata_only, handler, predicates))
+        self._kinds.append(_Kind(kind, metadata_only, selection, handler, predicates))
         return self
 
-    def reads(self, kind: type[Resource], *, metadata_only: bool = False) -> Self:
+    def reads(
+        self, kind: type[Resource], *, metadata_only: bool = False, **selection: Unpack[SelectionOptions]
+    ) -> Self:
         """Cache `kind` for the reconciler to read; its changes ask for nothing."""
-        self._kinds.append((kind, metadata_only, None, ()))
+        self._kinds.append(_Kind(kind, metadata_only, selection, None, ()))
         return self
 
     def source(self, source: Source) -> Self:
@@ -130,12 +154,16 @@ class ControllerBuilder:
     def complete(self, reconciler: Reconciler) -> Controller:
         """Make the controller, and hand it to the manager."""
         cache = self._manager.cache
-        primary = cache.informer(self._primary)
+        primary = cache.informer(self._primary, **self._primary_selection)
         sources: list[Source] = [
             KindSource(primary, enqueue_object, predicates=self._primary_predicates),
             *(
-                KindSource(cache.informer(kind, metadata_only=metadata_only), handler, predicates=predicates)
-                for kind, metadata_only, handler, predicates in self._kinds
+                KindSource(
+                    cache.informer(each.kind, metadata_only=each.metadata_only, **each.selection),
+                    each.handler,
+                    predicates=each.predicates,
+                )
+                for each in self._kinds
             ),
             *self._sources,
         ]

@@ -40,14 +40,17 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
 
 
 class Secret(Resource, group="", version="v1", plural="secrets"):
-    """A kind that nobody watches here."""
+    """A kind that nobody watches here, unless a test does."""
+
+    type: str = "Opaque"
 
 
 class Bench:
     """A client with running caches, and a count of what it sent."""
 
-    def __init__(self, client: Client, metrics: Metrics, namespace: str) -> None:
+    def __init__(self, client: Client, cache: Cache, metrics: Metrics, namespace: str) -> None:
         self.client = client
+        self.cache = cache
         self.metrics = metrics
         self.namespace = namespace
 
@@ -93,7 +96,7 @@ async def running(plane: ControlPlane, namespace: str) -> AsyncIterator[Bench]:
     upkeep = asyncio.create_task(cache.run())
     try:
         await cache.wait_synced()
-        yield Bench(Client(transport, mapper, cache, field_manager="test"), metrics, namespace)
+        yield Bench(Client(transport, mapper, cache, field_manager="test"), cache, metrics, namespace)
     finally:
         upkeep.cancel()
         await asyncio.wait([upkeep])
@@ -120,6 +123,39 @@ async def test_a_read_right_after_a_write_shows_it(bench: Bench) -> None:
         assert await client.find(ConfigMap, created.key) is None
         again = await client.create(bench.config_map(f"c-{number}", value="3"))
         assert (await client.get(ConfigMap, created.key)).metadata.uid == again.metadata.uid
+
+
+async def test_a_selection_is_followed_and_a_read_that_names_none_is_refused(bench: Bench) -> None:
+    client, cache = bench.client, bench.cache
+    informer = cache.informer(Secret, label_selector="app=web", field_selector="type=example.com/a")
+    web = client.selecting(label_selector="app=web", field_selector="type=example.com/a")
+    await informer.wait_synced()
+
+    async def make(name: str, app: str, sort: str) -> Secret:
+        metadata = ObjectMeta(name=name, namespace=bench.namespace, labels={"app": app})
+        return await client.create(Secret(metadata=metadata, type=sort))
+
+    one = await make("one", "web", "example.com/a")
+    await make("two", "db", "example.com/a")
+    await make("three", "web", "example.com/b")
+
+    async def names() -> list[str]:
+        return [each.metadata.name for each in await web.list(Secret, namespace=bench.namespace)]
+
+    async def shows(name: str) -> bool:
+        return await names() == [name]
+
+    # Whether the fields match, only the server knows.
+    await eventually_async(lambda: shows("one"), within=20)
+    one.metadata.labels["app"] = "db"
+    await client.patch(one)
+    assert await names() == []
+    two = await client.uncached.get(Secret, bench.key("two"))
+    two.metadata.labels["app"] = "web"
+    await client.patch(two)
+    await eventually_async(lambda: shows("two"), within=20)
+    with pytest.raises(NotCached, match="Secret as a whole is not cached"):
+        await client.find(Secret, two.key)
 
 
 async def test_what_the_server_refuses_has_a_type(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from manager.api import ObjectKey
-from manager.cache import Cache, CacheOptions, KindOptions
+from manager.cache import Cache, CacheOptions
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -165,19 +165,78 @@ class TestNumbers:
         assert metrics.registry.get_sample_value("operator_manager_cache_objects", labels) is None
 
 
-async def test_options_narrow_and_change_what_is_kept(
-    transport: Transport, metrics: Metrics, rng: random.Random, wire: ScriptedWire
-):
-    options = CacheOptions(
-        namespaces=("one",),
-        by_kind={Pod: KindOptions(label_selector="app=web", transform=lambda raw: raw.replace(b"n1", b"n2"))},
-    )
-    cache = Cache(
-        transport, RestMapper(transport), field_manager="m", options=options, metrics=metrics, rng=rng
-    )
-    informer = cache.informer(Pod)
-    assert informer.spec.namespaces == ("one",)
-    assert informer.spec.label_selector == "app=web"
-    cache.observe_write(Pod, encoded(pod("a", 5, namespace="one", labels={"app": "web"})))
+class TestSelecting:
+    async def test_by_labels_fields_or_namespaces_is_a_watch_of_its_own(
+        self, cache: Cache, wire: ScriptedWire
+    ):
+        server = PodServer(wire)
+        server.on("stream", Listed(10))
+        informers = [
+            cache.informer(Pod),
+            cache.informer(Pod, label_selector="app=web"),
+            cache.informer(Pod, field_selector="spec.nodeName=n1"),
+            cache.informer(Pod, label_selector="app=web", field_selector="spec.nodeName=n1"),
+            cache.informer(Pod, label_selector="app=web", metadata_only=True),
+            cache.informer(Pod, label_selector="app=web", namespaces=["two"]),
+        ]
+        assert len(set(informers)) == len(informers)
+        assert cache.informer(Pod, label_selector=" app == web ") is informers[1]
+        async with running(cache):
+            await moments()
+        asked = {
+            (sent.query.get("labelSelector"), sent.query.get("fieldSelector"))
+            for sent in server.sent("stream")
+        }
+        node = "spec.nodeName=n1"
+        assert asked == {(None, None), ("app=web", None), (None, node), ("app=web", node)}
+        assert wire.sent("GET", "/api/v1/namespaces/two/pods")
+
+    async def test_narrows_what_our_writes_show_in(self, cache: Cache):
+        whole, web = cache.informer(Pod), cache.informer(Pod, label_selector="app=web")
+        cache.observe_write(Pod, encoded(pod("a", 5, labels={"app": "web"})))
+        cache.observe_write(Pod, encoded(pod("b", 6, labels={"app": "db"})))
+        assert (len(whole), len(web)) == (2, 1)
+        cache.observe_write(Pod, encoded(pod("a", 7, labels={"app": "db"})))
+        assert (len(whole), len(web)) == (2, 0)
+
+    async def test_ends_apart_and_counts_together(self, cache: Cache, metrics: Metrics):
+        labels = {"kind": "pods", "projection": "full"}
+
+        def objects() -> float | None:
+            return metrics.registry.get_sample_value("operator_manager_cache_objects", labels)
+
+        whole, web = cache.informer(Pod), cache.informer(Pod, label_selector="app=web")
+        cache.informer(Pod, metadata_only=True)
+        cache.observe_write(Pod, encoded(pod("a", 5, labels={"app": "web"})))
+        cache.observe_write(Pod, encoded(pod("b", 6)))
+        assert objects() == 3
+        cache.release(whole)
+        assert objects() == 1
+        assert cache.lookup(Pod) is None
+        cache.observe_write(Pod, encoded(pod("c", 7, labels={"app": "web"})))
+        assert len(web) == 2
+        cache.release(web)
+        assert objects() is None
+
+    async def test_of_namespaces_goes_before_those_of_the_cache(
+        self, transport: Transport, metrics: Metrics, rng: random.Random
+    ):
+        options = CacheOptions(namespaces=("one",))
+        cache = Cache(
+            transport, RestMapper(transport), field_manager="m", options=options, metrics=metrics, rng=rng
+        )
+        assert cache.informer(Pod).spec.namespaces == ("one",)
+        assert cache.informer(Pod, namespaces=["two"]).spec.namespaces == ("two",)
+
+
+async def test_a_transform_changes_what_is_kept_and_two_for_one_informer_are_refused(cache: Cache):
+    def to_n2(raw: bytes) -> bytes:
+        return raw.replace(b"n1", b"n2")
+
+    informer = cache.informer(Pod, transform=to_n2)
+    assert cache.informer(Pod) is cache.informer(Pod, transform=to_n2) is informer
+    with pytest.raises(ValueError, match="pods is already cached with another transform"):
+        cache.informer(Pod, transform=lambda raw: raw)
+    cache.observe_write(Pod, encoded(pod("a", 5)))
     (record,) = informer.list()
     assert record.decode(Pod).spec == {"nodeName": "n2"}

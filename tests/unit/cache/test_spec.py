@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.cache.spec import CacheOptions, KindOptions, WatchSpec
+from manager.cache.spec import WHOLE, CacheOptions, Selection, WatchSpec
 from tests.unit.cache.objects import Node, Pod, Widget
 
 
@@ -30,28 +30,27 @@ def test_cluster_scoped_kinds_are_not_narrowed_to_namespaces():
     assert spec.covers("")
 
 
-def test_what_is_said_for_a_kind_takes_precedence():
-    options = CacheOptions(namespaces=("one",), by_kind={Pod: KindOptions(namespaces=("two",))})
-    assert WatchSpec.of(Pod, options).namespaces == ("two",)
-    assert WatchSpec.of(Widget, options).namespaces == ("one",)
+def test_namespaces_of_a_selection_take_precedence():
+    options = CacheOptions(namespaces=("one",))
+    assert WatchSpec.of(Pod, options, selection=Selection.of(namespaces=["two"])).namespaces == ("two",)
+    assert WatchSpec.of(Pod, options, selection=Selection.of(namespaces=[""])).namespaces == ("",)
+    assert WatchSpec.of(Node, options, selection=Selection.of(namespaces=["two"])).namespaces == ("",)
 
 
-def test_a_kind_can_be_watched_everywhere_although_others_are_not():
-    options = CacheOptions(namespaces=("one",), by_kind={Pod: KindOptions(namespaces=())})
-    assert WatchSpec.of(Pod, options).namespaces == ("",)
+def test_what_selects_the_same_is_the_same_selection():
+    one = Selection.of(label_selector="app = web, tier!=db,app==web", namespaces=["b", "a", "b"])
+    assert one == Selection.of(label_selector="tier!=db,app=web", namespaces=("a", "b"))
+    assert one != Selection.of(label_selector="app=web", namespaces=("a", "b"))
+    assert one != Selection.of(label_selector="tier!=db,app=web")
+    assert Selection.of(namespaces=["a", ""]) == Selection.of(namespaces=[""])
+    assert Selection.of() == WHOLE
 
 
-def test_two_models_of_one_kind_have_the_same_options():
-    class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):
-        pass
-
-    options = CacheOptions(by_kind={Pod: KindOptions(label_selector="app=web")})
-    assert WatchSpec.of(OtherPod, options) == WatchSpec.of(Pod, options)
-
-
-def test_a_bad_label_selector_is_found_early():
+def test_a_bad_selection_is_found_early():
     with pytest.raises(ValueError, match="not a label selector"):
-        WatchSpec.of(Pod, CacheOptions(by_kind={Pod: KindOptions(label_selector="app in web")}))
+        Selection.of(label_selector="app in web")
+    with pytest.raises(TypeError, match="a sequence of names, not 'one'"):
+        Selection.of(namespaces="one")
 
 
 def test_a_resource_is_named_as_people_do():

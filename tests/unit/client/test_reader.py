@@ -28,7 +28,7 @@ def everything(_: Record, __: Meta) -> tuple[str]:
 class World:
     """A client, what its cache holds, and the wire to its server."""
 
-    def __init__(self, *namespaces: str) -> None:
+    def __init__(self, *namespaces: str, cached: bool = True) -> None:
         self.wire = ScriptedWire()
         self.wire.on("GET", "/api/v1", DISCOVERY)
         self.metrics = Metrics()
@@ -44,7 +44,7 @@ class World:
             rng=rng,
         )
         self.client = Client(transport, mapper, self.cache, field_manager="test")
-        for metadata_only in (False, True):
+        for metadata_only in (False, True) if cached else ():
             self.cache.informer(Pod, metadata_only=metadata_only)
 
     def holds(self, name: str, version: int, **more: object) -> None:
@@ -164,9 +164,55 @@ class TestNamespaces:
         assert world.wire.sent("POST") == []
 
 
+class TestASelection:
+    @pytest.fixture
+    async def world(self) -> World:
+        world = World(cached=False)
+        for metadata_only in (False, True):
+            world.cache.informer(Pod, metadata_only=metadata_only, label_selector="app=web")
+        world.holds("a", 1, labels={"app": "web"})
+        world.holds("b", 2)
+        return world
+
+    async def test_is_read_by_who_names_it(self, world: World):
+        web = world.client.selecting(label_selector="app = web")
+        assert names(await web.list(Pod)) == ["a"]
+        assert (await web.get(Pod, ObjectKey("ns", "a"))).metadata.name == "a"
+        assert await web.find(Pod, ObjectKey("ns", "b")) is None
+        metadata = world.client.metadata.selecting(label_selector="app=web")
+        assert await metadata.keys(Pod) == [("ns", "a")]
+        assert await metadata.find(Pod, ObjectKey("ns", "b")) is None
+        assert [each.key for each in await metadata.list(Pod)] == [("ns", "a")]
+
+    async def test_is_not_taken_for_all_there_is(self, world: World):
+        ways = r"Pod as a whole is not cached: .* client\.selecting\(label_selector='app=web'\)"
+        for key in (ObjectKey("ns", "a"), ObjectKey("ns", "b")):
+            with pytest.raises(NotCached, match=ways):
+                await world.client.find(Pod, key)
+        with pytest.raises(NotCached, match=ways):
+            await world.client.list(Pod, labels="app=web")
+        with pytest.raises(NotCached, match=r"metadata of Pod as a whole .* client\.metadata\.selecting"):
+            await world.client.metadata.keys(Pod)
+
+    async def test_that_nobody_declared_is_said_to_be_so(self, world: World):
+        world.cache.informer(Pod)
+        with pytest.raises(NotCached, match=r"Pod with label_selector='app=db' .* or client, "):
+            await world.client.selecting(label_selector="app=db").list(Pod)
+
+    async def test_spares_an_apply_the_read_of_what_it_holds_and_of_nothing_else(self, world: World):
+        for name in ("a", "b"):
+            held = pod(name, 3, labels={"app": "web"} if name == "a" else {})
+            world.wire.on("GET", f"/api/v1/namespaces/ns/pods/{name}", Reply.json(held))
+            world.wire.on("PATCH", f"/api/v1/namespaces/ns/pods/{name}", Reply.json(held))
+            await world.client.apply(Pod.model_validate({"metadata": {"name": name, "namespace": "ns"}}))
+        assert [sent.path for sent in world.wire.sent("GET") if "/pods/" in sent.path] == [
+            "/api/v1/namespaces/ns/pods/b"
+        ]
+
+
 async def test_an_object_of_which_only_metadata_was_read_cannot_be_written_back(world: World):
     # What its cache has left out would be lost.
-    world.wire.on("GET", "/manager/api.k8s.io/v1", Reply.status(404, "NotFound"))
+    world.wire.on("GET", "/apis/meta.k8s.io/v1", Reply.status(404, "NotFound"))
     partial = await world.client.metadata.find(Pod, ObjectKey("ns", "a"))
     assert isinstance(partial, PartialObjectMetadata)
     partial.metadata.labels["x"] = "y"

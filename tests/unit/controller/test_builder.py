@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from manager.api import ObjectKey
-from manager.cache import Cache, CacheEvent, Meta
+from manager.cache import Cache, CacheEvent, Meta, Selection
 from manager.controller import (
     ChannelSource,
     Controller,
@@ -80,6 +80,22 @@ async def test_each_kind_and_projection_is_watched_once(host: Host):
         ("pods", "full"),
         ("pods", "metadata"),
     ]
+
+
+async def test_each_source_may_select_its_objects(host: Host):
+    (
+        ControllerBuilder(host, Foo, namespaces=["here"])
+        .owns(Pod, label_selector="app=foo")
+        .watches(Pod, map_to=by_label, metadata_only=True, field_selector="spec.nodeName=n1")
+        .reads(Pod, label_selector="app=bar")
+        .complete(Reconciler())
+    )
+    lookup, select = host.cache.lookup, Selection.of
+    assert lookup(Foo, selection=select(namespaces=["here"])) is not None
+    assert lookup(Pod, selection=select(label_selector="app=foo")) is not None
+    assert lookup(Pod, metadata_only=True, selection=select(field_selector="spec.nodeName=n1")) is not None
+    assert lookup(Pod, selection=select(label_selector="app=bar")) is not None
+    assert len(host.cache.statistics().informers) == 4
 
 
 async def test_the_primary_its_children_and_what_is_mapped_ask_for_the_primary(host: Host):
