@@ -63,7 +63,9 @@ class TestFollowing:
             assert [record.key.name for record in informer.list()] == ["a", "b"]
             assert told.take() == ["ADDED ns/b@1", "ADDED ns/a@2"]
 
-    async def test_of_two_namespaces_is_two_watches(self, make: Make, wire: ScriptedWire):
+    async def test_of_two_namespaces_is_two_watches(
+        self, make: Make, wire: ScriptedWire, log_lines: LogLines
+    ):
         informer = make(namespaces=("one", "two"))
         one, two = (PodServer(wire, f"/api/v1/namespaces/{name}/pods") for name in ("one", "two"))
         one.on("stream", Listed(10))
@@ -77,6 +79,7 @@ class TestFollowing:
             await informer.wait_synced()
             assert informer.problem is None
             assert informer.statistics().watches == {"one": "watch", "two": "watch"}
+        assert [line["namespace"] for line in log_lines if line["event"] == "synced"] == ["one", "two"]
 
     async def test_tells_the_time_at_which_a_change_arrived(self, informer: Informer, wire: ScriptedWire):
         stream = Listed(10)

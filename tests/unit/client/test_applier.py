@@ -1,4 +1,4 @@
-"""What an apply makes of a server that is garbled, and of others who are always quicker."""
+"""What an apply does and answers, also of a server that is garbled and of others who are always quicker."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from manager.api import ObjectMeta
 from manager.api.apps_v1 import Deployment
+from manager.cache import Cache
 from manager.client import Client, Outcome
 from manager.client.managed_fields import creator_name
 from manager.kube.errors import Conflict, Invalid, ProtocolError
@@ -25,6 +26,45 @@ WANTED = Deployment(metadata=ObjectMeta(name="cache", namespace="team"), spec={"
 async def wire(wire: ScriptedWire) -> ScriptedWire:
     wire.on("GET", "/apis/apps/v1", Reply.json(RESOURCES))
     return wire
+
+
+def stored(replicas: int, manager: str = "test") -> Reply:
+    """The Deployment, with all that was applied by `manager`."""
+    entry = {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(replicas)}
+    return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": replicas}})
+
+
+@pytest.mark.parametrize("watched", [False, True])
+async def test_a_change_answers_what_there_is_and_what_there_was(
+    client: Client, cache: Cache, wire: ScriptedWire, watched: bool
+):
+    if watched:
+        cache.informer(Deployment)
+        cache.observe_write(Deployment, stored(5).body)
+    else:
+        wire.on("GET", PATH, stored(5))
+    wire.on("PATCH", PATH, stored(1))
+    now, before, outcome = await client.apply(WANTED)
+    assert before is not None
+    assert (now.spec, before.spec, outcome) == ({"replicas": 1}, {"replicas": 5}, Outcome.UPDATED)
+
+
+async def test_a_create_answers_what_there_is(client: Client, wire: ScriptedWire):
+    wire.on("GET", PATH, Reply.status(404, "NotFound"))
+    wire.on("POST", COLLECTION, stored(1))
+    now, before, outcome = await client.apply(WANTED)
+    assert (now.spec, before, outcome) == ({"replicas": 1}, None, Outcome.CREATED)
+
+
+@pytest.mark.parametrize(("manager", "writes"), [("test", 0), ("other", 1)])
+async def test_nothing_is_sent_when_that_was_applied_by_us_and_not_by_others(
+    client: Client, wire: ScriptedWire, manager: str, writes: int
+):
+    wire.on("GET", PATH, stored(1, manager))
+    wire.on("PATCH", PATH, stored(1))
+    assert (await client.apply(WANTED)).outcome is Outcome.UNCHANGED
+    assert len(wire.sent("PATCH")) == writes
 
 
 def created_by_us(version: int) -> dict[str, Any]:

@@ -156,3 +156,4 @@ def test_sets_are_compared_by_member() -> None:
 
 def test_true_is_not_one() -> None:
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
+    assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})

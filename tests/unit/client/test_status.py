@@ -39,6 +39,7 @@ class Server:
 
     def __init__(self, status: Status | None, *, before: Callable[[Server], None] = lambda _: None) -> None:
         self.version = 1
+        self.uid = "1"
         self.status = status
         self._before = before
         self.wire = ScriptedWire()
@@ -53,7 +54,7 @@ class Server:
 
     @property
     def object(self) -> dict[str, Any]:
-        metadata = {"name": "a", "namespace": "ns", "uid": "1", "resourceVersion": str(self.version)}
+        metadata = {"name": "a", "namespace": "ns", "uid": self.uid, "resourceVersion": str(self.version)}
         return {"metadata": metadata} | ({} if self.status is None else {"status": self.status})
 
     @property
@@ -132,6 +133,27 @@ async def test_without_anybody_else_it_is_one_request() -> None:
     assert await server.client.status.report(thing)
     assert [sent.method for sent in server.wire.requests if sent.path.startswith(PATH)] == ["PATCH"]
     assert server.status == {"a": 1, "conditions": [condition("A", "2")]}
+
+
+async def test_a_patch_answers_what_the_server_has_now() -> None:
+    server = Server({"a": 1})
+    thing = server.read()
+    assert await server.client.status.patch(thing) is thing
+    assert server.writes == 0
+    thing.status["b"] = 2
+    server.status = {"a": 3}
+    written = await server.client.status.patch(thing)
+    assert (written.status, written.metadata.resource_version) == ({"a": 3, "b": 2}, "2")
+
+
+async def test_the_status_of_an_object_that_was_replaced_is_not_written_to_the_next() -> None:
+    server = Server({"a": 1})
+    thing = server.read()
+    thing.status["a"] = 2
+    server.uid = "2"
+    with pytest.raises(Invalid):
+        await server.client.status.patch(thing)
+    assert server.status == {"a": 1}
 
 
 async def test_one_who_is_always_quicker_makes_it_a_conflict() -> None:

@@ -75,6 +75,7 @@ async def test_standby_is_no_problem_and_holds_nothing(metrics: Metrics):
     assert standby.state is ControllerState.STANDBY
     assert standby.ready_problem() is None
     assert standby.statistics().queue is None
+    assert standby.statistics().active == 0
     assert standby.needs_leader_election
 
 
@@ -337,6 +338,8 @@ async def test_a_source_that_fails_ends_the_controller():
         assert isinstance(error, ExceptionGroup)
         assert "no more of this" in repr(error)
         assert running.reconciler.running == 0
+        await running.controller.stop(grace=30)
+        assert now() == 5
 
 
 async def test_nothing_of_it_is_left_when_it_has_stopped():

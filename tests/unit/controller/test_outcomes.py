@@ -465,6 +465,22 @@ async def test_when_everything_fails_for_one_reason_it_is_told_once_and_counted(
     assert failures > 1_000
 
 
+async def test_an_error_is_over_though_an_object_that_had_it_fails_for_another_by_now(log_lines: LogLines):
+    async def act(request: Request) -> Result | None:
+        time = asyncio.get_running_loop().time()
+        if request.name == "a" and time > 10:
+            raise Invalid(422, "Invalid", "odd")
+        if time < 100:
+            raise Forbidden(403, "Forbidden", "not yet")
+        return None
+
+    async with Running(Reconciler(act)) as running:
+        running.add("a", "b")
+        await asyncio.sleep(1000)
+    ended = [line["error_type"] for line in told(log_lines) if line["event"] == "reconciles succeed again"]
+    assert ended == ["Forbidden"]
+
+
 async def test_another_error_is_told_though_one_goes_on(log_lines: LogLines):
     errors = {
         "a": Unreachable("no route"),

@@ -68,8 +68,9 @@ async def test_no_timer_is_left_when_all_are_released_or_cleared(
     assert [each.key for each in delayed.clear()] == ["b"]
     assert pending_timers() == before
     assert len(delayed) == 0
+    delayed.push(item("c"), 8.0)
     await asyncio.sleep(10)
-    assert released.items == [("a", 1.0)]
+    assert released.items == [("a", 1.0), ("c", 8.0)]
 
 
 async def test_a_cancelled_item_is_not_released(delayed: DelayedItems[str], released: Released):
@@ -126,7 +127,8 @@ def test_an_item_may_be_due_at_once_and_another_one_before_it():
         now = loop.time()
         for number, key in enumerate("cba"):
             delayed.push(item(key), now - number)
-        return [await released.get() for _ in range(3)]
+        async with asyncio.timeout(10):
+            return [await released.get() for _ in range(3)]
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         assert runner.run(released_keys()) == ["a", "b", "c"]

@@ -51,8 +51,8 @@ async def test_with_drain_a_key_that_changed_while_in_progress_is_worked_on_agai
     worked_on: list[str] = []
     queue.add("a")
     async with asyncio.TaskGroup() as group:
-        group.create_task(work(queue, worked_on))
-        group.create_task(work(queue, worked_on))
+        for _ in range(3):  # all of which end with that
+            group.create_task(work(queue, worked_on))
         await asyncio.sleep(0.5)
         queue.add("a")
         queue.shut_down(drain=True)
