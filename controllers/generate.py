@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from controllers.main import OPERATORS
-from manager.cli.operator import Operator
 from manager.codegen import GeneratedTree, ModelError, config_files
-from manager.rbac import rbac_rules
+from manager.operator import AnyOperator, rights_of
+from manager.operator.webhook import registrations
 from manager.webhook import RegistrationError
 from manager.webhook.webhooks import Webhooks
 
@@ -20,21 +20,17 @@ __all__ = ["generated_tree", "main"]
 _CONFIG = Path(__file__).resolve().parent.parent / "config"
 
 
-def generated_tree(operators: Iterable[Operator], config: Path) -> GeneratedTree:
-    """Return the files that the operators' models, markers and webhooks make, for the folder `config`.
+def generated_tree(operators: Iterable[AnyOperator], config: Path) -> GeneratedTree:
+    """Return the files that the operators' models, rights and webhooks make, for the folder `config`.
 
     Raises ModelError when a model has no custom resource definition, RegistrationError when webhooks
     do not fit together.
     """
     operators = tuple(operators)
-    modules = {operator.name: operator.load() for operator in operators}
-    kinds = [kind for module in modules.values() for kind in module.KINDS]
-    rules = {
-        name: [rule for reconciler in module.RECONCILERS for rule in rbac_rules(reconciler)]
-        for name, module in modules.items()
-    }
+    kinds = [kind for operator in operators for kind in operator.kinds()]
+    rules = {operator.name: rights_of(operator) for operator in operators}
     samples = (path.name for path in (config / "samples").glob("*.yaml") if path.name != "kustomization.yaml")
-    webhooks = Webhooks(each for operator in operators for each in operator.load_webhooks())
+    webhooks = Webhooks(each for operator in operators for each in registrations(operator))
     return GeneratedTree(config, config_files(kinds, rules, samples, webhooks))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
 
 __all__ = ["Setting", "SettingValues", "UndeclaredSetting", "parse_text"]
 
@@ -19,6 +19,14 @@ def parse_text(text: str) -> str:
     if not text:
         raise ValueError("some text is expected")
     return text
+
+
+class HasSettings(Protocol):
+    """Whose attributes may be settings."""
+
+    @property
+    def settings(self) -> SettingValues:
+        """Their values."""
 
 
 class Setting(Generic[T]):
@@ -94,6 +102,16 @@ class Setting(Generic[T]):
         # Without a default, the overloads have made None part of T.
         return cast("T", None) if self.default is None else self.parse(self.default)
 
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: HasSettings, owner: type) -> T: ...
+
+    def __get__(self, instance: HasSettings | None, owner: type) -> Self | T:
+        """As an attribute of an operator's class it is itself; of an operator, its value."""
+        return self if instance is None else instance.settings[self]
+
     def __repr__(self) -> str:
         return f"Setting({self.name!r})"
 
@@ -104,7 +122,7 @@ class UndeclaredSetting(LookupError):
     def __init__(self, key: Setting[Any]) -> None:
         super().__init__(
             f"the setting {key.name!r} is not declared: its operator has to list it, "
-            "as in Operator(..., settings=(KEY,))"
+            "as in `image = KEY` in its class"
         )
 
 

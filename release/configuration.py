@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from manager.cli.operator import Operator
+from manager.operator import AnyOperator
 from manager.settings.model import Settings
 from manager.settings.origin import env_names, flag_name
 from manager.settings.values import Shown, written_default
@@ -22,7 +22,7 @@ class NoTables(Exception):
     """The page does not say where the tables belong."""
 
 
-def with_tables(page: str, operators: Sequence[Operator]) -> str:
+def with_tables(page: str, operators: Sequence[AnyOperator]) -> str:
     """The page with the tables, as the settings are now, between the lines BEGIN and END.
 
     Raises NoTables unless it has each of these lines once, in this order.
@@ -34,7 +34,7 @@ def with_tables(page: str, operators: Sequence[Operator]) -> str:
     return f"{before}{begin}\n" + "\n".join(_tables(operators)) + f"\n{end}{after}"
 
 
-def _tables(operators: Sequence[Operator]) -> Iterator[str]:
+def _tables(operators: Sequence[AnyOperator]) -> Iterator[str]:
     fields = Settings.model_fields.items()
     for group, members in itertools.groupby(fields, key=lambda item: Shown.of(item[1]).group):
         yield from (f"### {group}", "", *_HEAD)
@@ -46,10 +46,10 @@ def _tables(operators: Sequence[Operator]) -> Iterator[str]:
             )
         yield ""
     for operator in operators:
-        if not operator.settings:
+        if not operator.declared_settings:
             continue
         yield from (f"### Operator {operator.name}", "", *_HEAD)
-        for setting in operator.settings:
+        for setting in operator.declared_settings:
             heading = f"{flag_name(setting.name)} {setting.placeholder}"
             yield _row(heading, setting.default or "", (setting.variable,), setting.description)
         yield ""

@@ -83,6 +83,15 @@ class Resource(ApiModel):
         """The JSON that the object was decoded from, whatever has changed since; None if made in code."""
         return getattr(self, "_origin", None)
 
+    def rebase(self, stored: Resource) -> None:
+        """Take metadata and origin of the same object as it was read or written last.
+
+        What else was changed here stays, and is a change of that from now on.
+        """
+        self.metadata = stored.metadata
+        if stored.origin is not None:
+            _set(self, "_origin", stored.origin)
+
     def __copy__(self) -> Self:
         """A copy has the same origin."""
         return self._with_origin(super().__copy__())

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from manager.access import Access
 from manager.cache import CacheOptions
@@ -28,13 +28,14 @@ from manager.logs import get_logger
 from manager.loop import count_tasks, observe_lag
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
+from manager.operator import add_controller
 from manager.open_files import tell_when_none_is_left
 from manager.tls import CertificateFiles, SelfSigned, ServedCertificate
 from manager.version import VERSION
 from manager.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from manager.cli.operator import Operator
+    from manager.operator import AnyOperator
     from manager.http.address import BindAddress
     from manager.http.server import Page
     from manager.setting import SettingValues
@@ -52,9 +53,9 @@ _LEASE_CONNECTIONS = 4
 @asynccontextmanager
 async def assembled(
     settings: Settings,
-    operators: Sequence[Operator],
+    operators: Sequence[AnyOperator],
     declared: SettingValues,
-    known: Sequence[Operator] = (),
+    known: Sequence[AnyOperator] = (),
     watchdog: Watchdog | None = None,
 ) -> AsyncIterator[Manager]:
     """A manager with the controllers of `operators`, connected to the cluster; closed at the end.
@@ -111,8 +112,10 @@ async def assembled(
         # Before what operators keep: a port in use ends all, and there are health checks while theirs starts.
         _keep_metrics(manager, settings, Access(transport, rng=rng))
         _keep_pages(manager, "health", settings.health_probe_bind_address, health_pages(manager.health))
-        _add_operators(manager, settings, operators)
-        await add_webhooks(manager, settings, known, transport, config)
+        made = {operator: operator(manager) for operator in dict.fromkeys((*operators, *known))}
+        for operator in operators:
+            add_controller(made[operator], _options(settings, operator))
+        await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", tell_when_none_is_left))
@@ -123,12 +126,14 @@ async def assembled(
         await wire.aclose()
 
 
-def _add_operators(manager: Manager, settings: Settings, operators: Sequence[Operator]) -> None:
-    for operator in operators:
-        options = ControllerOptions(resync_period=settings.resync_period or None)
-        if (limit := settings.concurrency.get(operator.name)) is not None:
-            options = replace(options, max_concurrent_reconciles=limit)
-        operator.load().setup(manager, options)
+def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
+    """What the operator says in code, and before that what the settings say."""
+    given: dict[str, Any] = {}
+    if "resync_period" in settings.model_fields_set:
+        given["resync_period"] = settings.resync_period or None
+    if (limit := settings.concurrency.get(operator.name)) is not None:
+        given["max_concurrent_reconciles"] = limit
+    return replace(operator.options, **given)
 
 
 def _keep_metrics(manager: Manager, settings: Settings, access: Access) -> None:

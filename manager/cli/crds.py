@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from manager.cli.arguments import wants_help
 from manager.cli.errors import UsageError
-from manager.cli.operator import Operator
+from manager.operator import AnyOperator
 
 __all__ = ["command"]
 
@@ -32,7 +32,7 @@ Flags:
 _NAMESPACE, _SERVICE = "operator-manager-system", "operator-manager-webhook-service"
 
 
-def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
     """Print the definitions of every kind of `operators`."""
     url, rest = _parse(argv)
     if wants_help("crds", rest):
@@ -40,12 +40,13 @@ def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
         return 0
     # Help needs none of these.
     from manager.codegen import custom_resource_definitions, yaml_stream  # noqa: PLC0415
+    from manager.operator.webhook import registrations  # noqa: PLC0415
     from manager.webhook.configurations import by_service, by_url  # noqa: PLC0415
     from manager.webhook.webhooks import Webhooks  # noqa: PLC0415
 
     client_config = by_service(_NAMESPACE, _SERVICE) if url is None else by_url(_checked(url))
-    kinds = [kind for operator in operators for kind in operator.load().KINDS]
-    webhooks = Webhooks(each for operator in operators for each in operator.load_webhooks())
+    kinds = [kind for operator in operators for kind in operator.kinds()]
+    webhooks = Webhooks(each for operator in operators for each in registrations(operator))
     print(yaml_stream(custom_resource_definitions(kinds, webhooks.conversions, client_config)), end="")
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from manager.cli.operator import Operator
+from manager.operator import AnyOperator
 from manager.setting import Setting
 from manager.settings.error import SettingsError
 from manager.settings.model import Settings
@@ -14,7 +14,7 @@ from manager.settings.origin import ENV_PREFIX, env_names, flag_name
 __all__ = ["declared_settings"]
 
 
-def declared_settings(operators: Sequence[Operator]) -> tuple[Setting[Any], ...]:
+def declared_settings(operators: Sequence[AnyOperator]) -> tuple[Setting[Any], ...]:
     """What `operators` declare, in their order; one that several share, once.
 
     Raises `SettingsError` for a name of two settings, and for one that the manager itself goes by.
@@ -22,7 +22,7 @@ def declared_settings(operators: Sequence[Operator]) -> tuple[Setting[Any], ...]
     owners = dict.fromkeys(_own_names(), "the manager itself")
     declared: dict[Setting[Any], None] = {}
     for operator in operators:
-        for setting in operator.settings:
+        for setting in operator.declared_settings:
             if setting in declared:
                 continue
             declared[setting] = None

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from manager.cli.errors import UsageError
-from manager.cli.operator import Operator
+from manager.operator import AnyOperator
 from manager.garbage import tune_garbage_collector
 
 __all__ = ["FAILED", "OK", "PROGRAM", "WRONG_USAGE", "main"]
@@ -21,7 +21,7 @@ PROGRAM = "operator-manager"
 
 OK, FAILED, WRONG_USAGE = 0, 1, 2
 
-Command = Callable[[Sequence[str], Sequence[Operator]], int]
+Command = Callable[[Sequence[str], Sequence[AnyOperator]], int]
 
 _COMMANDS = {
     "run": "run the controllers until interrupted",
@@ -33,7 +33,7 @@ _COMMANDS = {
 _HELP_FLAGS = {"-h", "--help"}
 
 
-def main(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+def main(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
     """Run the command in `argv` (without the program's name) and return the exit code.
 
     0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
@@ -75,7 +75,7 @@ def _silent_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
 
 
-def _dispatch(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+def _dispatch(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
     name, *rest = argv
     if name in _HELP_FLAGS or name == "help":
         if not rest:

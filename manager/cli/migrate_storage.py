@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from manager.cli.operator import Operator
+from manager.operator import AnyOperator
 
 __all__ = ["command"]
 
@@ -14,7 +14,7 @@ _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""
 
 
-def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
     """Migrate the kinds that `argv` names, or all of `operators`; returns the exit code.
 
     Raises `UsageError` for a wrong argument.
@@ -33,7 +33,7 @@ def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
     from manager.watchdog import Watchdog
 
     names = named_definitions(
-        arguments.kinds, [kind for operator in operators for kind in operator.load().KINDS]
+        arguments.kinds, [kind for operator in operators for kind in operator.kinds()]
     )
     # What the library logs is for a manager's log; what matters to a person is printed.
     with (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from manager.cli.declared import declared_settings
 from manager.cli.errors import UsageError
 from manager.cli.flags import parse_flags
-from manager.cli.operator import Operator
+from manager.operator import AnyOperator
 from manager.settings.error import SettingsError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
     """Run the controllers until a signal asks to stop; returns the exit code.
 
     Raises `UsageError` for a wrong flag or setting.
@@ -39,8 +39,8 @@ def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
 
 
 def _settings(
-    argv: Sequence[str], operators: Sequence[Operator]
-) -> tuple[Settings, Sequence[Operator], SettingValues]:
+    argv: Sequence[str], operators: Sequence[AnyOperator]
+) -> tuple[Settings, Sequence[AnyOperator], SettingValues]:
     """The manager's settings, the operators to run, and the values of what these have declared."""
     from manager.cli.selection import check_names, enabled_operators
     from manager.settings import given_by, load_declared, load_settings
@@ -55,7 +55,7 @@ def _settings(
 
 
 def _run(
-    settings: Settings, operators: Sequence[Operator], declared: SettingValues, known: Sequence[Operator]
+    settings: Settings, operators: Sequence[AnyOperator], declared: SettingValues, known: Sequence[AnyOperator]
 ) -> int:
     from manager.logs import configured, get_logger
     from manager.loop import loop_factory
@@ -86,9 +86,9 @@ def _run(
 
 async def _manage(
     settings: Settings,
-    operators: Sequence[Operator],
+    operators: Sequence[AnyOperator],
     declared: SettingValues,
-    known: Sequence[Operator],
+    known: Sequence[AnyOperator],
     watchdog: Watchdog,
 ) -> int:
     from manager.cli.assembly import assembled

@@ -7,7 +7,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-from manager.cli.operator import Operator
+from manager.operator import AnyOperator
 from manager.settings.model import Settings
 from manager.settings.origin import env_names, flag_name
 from manager.settings.values import Shown, written_default
@@ -26,7 +26,7 @@ _WIDTHS = 60, 110
 _INDENT = " " * 8
 
 
-def run_help(operators: Sequence[Operator]) -> str:
+def run_help(operators: Sequence[AnyOperator]) -> str:
     """The flags by group, and then by operator, each with its default and its environment variables."""
     width = min(max(shutil.get_terminal_size().columns, _WIDTHS[0]), _WIDTHS[1])
     lines = [_INTRODUCTION, "", f"The controllers are: {', '.join(operator.name for operator in operators)}."]
@@ -39,9 +39,9 @@ def run_help(operators: Sequence[Operator]) -> str:
             heading, description = f"{flag_name(field)}{value}", info.description or ""
             lines += _flag(heading, description, written_default(info), env_names(field), width)
     for operator in operators:
-        if operator.settings:
+        if operator.declared_settings:
             lines += ["", f"Operator {operator.name}:"]
-        for setting in operator.settings:
+        for setting in operator.declared_settings:
             heading, default = f"{flag_name(setting.name)} {setting.placeholder}", setting.default or ""
             lines += _flag(heading, setting.description, default, (setting.variable,), width)
     return "\n".join(lines)

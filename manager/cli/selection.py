@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-from manager.cli.operator import Operator
+from manager.operator import AnyOperator
 from manager.settings import SettingsError
 
 __all__ = ["check_names", "enabled_operators"]
@@ -14,8 +14,8 @@ _ALL = "*"
 
 
 def enabled_operators(
-    operators: Sequence[Operator], entries: Sequence[str], *, where: str
-) -> tuple[Operator, ...]:
+    operators: Sequence[AnyOperator], entries: Sequence[str], *, where: str
+) -> tuple[AnyOperator, ...]:
     """The operators that `entries` select, in their own order; `where` tells who gave the entries.
 
     `foo` enables foo and `-foo` disables it, whichever comes first; `*` enables all that no entry
@@ -29,7 +29,7 @@ def enabled_operators(
     return chosen
 
 
-def check_names(operators: Sequence[Operator], names: Iterable[str], *, where: str) -> None:
+def check_names(operators: Sequence[AnyOperator], names: Iterable[str], *, where: str) -> None:
     """Raise `SettingsError` for the first of `names` that is no operator's; `where` tells who gave them."""
     known = [operator.name for operator in operators]
     for name in names:

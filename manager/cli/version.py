@@ -7,7 +7,7 @@ import platform
 from collections.abc import Sequence
 
 from manager.cli.arguments import wants_help
-from manager.cli.operator import Operator
+from manager.operator import AnyOperator
 from manager.version import KUBERNETES_VERSIONS, VERSION
 
 __all__ = ["command"]
@@ -18,7 +18,7 @@ Print the version, that of Python, and the Kubernetes versions it is tested with
 Usage: operator-manager version"""
 
 
-def command(argv: Sequence[str], operators: Sequence[Operator]) -> int:
+def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
     """Print the version; `operators` play no part."""
     del operators
     if wants_help("version", argv):

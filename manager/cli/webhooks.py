@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from manager.address import is_loopback
@@ -16,7 +15,7 @@ from manager.logs import get_logger
 from manager.settings import SettingsError
 
 if TYPE_CHECKING:
-    from manager.cli.operator import Operator
+    from manager.operator import Operator
     from manager.http.address import BindAddress
     from manager.kube.config import ClusterConfig
     from manager.kube.transport import Transport
@@ -44,7 +43,7 @@ def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
 async def add_webhooks(
     manager: Manager,
     settings: Settings,
-    operators: Sequence[Operator],
+    operators: Sequence[Operator[Any]],
     transport: Transport,
     config: ClusterConfig,
 ) -> None:
@@ -53,7 +52,8 @@ async def add_webhooks(
     Raises `RegistrationError` for webhooks that do not fit, and `SettingsError` for authorities of clients
     that cannot be read.
     """
-    if not any(operator.webhooks for operator in operators):
+    registered = [each for operator in operators for each in registrations(operator)]
+    if not registered:
         return
     address, way = settings.webhook_bind_address, certificate_way(settings, config)
     if not settings.enable_webhooks or address is None:
@@ -73,7 +73,7 @@ async def add_webhooks(
     from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
     from manager.webhook.webhooks import Webhooks  # noqa: PLC0415
 
-    webhooks = Webhooks(chain.from_iterable(operator.load_webhooks() for operator in operators))
+    webhooks = Webhooks(registered)
     clients = None
     if settings.webhook_client_ca_file is not None:
         # No API server shows a certificate when it wants objects converted.

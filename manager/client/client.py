@@ -19,7 +19,7 @@ from manager.client.reader import CachedReader, MetadataReader, decode_object
 from manager.client.status import StatusClient
 from manager.client.subresource import SubresourceClient
 from manager.client.write import Writer, whole_object
-from manager.kube.errors import Conflict, Invalid
+from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
@@ -141,6 +141,13 @@ class Client(CachedReader):
         if propagation is not None:
             options["propagationPolicy"] = propagation
         await self._writer.send_delete(kind or type(obj), obj.key, obj.metadata.uid, orjson.dumps(options))
+
+    async def delete_if_there(self, obj: Resource, *, kind: type[Resource] | None = None) -> None:
+        """Delete this very object; nothing when it is gone, or another one has taken its name."""
+        try:
+            await self.delete(obj, kind=kind)
+        except (Conflict, NotFound):
+            return
 
     @asynccontextmanager
     async def watch(

@@ -123,6 +123,14 @@ class ApiError(KubeError):
         self.retry_after = retry_after
         self.resume = resume
 
+    @property
+    def is_namespace_terminating(self) -> bool:
+        """Whether something was not made because its namespace is being deleted."""
+        causes = self.details.get("causes")
+        if not isinstance(causes, list | tuple):
+            return False
+        return any(isinstance(each, dict) and each.get("reason") == "NamespaceTerminating" for each in causes)
+
 
 class BadRequest(ApiError):
     """400: the request makes no sense to the server."""

@@ -1,0 +1,26 @@
+"""Operators: one class each, which declares what it is about and says what it does."""
+
+from __future__ import annotations
+
+from manager.operator import webhook
+from manager.operator.context import LEFT_OVER, NAME_TAKEN, Blocked, Context
+from manager.operator.declaration import Enqueue, Owns, Reads, Watch
+from manager.operator.operator import AnyOperator, Operator
+from manager.operator.rights import rights_of
+from manager.operator.running import add_controller
+
+__all__ = [
+    "LEFT_OVER",
+    "NAME_TAKEN",
+    "Blocked",
+    "Context",
+    "AnyOperator",
+    "Enqueue",
+    "Operator",
+    "Owns",
+    "Reads",
+    "Watch",
+    "add_controller",
+    "rights_of",
+    "webhook",
+]

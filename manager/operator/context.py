@@ -1,0 +1,399 @@
+"""What a reconcile is given beside its object: children, conditions, Events, and the server's last word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from structlog.typing import FilteringBoundLogger
+
+from manager import clock
+from manager.api import (
+    Condition,
+    ObjectKey,
+    OwnerReference,
+    PartialObjectMetadata,
+    Resource,
+    controller_reference,
+    set_condition,
+)
+from manager.client import Applied, Client, ObjectList, Outcome, OwnedByOther
+from manager.kube.errors import Invalid
+from manager.logs import reconcile_log
+
+if TYPE_CHECKING:
+    from manager.operator.operator import Operator
+
+__all__ = ["LEFT_OVER", "NAME_TAKEN", "Blocked", "Changed", "Context", "Gone"]
+
+R = TypeVar("R", bound=Resource)
+O = TypeVar("O", bound=Resource)  # noqa: E741 - the object
+
+NAME_TAKEN = "NameTaken"
+"""The reason, in conditions and Events, that a child's name belongs to somebody else."""
+
+LEFT_OVER = "LeftOver"
+"""The reason that a child's name is still taken by what an earlier owner had, which is about to go."""
+
+
+class Blocked(Exception):
+    """Something has to change before the object can be brought further.
+
+    It is a state to report and no failure: `Operator.blocked` says so in the conditions, and the object is
+    reconciled when an event tells that it is time, or after `retry_after` seconds.
+    """
+
+    def __init__(
+        self, reason: str, message: str, *, passing: bool = False, retry_after: float | None = None
+    ) -> None:
+        """Args:
+        reason: one word in CamelCase, for programs.
+        message: what is the matter, for people.
+        passing: it goes away by itself soon, and is worth no Event.
+        retry_after: seconds after which to look again; None where an event tells.
+        """
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.passing = passing
+        self.retry_after = retry_after
+
+
+class Gone(Exception):
+    """The API server does not have this very object any more, or not for long; the cache is about to hear."""
+
+
+class Changed(Exception):
+    """The API server has another spec of the object than the cache. `object` is what the server has."""
+
+    def __init__(self, obj: Resource) -> None:
+        super().__init__(f"{obj.kind} {obj.key} has been changed, and the cache has not heard of it yet")
+        self.object = obj
+
+
+class _Told(NamedTuple):
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class Context:
+    """One reconcile of one object. It is of no use after that.
+
+    Attributes: `object` is what is reconciled, the same that `reconcile` is called with; `client` reads from
+    the cache and writes to the server, under the operator's own field manager.
+    """
+
+    __slots__ = ("_applied", "_before", "_confirmed", "_later", "_operator", "client", "object")
+
+    def __init__(self, operator: Operator[Any], obj: Resource) -> None:
+        self.object = obj
+        self.client: Client = operator.client
+        self._operator = operator
+        self._before: dict[str, Condition] | None = None
+        self._later: list[_Told] = []
+        self._applied: set[tuple[type[Resource], ObjectKey]] = set()
+        self._confirmed = False
+
+    @property
+    def log(self) -> FilteringBoundLogger:
+        """The logger that carries controller, object and reconcile."""
+        return reconcile_log()
+
+    # What people are told
+
+    def condition(
+        self,
+        kind: str,
+        status: bool | Literal["Unknown"],
+        reason: str,
+        message: str = "",
+        *,
+        event: Literal["Normal", "Warning"] | None = None,
+        told: str = "",
+    ) -> None:
+        """Set the condition of type `kind`, for the spec that the object has now.
+
+        Its transition time moves only with its status. With `event`, an Event says the same, or `told`,
+        once the status is written, if it is news: if status, reason or message were others before.
+        """
+        conditions: list[Condition] = self.object.status.conditions  # type: ignore[attr-defined]
+        if self._before is None:
+            self._before = {each.type: each for each in conditions}
+        now = clock.now().replace(microsecond=0)
+        value: Literal["True", "False", "Unknown"] = (
+            "Unknown" if status == "Unknown" else "True" if status else "False"
+        )
+        set_condition(
+            conditions,
+            Condition(
+                type=kind,
+                status=value,
+                reason=reason,
+                message=message,
+                observed_generation=self.object.metadata.generation,
+                last_transition_time=now,
+            ),
+            now=now,
+        )
+        if event is not None:
+            said = self._before.get(kind)
+            if said is None or (said.status, said.reason, said.message) != (value, reason, message):
+                self._later.append(_Told(event, reason, told or message))
+
+    def event(self, reason: str, message: str, *, warning: bool = False, once_written: bool = False) -> None:
+        """Record an Event about the object; `message` must hold no secret.
+
+        With `once_written` it waits for the status to be written, as what is told from a comparison with the
+        status has to: a write that fails is tried again, and so would be what is told.
+        """
+        told = _Told("Warning" if warning else "Normal", reason, message)
+        if once_written:
+            self._later.append(told)
+        else:
+            self._record(told)
+
+    def is_observed(self) -> bool:
+        """Whether the status was made for the spec as it is: nobody has asked for anything since."""
+        observed = getattr(self.object.status, "observed_generation", None)  # type: ignore[attr-defined]
+        return bool(self.object.metadata.generation == observed)
+
+    # Children
+
+    async def apply(
+        self,
+        child: R,
+        *,
+        created: str = "",
+        changed: Callable[[R, R], tuple[str, str] | None] | None = None,
+    ) -> R:
+        """Bring a child to the fields set in `child`, creating it where it is missing; returns it as stored.
+
+        The object becomes its owner. One that was made here and has lost its owner gets it back. What others
+        have set to something else is put back, their items in our lists too. An Event says what was done:
+        `Created`, with what `created` adds to the name; `Restored` when nobody asked for a change; else
+        `Updated`, or the reason and the message that `changed` makes of the child as it was and as it is.
+
+        Sends nothing when the child is so already. Raises Blocked when its name belongs to somebody else, or
+        is still taken by what an earlier owner had: let it pass. Raises Invalid when it would not be valid
+        anyhow, and ValueError for a child in another namespace.
+        """
+        self._applied.add((type(child), child.key))
+        try:
+            applied = await self._apply(child)
+        except OwnedByOther as error:
+            self._operator.waits_for(type(child), child.key, self.object.key)
+            raise await self._blocked(error) from error
+        self._announce(applied, created, changed)
+        return applied.object
+
+    async def delete(self, child: Resource) -> None:
+        """Delete a child, or anything else; nothing when it is gone, or another one has taken its name."""
+        await self.client.delete_if_there(child)
+
+    async def children(self, kind: type[R], *, labels: dict[str, str] | str | None = None) -> ObjectList[R]:
+        """The objects of a kind, from the cache, that the object owns."""
+        return await self.client.list(
+            kind, namespace=self.object.metadata.namespace, labels=labels, owner=self.object
+        )
+
+    async def list(self, kind: type[R], *, labels: dict[str, str] | str | None = None) -> ObjectList[R]:
+        """The objects of a kind, from the cache, in the object's namespace."""
+        return await self.client.list(kind, namespace=self.object.metadata.namespace, labels=labels)
+
+    async def list_metadata(
+        self, kind: type[Resource], *, labels: dict[str, str] | str | None = None
+    ) -> ObjectList[PartialObjectMetadata]:
+        """The metadata of the objects of a kind that is watched with `metadata_only`, in the namespace."""
+        return await self.client.metadata.list(kind, namespace=self.object.metadata.namespace, labels=labels)
+
+    async def find(self, kind: type[R], name: str) -> R | None:
+        """The object of that name, from the cache, in the object's namespace; None where there is none."""
+        return await self.client.find(kind, ObjectKey(self.object.metadata.namespace, name))
+
+    # The object itself
+
+    async def confirm(self, *, unchanged: bool = False) -> None:
+        """Return if the API server, too, has the object, and it is not being deleted.
+
+        To be asked before an effect that nobody would undo, which a cache that is behind may be wrong about:
+        what has no owner, what cannot be taken back, what is outside of the cluster. It asks once in a
+        reconcile. Raises Gone, and with `unchanged` Changed when it asks for something else by now. Let both
+        pass: the runtime goes on with what the server has.
+        """
+        if self._confirmed:
+            return
+        obj = self.object
+        live = await self.client.uncached.find(type(obj), obj.key)
+        if (
+            live is None
+            or live.metadata.uid != obj.metadata.uid
+            or live.metadata.deletion_timestamp is not None
+        ):
+            raise Gone
+        if live.metadata.generation != obj.metadata.generation:
+            if unchanged:
+                raise Changed(live)
+            return
+        self._confirmed = True
+
+    async def ensure_finalizer(self, *, annotations: Mapping[str, str] | None = None) -> None:
+        """See to it that the object does not go without `cleanup`, and note `annotations` in the same write.
+
+        Nothing is sent when the finalizer is there. A write confirms the object, as `confirm` does.
+        """
+        metadata, ours = self.object.metadata, self._operator.finalizers
+        if self._operator.finalizer in metadata.finalizers and ours.isdisjoint(
+            set(metadata.finalizers) - {self._operator.finalizer}
+        ):
+            return
+        metadata.finalizers = [
+            *(each for each in metadata.finalizers if each not in ours),
+            self._operator.finalizer,
+        ]
+        metadata.annotations.update(annotations or {})
+        await self.patch()  # a change of finalizers demands the version that was read
+        self._confirmed = True
+
+    async def patch(self) -> None:
+        """Send what was changed in the object's metadata and spec; it then is as the server has it.
+
+        Raises Conflict when finalizers or owners were changed, and the object has changed since it was read.
+        """
+        stored = await self.client.patch(self.object)
+        self.object.rebase(stored)
+
+    async def write_status(self) -> None:
+        """Write the status now, if it differs: for what has to be known before the next effect."""
+        stored = await self.client.status.patch(self.object)
+        self.object.rebase(stored)
+        self.object.status = stored.status  # type: ignore[attr-defined]
+
+    def permit(self) -> AbstractAsyncContextManager[None]:
+        """Enter this around effects outside of the cluster: it ends them when the right to act is lost.
+
+        What `Leadership.held` says.
+        """
+        return self._operator.manager.leadership.held()
+
+    # What the runtime calls
+
+    async def finish(self) -> None:
+        """Write the status, if it differs, and tell what waited for that."""
+        if self._operator.has_status:
+            if self._operator.has_observed_generation:
+                self.object.status.observed_generation = self.object.metadata.generation  # type: ignore[attr-defined]
+            await self.client.status.report(self.object)
+        self.tell()
+
+    def tell(self) -> None:
+        """Record the Events that waited."""
+        for told in self._later:
+            self._record(told)
+        self._later.clear()
+
+    async def prune(self, kind: type[Resource], *, metadata_only: bool) -> None:
+        """Delete the children of a kind that were not applied in this reconcile."""
+        reader = self.client.metadata if metadata_only else self.client
+        children = await reader.list(kind, namespace=self.object.metadata.namespace, owner=self.object)
+        for child in children:
+            if (kind, child.key) not in self._applied and child.metadata.deletion_timestamp is None:
+                await self.client.delete_if_there(child, kind=kind)
+                self.event("Deleted", f"Deleted {kind.gvk.kind} {child.metadata.name}")
+
+    def _record(self, told: _Told) -> None:
+        self._operator.manager.events.event(self.object, *told)
+
+    async def _apply(self, child: R) -> Applied[R]:
+        client, owner = self.client, self.object
+        try:
+            return await client.apply(child, owner=owner)
+        except Invalid:
+            # An apply merges lists by the keys of their items: where somebody has changed a port from 80 to
+            # 8080, it puts 80 beside it, and the server refuses two ports of one name. Then, and only then,
+            # our lists replace theirs as a whole.
+            before = await client.find(type(child), child.key)
+            if before is None:
+                raise
+            mended = _overlaid(before, child)
+            if mended == before:
+                raise
+            await client.patch(mended)
+        except OwnedByOther as error:
+            before = await client.find(type(child), child.key)
+            if before is None or not error.made_here:
+                raise
+            # What belonged to an object that is deleted with --cascade=orphan loses its owner so that it
+            # stays; given it back, it would go too.
+            await self.confirm()
+            adopted = before.model_copy(deep=True)
+            adopted.metadata.owner_references.append(controller_reference(owner, adopted.metadata))
+            await client.patch(adopted)
+        applied = await client.apply(child, owner=owner)
+        return Applied(applied.object, before, Outcome.UPDATED)
+
+    async def _blocked(self, error: OwnedByOther) -> Blocked:
+        """What to say of a child whose name is taken."""
+        owner, controller = self.object, error.controller
+        if controller is not None and _is_of_kind(controller, owner):
+            if controller.name == owner.metadata.name:
+                earlier = f"an earlier {owner.gvk.kind} of this name"
+                message = f"{error.kind} {error.key.name} of {earlier} has still to be garbage-collected"
+                return Blocked(LEFT_OVER, message, passing=True)
+            # The end of a child may be heard of before that of its owner, so the API server is asked.
+            holder = await self.client.uncached.find(
+                type(owner), ObjectKey(owner.metadata.namespace, controller.name)
+            )
+            if (
+                holder is None
+                or holder.metadata.uid != controller.uid
+                or holder.metadata.deletion_timestamp is not None
+            ):
+                message = f"{error}, which is gone, or going: it is about to be collected"
+                return Blocked(LEFT_OVER, message, passing=True)
+        return Blocked(NAME_TAKEN, f"{error}; it is left alone")
+
+    def _announce(
+        self, applied: Applied[R], created: str, changed: Callable[[R, R], tuple[str, str] | None] | None
+    ) -> None:
+        child = applied.object
+        name = f"{child.gvk.kind} {child.metadata.name}"
+        if applied.outcome is Outcome.CREATED:
+            self.event("Created", f"Created {name} {created}".rstrip())
+        elif applied.outcome is Outcome.UPDATED:
+            if self.is_observed():
+                self.event("Restored", f"Put {name} back as it should be")
+                return
+            better = None
+            if changed is not None and applied.previous is not None:
+                better = changed(applied.previous, child)
+            self.event(*(better or ("Updated", f"Updated {name}")))
+
+
+def _is_of_kind(reference: OwnerReference, owner: Resource) -> bool:
+    group = reference.api_version.rpartition("/")[0]
+    return (
+        reference.kind == owner.gvk.kind and group == owner.gvk.group and reference.uid != owner.metadata.uid
+    )
+
+
+def _overlaid(live: R, wanted: R) -> R:
+    """What is there, with every value and every list that is wanted in its place; maps are merged."""
+    fields = {
+        name: value
+        for name, value in wanted.to_wire().items()
+        if name not in ("apiVersion", "kind", "metadata", "status")
+    }
+    mended = type(live).model_validate(_merged(live.to_wire(), fields))
+    mended.rebase(live)
+    return mended
+
+
+def _merged(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(live)
+    for name, value in wanted.items():
+        there = result.get(name)
+        both = isinstance(value, Mapping) and isinstance(there, Mapping)
+        result[name] = _merged(there, value) if both else value  # type: ignore[arg-type]
+    return result

@@ -1,0 +1,223 @@
+"""An operator: one class that says what it is about, and what it does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
+
+from manager.api import ObjectKey, Resource
+from manager.cache import IndexFunction
+from manager.client import Client
+from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
+from manager.controller.predicate import desired_state_changed
+from manager.operator.context import Blocked, Context
+from manager.operator.declaration import Owns, Reads, Watch
+from manager.operator.webhook import AdmissionOptions
+from manager.rbac import RbacRule
+from manager.setting import Setting, SettingValues
+
+if TYPE_CHECKING:
+    from manager.manager import Manager
+
+__all__ = ["AnyOperator", "Operator"]
+
+T = TypeVar("T", bound=Resource)
+
+
+class Operator(Generic[T]):
+    '''Brings the world to what each object of a kind asks for, and the object's status to what is seen.
+
+        class MemcachedOperator(Operator[Memcached]):
+            """Keeps a Deployment of memcached servers at the wanted size."""
+
+            owns = (Deployment,)
+            image = Setting("memcached-image", parse_text, default="memcached:1.6", description="…")
+
+            async def reconcile(self, memcached: Memcached, ctx: Context) -> None:
+                deployment = await ctx.apply(self.deployment(memcached))
+                memcached.status.ready_replicas = deployment.status.ready_replicas
+                ctx.condition("Available", deployment.available, …)
+
+    The class is the declaration: flags, definitions, roles and webhooks are made from it without running
+    anything. A manager makes one object of it. `reconcile` is called whenever something that is declared here
+    has changed, for any reason and any number of times, never twice at once for one object; it looks at what
+    is there and does what is missing.
+
+    Attributes that may be set:
+        name: of the controller, in `--controllers`, metrics and logs; default the kind in lower case.
+        versions: other versions of the kind, which are served and converted.
+        on: which events of the objects themselves count; default changes of what is wished for, not of the
+            status.
+        owns, watches, reads: the other kinds, each with its own source; a kind alone stands for its default.
+        indexes: functions by name over the objects themselves, to find them by.
+        conditions: the types of condition that its objects have.
+        options: limits, back-off, resync; what flags say goes before.
+        rights: what it may do beyond what follows from the above.
+        admission: how the API server asks the methods that are marked as its webhooks (`manager.operator.webhook`).
+        finalizer: the name of the one that holds an object until `cleanup` is done.
+        former_finalizers: names that were in its place before.
+        finalizer_first: put it there before `reconcile`; False where `reconcile` calls `ensure_finalizer`.
+        skips_own_writes: not reconcile again only because a reconcile has written something. For one that
+            goes on with what its writes return; one that creates something and returns, to be called again
+            when that is there, would not be called.
+    '''
+
+    kind: ClassVar[type[Resource]]
+    name: ClassVar[str]
+    versions: ClassVar[tuple[type[Resource], ...]] = ()
+    on: ClassVar[Predicate] = desired_state_changed
+    owns: ClassVar[tuple[type[Resource] | Owns, ...]] = ()
+    watches: ClassVar[tuple[Watch, ...]] = ()
+    reads: ClassVar[tuple[type[Resource] | Reads, ...]] = ()
+    indexes: ClassVar[Mapping[str, IndexFunction]] = {}
+    conditions: ClassVar[tuple[str, ...]] = ("Ready",)
+    options: ClassVar[ControllerOptions] = ControllerOptions()
+    rights: ClassVar[tuple[RbacRule, ...]] = ()
+    admission: ClassVar[AdmissionOptions] = AdmissionOptions()
+    finalizer: ClassVar[str] = ""
+    former_finalizers: ClassVar[tuple[str, ...]] = ()
+    finalizer_first: ClassVar[bool] = True
+    skips_own_writes: ClassVar[bool] = False
+
+    # What follows from the above.
+    finalizers: ClassVar[frozenset[str]] = frozenset()
+    declared_settings: ClassVar[tuple[Setting[Any], ...]] = ()
+    has_status: ClassVar[bool] = False
+    has_observed_generation: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        kind = _kind_of(cls)
+        if kind is None:
+            return  # a base class for operators of several kinds
+        cls.kind = kind
+        if "name" not in vars(cls):
+            cls.name = kind.gvk.kind.lower()
+        cls.owns = tuple(each if isinstance(each, Owns) else Owns(each) for each in cls.owns)
+        cls.reads = tuple(each if isinstance(each, Reads) else Reads(each) for each in cls.reads)
+        if cls.cleanup is not Operator.cleanup:
+            cls.finalizer = cls.finalizer or f"{cls.name}.{kind.gvk.group}/finalizer"
+            cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers))
+        elif cls.finalizer:
+            raise TypeError(f"{cls.__name__} has a finalizer, and no cleanup that would let it go")
+        members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+        settings = (value for value in members.values() if isinstance(value, Setting))
+        cls.declared_settings = tuple(dict.fromkeys(settings))
+        status = kind.model_fields.get("status")
+        cls.has_status = status is not None
+        fields = getattr(status.annotation, "model_fields", {}) if status is not None else {}
+        cls.has_observed_generation = "observed_generation" in fields
+
+    def __init__(self, manager: Manager) -> None:
+        self.manager = manager
+        self.client: Client = manager.client.named(self.name)
+        self.channel = ChannelSource()
+        self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
+        self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
+
+    @classmethod
+    def kinds(cls) -> tuple[type[Resource], ...]:
+        """All versions of its kind, its own last."""
+        return (*cls.versions, cls.kind)
+
+    # What an operator does
+
+    def setup(self) -> None:
+        """Make what it needs beside the objects, once, before the manager runs, where this operator does.
+
+        Here is the place for `manager.keep` (what lives as long as the manager), `manager.add` (what runs
+        beside the controllers) and sources of its own, by `enqueue`.
+        """
+
+    async def reconcile(self, obj: T, ctx: Context) -> Result | None:
+        """Bring one object up to date; None means done until something changes.
+
+        The object is its caller's own, and may be changed: what was changed in its status is written when
+        this returns. It is there, and not being deleted.
+
+        What this raises is counted, logged and tried again with back-off; see `on_error`. It must not
+        swallow `asyncio.CancelledError`: that is how a time-out and the end of the process reach it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no reconcile")
+
+    async def cleanup(self, obj: T, ctx: Context) -> Result | None:
+        """Undo what no garbage collector undoes, before the object goes.
+
+        To have this is to have a finalizer. It is removed when this returns None; a Result means that it is
+        not done yet, and is called again.
+        """
+        raise NotImplementedError
+
+    async def gone(self, key: ObjectKey) -> Result | None:
+        """Forget what is remembered of an object that is gone, or is going and needs nothing more."""
+
+    async def on_error(self, obj: T, error: Exception, ctx: Context) -> Result | None:  # noqa: ARG002
+        """Say what comes of an error that `reconcile` or `cleanup` has raised.
+
+        To return is to have dealt with it: the status is written, and the Result holds. To raise is to
+        have the reconcile fail, and tried again with back-off (TerminalError: not tried again). Of itself
+        it deals with Blocked.
+        """
+        if isinstance(error, Blocked):
+            self.blocked(error, ctx)
+            return None if error.retry_after is None else Result(requeue_after=error.retry_after)
+        raise error
+
+    def blocked(self, by: Blocked, ctx: Context) -> None:
+        """Say in the conditions what stands in the way.
+
+        Degraded is true, unless it goes away by itself; Progressing is true if it does; all others are
+        false. The Event comes with Degraded, or else with the first.
+        """
+        told_in = "Degraded" if "Degraded" in self.conditions else self.conditions[0]
+        for kind in self.conditions:
+            event: Literal["Warning"] | None = "Warning" if kind == told_in and not by.passing else None
+            if kind == "Degraded" and by.passing:
+                ctx.condition(kind, False, "AsExpected")
+            else:
+                holds = kind == "Degraded" or (kind == "Progressing" and by.passing)
+                ctx.condition(kind, holds, by.reason, by.message, event=event)
+
+    # What it may use
+
+    @property
+    def settings(self) -> SettingValues:
+        """The values of settings by key; one that is an attribute of the class is its value here."""
+        return self.manager.settings
+
+    def enqueue(self, key: ObjectKey, *, priority: Priority = Priority.NORMAL) -> None:
+        """Have an object reconciled; returns at once."""
+        self.channel.send(key, priority=priority)
+
+    # What the runtime calls
+
+    def waits_for(self, kind: type[Resource], name: ObjectKey, key: ObjectKey) -> None:
+        """Note that the object `key` waits for the name of a child to come free."""
+        self._waiting[kind, name].add(key)
+        self._waits.setdefault(key, set()).add((kind, name))
+
+    def waits_no_more(self, key: ObjectKey) -> None:
+        """Forget what an object waits for."""
+        for name in self._waits.pop(key, ()):
+            waiting = self._waiting[name]
+            waiting.discard(key)
+            if not waiting:
+                del self._waiting[name]
+
+    def waiting_for(self, kind: type[Resource], name: ObjectKey) -> Iterator[ObjectKey]:
+        """The objects that wait for the name of a child."""
+        yield from self._waiting.get((kind, name), ())
+
+
+def _kind_of(cls: type) -> type[Resource] | None:
+    """The kind that a class is an operator of, as in `Operator[Memcached]`."""
+    for base in getattr(cls, "__orig_bases__", ()):
+        for argument in get_args(base):
+            if isinstance(argument, type) and issubclass(argument, Resource):
+                return argument
+    return getattr(cls, "kind", None)
+
+
+AnyOperator: TypeAlias = type[Operator[Any]]
+"""The class of an operator, which is its declaration."""

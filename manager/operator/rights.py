@@ -1,0 +1,50 @@
+"""What an operator may do on the server: derived from what it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from manager.operator.declaration import Owns, Reads, Watch
+from manager.operator.operator import Operator
+from manager.rbac import RbacRule
+
+__all__ = ["rights_of"]
+
+
+def rights_of(operator: type[Operator[Any]]) -> list[RbacRule]:
+    """The rules of an operator's role: what its declaration comes to, and then what it adds itself."""
+    return [*_derived(operator), *operator.rights]
+
+
+def _derived(operator: type[Operator[Any]]) -> Iterator[RbacRule]:
+    kind = operator.kind
+    verbs = ["list", "watch"]
+    if operator.owns or operator.finalizers:
+        verbs.insert(0, "get")  # the server is asked before an object is given something for good
+    if operator.finalizers:
+        verbs.append("patch")
+    yield _rule(operator, kind.plural, *verbs)
+    if operator.has_status:
+        yield _rule(operator, f"{kind.plural}/status", "patch")
+    if operator.owns:
+        # Owner references that hold up the owner's deletion take this.
+        yield _rule(operator, f"{kind.plural}/finalizers", "update")
+    for source in (*operator.owns, *operator.watches, *operator.reads):
+        assert isinstance(source, Owns | Watch | Reads)
+        group, plural = (source.kind.gvk.group,), (source.kind.plural,)
+        if isinstance(source, Owns):
+            wanted = ["get", "list", "watch", "create", "patch"]
+            if source.prune:
+                yield RbacRule(group, plural, (*wanted, "delete"))
+                continue
+            yield RbacRule(group, plural, tuple(wanted))
+            # Nothing is deleted; but an owner is given to what has lost it.
+            yield RbacRule(group, plural, ("delete",), owner_references=True)
+        else:
+            yield RbacRule(group, plural, ("list", "watch"))
+    yield RbacRule(("",), ("events",), ("create", "patch"))
+
+
+def _rule(operator: type[Operator[Any]], resource: str, *verbs: str) -> RbacRule:
+    return RbacRule((operator.kind.gvk.group,), (resource,), verbs)

@@ -1,0 +1,151 @@
+"""Running an operator: its controller, and what surrounds each of its reconciles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from manager.api import ObjectKey, Resource
+from manager.cache import CacheEvent, Informer
+from manager.controller import (
+    Controller,
+    ControllerOptions,
+    Handler,
+    KindSource,
+    Result,
+    Source,
+    TickerSource,
+    enqueue_mapped,
+    enqueue_object,
+    enqueue_owner,
+)
+from manager.kube.errors import ApiError, NotFound
+from manager.logs import reconcile_log
+from manager.operator.context import Changed, Context, Gone
+from manager.operator.declaration import Owns, Reads, Watch
+from manager.operator.operator import Operator
+
+__all__ = ["add_controller"]
+
+T = TypeVar("T", bound=Resource)
+
+
+def add_controller(operator: Operator[Any], options: ControllerOptions) -> Controller:
+    """Have the operator's manager run it: make its sources and its controller, and call its `setup`."""
+    manager, kind = operator.manager, operator.kind
+    cache = manager.cache
+    objects = cache.informer(kind)
+    for name, function in operator.indexes.items():
+        objects.add_index(name, function)
+    sources: list[Source] = [
+        KindSource(objects, enqueue_object, predicates=(type(operator).on,)),
+        operator.channel,
+    ]
+    for source in (*operator.owns, *operator.watches, *operator.reads):
+        assert isinstance(source, Owns | Watch | Reads)
+        informer = cache.informer(source.kind, metadata_only=source.metadata_only)
+        for name, function in source.indexes.items():
+            informer.add_index(name, function)
+        sources.append(_source(operator, source, informer, objects))
+    if (period := options.resync_period) is not None:
+        every = TickerSource(period, lambda: [record.key for record in objects.list()], rng=manager.rng)
+        sources.append(every)
+    operator.setup()
+    controller = Controller(
+        operator.name,
+        _Reconciler(operator),
+        sources,
+        options=options,
+        metrics=manager.metrics,
+        rng=manager.rng,
+        primary=kind.gvk,
+        skips_own_writes=operator.skips_own_writes,
+    )
+    manager.add_controller(controller)
+    return controller
+
+
+def _source(
+    operator: Operator[Any], source: Owns | Watch | Reads, informer: Informer, objects: Informer
+) -> Source:
+    if isinstance(source, Owns):
+        return KindSource(informer, _owners_and_waiting(operator, source))
+    if isinstance(source, Watch):
+        handler = enqueue_mapped(lambda meta: source.keys(meta, objects))
+        return KindSource(informer, handler, predicates=() if source.on is None else (source.on,))
+    return KindSource(informer, None)
+
+
+def _owners_and_waiting(operator: Operator[Any], owns: Owns) -> Handler:
+    owners, kind, matters = enqueue_owner(operator.kind), owns.kind, owns.on
+
+    def handle(event: CacheEvent) -> Iterable[ObjectKey]:
+        found = owners(event) if matters is None or matters(event) else ()
+        # Whoever has a name that others want may give it back in any way.
+        waiting = operator.waiting_for(kind, event.key)
+        return dict.fromkeys((*found, *waiting))
+
+    return handle
+
+
+class _Reconciler(Generic[T]):
+    """Finds the object, calls the operator, and writes down what came of it."""
+
+    def __init__(self, operator: Operator[T]) -> None:
+        self._operator = operator
+        self._client = operator.client
+        self._pruned = [each for each in operator.owns if isinstance(each, Owns) and each.prune]
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        operator = self._operator
+        operator.waits_no_more(key)
+        obj: Any = await self._client.find(operator.kind, key)
+        while obj is not None:
+            if obj.metadata.deletion_timestamp is not None and operator.finalizers.isdisjoint(
+                obj.metadata.finalizers
+            ):
+                break
+            try:
+                return await self._bring_up_to_date(obj)
+            except Changed as changed:
+                obj = changed.object
+            except Gone:
+                break
+            except NotFound as error:
+                if error.details.get("name") != key.name or error.details.get("kind") != operator.kind.plural:
+                    raise
+                break
+            except ApiError as error:
+                if not error.is_namespace_terminating:
+                    raise
+                reconcile_log().debug("the namespace is being deleted: nothing is made there any more")
+                return None
+        return await operator.gone(key)
+
+    async def _bring_up_to_date(self, obj: T) -> Result | None:
+        operator, ctx = self._operator, Context(self._operator, obj)
+        deleting = obj.metadata.deletion_timestamp is not None
+        try:
+            if deleting:
+                result = await operator.cleanup(obj, ctx)
+                if result is None:
+                    await self._let_go(obj, ctx)
+                    return await operator.gone(obj.key)
+            else:
+                if operator.finalizers and operator.finalizer_first:
+                    await ctx.ensure_finalizer()
+                result = await operator.reconcile(obj, ctx)
+                for owns in self._pruned:
+                    await ctx.prune(owns.kind, metadata_only=owns.metadata_only)
+        except (Changed, Gone):
+            raise
+        except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
+            result = await operator.on_error(obj, error, ctx)
+        await ctx.finish()
+        return result
+
+    async def _let_go(self, obj: T, ctx: Context) -> None:
+        finalizers = obj.metadata.finalizers
+        obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
+        await ctx.patch()
+        ctx.tell()

@@ -1,0 +1,112 @@
+"""Webhooks as methods of an operator: marks that say what the API server asks it, and when.
+
+    class PetOperator(Operator[Pet]):
+        @webhook.default
+        async def tidy(self, pet: JsonObject, request: AdmissionRequest) -> None: ...
+
+        @webhook.validate_create
+        async def check(self, pet: Pet, request: AdmissionRequest) -> Iterable[str] | None: ...
+
+        @webhook.to_hub(OldPet)
+        async def from_v1alpha1(self, pet: JsonObject) -> None: ...
+
+They are served wherever webhooks are, in every replica, also where the operator itself does not run: `setup` may
+not have been called. `Admission` and `Conversion` say what each function gets, and what it may answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from manager.api import Resource
+from manager.webhook import Admission, Conversion
+from manager.webhook.admission import FailurePolicy, MatchPolicy, ReinvocationPolicy
+
+if TYPE_CHECKING:
+    from manager.operator.operator import Operator
+
+__all__ = [
+    "AdmissionOptions",
+    "default",
+    "from_hub",
+    "registrations",
+    "to_hub",
+    "validate_create",
+    "validate_delete",
+    "validate_update",
+]
+
+M = TypeVar("M", bound=Callable[..., Any])
+
+_ATTRIBUTE = "__webhook__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionOptions:
+    """How the API server asks; each as `Admission` has it."""
+
+    failure_policy: FailurePolicy = "Fail"
+    timeout_seconds: int = 10
+    match_policy: MatchPolicy = "Equivalent"
+    reinvocation_policy: ReinvocationPolicy = "Never"
+
+
+def default(method: M) -> M:
+    """Mark the method that sets defaults (`Admission.default`)."""
+    return _marked(method, "default")
+
+
+def validate_create(method: M) -> M:
+    """Mark the method that judges a new object (`Admission.validate_create`)."""
+    return _marked(method, "validate_create")
+
+
+def validate_update(method: M) -> M:
+    """Mark the method that judges a change (`Admission.validate_update`)."""
+    return _marked(method, "validate_update")
+
+
+def validate_delete(method: M) -> M:
+    """Mark the method that judges a deletion (`Admission.validate_delete`)."""
+    return _marked(method, "validate_delete")
+
+
+def to_hub(spoke: type[Resource]) -> Callable[[M], M]:
+    """Mark the method that makes an object of the operator's version from one of `spoke`'s."""
+    return lambda method: _marked(method, "to_hub", spoke)
+
+
+def from_hub(spoke: type[Resource]) -> Callable[[M], M]:
+    """Mark the method that makes an object of `spoke`'s version from one of the operator's."""
+    return lambda method: _marked(method, "from_hub", spoke)
+
+
+def registrations(operator: type[Operator[Any]] | Operator[Any]) -> Iterator[Admission[Any] | Conversion]:
+    """What an operator's marked methods come to: of a class to be read, of an operator to be called.
+
+    Raises `RegistrationError` for methods that do not fit.
+    """
+    admission = Admission(operator.kind, **asdict(operator.admission))
+    conversion = Conversion(operator.kind)
+    cls = operator if isinstance(operator, type) else type(operator)
+    judged = converted = False
+    for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
+        method = getattr(operator, name, None)
+        role, *spoke = getattr(method, _ATTRIBUTE, ("",))
+        if spoke:
+            getattr(conversion, role)(*spoke)(method)
+            converted = True
+        elif role:
+            getattr(admission, role)(method)
+            judged = True
+    if judged:
+        yield admission
+    if converted:
+        yield conversion
+
+
+def _marked(method: M, *mark: Any) -> M:
+    setattr(method, _ATTRIBUTE, mark)
+    return method
