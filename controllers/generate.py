@@ -11,7 +11,7 @@ from pathlib import Path
 from controllers.main import OPERATORS
 from manager.codegen import GeneratedTree, ModelError, config_files
 from manager.operator import AnyOperator, rights_of
-from manager.operator.webhook import registrations
+from manager.webhook.methods import registrations
 from manager.webhook import RegistrationError
 from manager.webhook.webhooks import Webhooks
 

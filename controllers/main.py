@@ -4,43 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from controllers.cache.settings import MEMCACHED_IMAGE
-from controllers.example.settings import MYSQL_IMAGE, WORDPRESS_IMAGE
-from controllers.petstore.settings import (
-    PETSTORE_ADDRESS,
-    PETSTORE_CHECK_INTERVAL,
-    PETSTORE_TIMEOUT,
-    PETSTORE_TLS,
-)
-from controllers.settings import PROXY_CREDENTIALS
-from manager.cli import Operator
+from controllers.cache.memcached import MemcachedOperator
+from controllers.example.wordpress import WordpressOperator
+from controllers.myapp.mysrv import MySrvOperator
+from controllers.petstore.pet import PetOperator
+from controllers.tutorial.foo import FooOperator
 from manager.cli import main as run_command
 
 __all__ = ["OPERATORS", "main"]
 
-OPERATORS = (
-    Operator(
-        "memcached",
-        "controllers.cache.memcached",
-        settings=(MEMCACHED_IMAGE, PROXY_CREDENTIALS),
-        webhooks="controllers.cache.webhooks",
-    ),
-    Operator("foo", "controllers.tutorial.foo"),
-    Operator(
-        "pet",
-        "controllers.petstore.pet",
-        settings=(PETSTORE_ADDRESS, PETSTORE_TIMEOUT, PETSTORE_CHECK_INTERVAL, *PETSTORE_TLS),
-        webhooks="controllers.petstore.webhooks",
-    ),
-    Operator(
-        "wordpress",
-        "controllers.example.wordpress",
-        settings=(MYSQL_IMAGE, WORDPRESS_IMAGE, PROXY_CREDENTIALS),
-        webhooks="controllers.example.webhooks",
-    ),
-    Operator("mysrv", "controllers.myapp.mysrv"),
-)
-"""Every operator; each is imported only where it runs or its definitions are printed."""
+OPERATORS = (MemcachedOperator, FooOperator, PetOperator, WordpressOperator, MySrvOperator)
+"""Every operator."""
 
 
 def main() -> int:

@@ -1,1 +1,64 @@
-"""The runtime: everything a controller manager needs, and no kind of its own."""
+"""A controller manager in one asyncio process: here is what most operators are written with."""
+
+from __future__ import annotations
+
+from manager import webhook
+from manager.api import ObjectKey, Resource
+from manager.cache import Informer, Meta
+from manager.controller import (
+    ControllerOptions,
+    Priority,
+    Result,
+    TerminalError,
+    all_of,
+    annotation_changed,
+    any_of,
+    created,
+    created_or_deleted,
+    deleted,
+    desired_state_changed,
+    finalizer_changed,
+    generation_changed,
+    label_changed,
+    not_,
+    presence_changed,
+    resource_version_changed,
+    termination_started,
+)
+from manager.operator import Blocked, Context, Operator, Owns, Reads, Watch
+from manager.rbac import rbac
+from manager.setting import Setting
+
+__all__ = [
+    "Blocked",
+    "Context",
+    "ControllerOptions",
+    "Informer",
+    "Meta",
+    "ObjectKey",
+    "Operator",
+    "Owns",
+    "Priority",
+    "Reads",
+    "Resource",
+    "Result",
+    "Setting",
+    "TerminalError",
+    "Watch",
+    "all_of",
+    "annotation_changed",
+    "any_of",
+    "created",
+    "created_or_deleted",
+    "deleted",
+    "desired_state_changed",
+    "finalizer_changed",
+    "generation_changed",
+    "label_changed",
+    "not_",
+    "presence_changed",
+    "rbac",
+    "resource_version_changed",
+    "termination_started",
+    "webhook",
+]

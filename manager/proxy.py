@@ -6,8 +6,26 @@ import re
 from collections.abc import Iterator, Mapping
 
 from manager.logs import get_logger
+from manager.setting import Setting
 
-__all__ = ["proxy_environment"]
+__all__ = ["PROXY_CREDENTIALS", "proxy_environment"]
+
+
+def _parse_credentials(text: str) -> bool:
+    choices = {"drop": False, "keep": True}
+    if text not in choices:
+        raise ValueError("drop or keep is expected")
+    return choices[text]
+
+
+PROXY_CREDENTIALS = Setting(
+    "proxy-credentials",
+    _parse_credentials,
+    default="drop",
+    placeholder="drop|keep",
+    description="whether containers that operators make get the user and the password in the URL of the"
+    " manager's proxy: everyone sees them who may read a Deployment of the namespace",
+)
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 

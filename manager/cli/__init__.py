@@ -6,6 +6,5 @@ Nothing here imports more than the command at hand needs: `version` and `--help`
 from __future__ import annotations
 
 from manager.cli.main import main
-from manager.operator import AnyOperator
 
-__all__ = ["Operator", "main"]
+__all__ = ["main"]

@@ -28,16 +28,16 @@ from manager.logs import get_logger
 from manager.loop import count_tasks, observe_lag
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
-from manager.operator import add_controller
 from manager.open_files import tell_when_none_is_left
+from manager.operator import add_controller
 from manager.tls import CertificateFiles, SelfSigned, ServedCertificate
 from manager.version import VERSION
 from manager.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from manager.operator import AnyOperator
     from manager.http.address import BindAddress
     from manager.http.server import Page
+    from manager.operator import AnyOperator
     from manager.setting import SettingValues
     from manager.settings import Settings
     from manager.tls import CertificateSource

@@ -40,8 +40,8 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
         return 0
     # Help needs none of these.
     from manager.codegen import custom_resource_definitions, yaml_stream  # noqa: PLC0415
-    from manager.operator.webhook import registrations  # noqa: PLC0415
     from manager.webhook.configurations import by_service, by_url  # noqa: PLC0415
+    from manager.webhook.methods import registrations  # noqa: PLC0415
     from manager.webhook.webhooks import Webhooks  # noqa: PLC0415
 
     client_config = by_service(_NAMESPACE, _SERVICE) if url is None else by_url(_checked(url))

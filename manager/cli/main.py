@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import cast
 
 from manager.cli.errors import UsageError
-from manager.operator import AnyOperator
 from manager.garbage import tune_garbage_collector
+from manager.operator import AnyOperator
 
 __all__ = ["FAILED", "OK", "PROGRAM", "WRONG_USAGE", "main"]
 

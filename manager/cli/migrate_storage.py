@@ -32,9 +32,7 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
     from manager.loop import loop_factory
     from manager.watchdog import Watchdog
 
-    names = named_definitions(
-        arguments.kinds, [kind for operator in operators for kind in operator.kinds()]
-    )
+    names = named_definitions(arguments.kinds, [kind for operator in operators for kind in operator.kinds()])
     # What the library logs is for a manager's log; what matters to a person is printed.
     with (
         configured(level="error") as lines,

@@ -55,7 +55,10 @@ def _settings(
 
 
 def _run(
-    settings: Settings, operators: Sequence[AnyOperator], declared: SettingValues, known: Sequence[AnyOperator]
+    settings: Settings,
+    operators: Sequence[AnyOperator],
+    declared: SettingValues,
+    known: Sequence[AnyOperator],
 ) -> int:
     from manager.logs import configured, get_logger
     from manager.loop import loop_factory

@@ -13,13 +13,14 @@ from manager.garbage import give_back_large_blocks
 from manager.kube.config import IN_CLUSTER
 from manager.logs import get_logger
 from manager.settings import SettingsError
+from manager.webhook.methods import registrations
 
 if TYPE_CHECKING:
-    from manager.operator import Operator
     from manager.http.address import BindAddress
     from manager.kube.config import ClusterConfig
     from manager.kube.transport import Transport
     from manager.manager import Manager
+    from manager.operator import Operator
     from manager.settings import Settings
 
 __all__ = ["add_webhooks", "certificate_way"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from manager.operator import webhook
 from manager.operator.context import LEFT_OVER, NAME_TAKEN, Blocked, Context
 from manager.operator.declaration import Enqueue, Owns, Reads, Watch
 from manager.operator.operator import AnyOperator, Operator
@@ -12,9 +11,9 @@ from manager.operator.running import add_controller
 __all__ = [
     "LEFT_OVER",
     "NAME_TAKEN",
+    "AnyOperator",
     "Blocked",
     "Context",
-    "AnyOperator",
     "Enqueue",
     "Operator",
     "Owns",
@@ -22,5 +21,4 @@ __all__ = [
     "Watch",
     "add_controller",
     "rights_of",
-    "webhook",
 ]

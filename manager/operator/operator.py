@@ -13,9 +13,9 @@ from manager.controller import ChannelSource, ControllerOptions, Predicate, Prio
 from manager.controller.predicate import desired_state_changed
 from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch
-from manager.operator.webhook import AdmissionOptions
 from manager.rbac import RbacRule
 from manager.setting import Setting, SettingValues
+from manager.webhook.methods import AdmissionOptions
 
 if TYPE_CHECKING:
     from manager.manager import Manager
@@ -54,7 +54,7 @@ class Operator(Generic[T]):
         conditions: the types of condition that its objects have.
         options: limits, back-off, resync; what flags say goes before.
         rights: what it may do beyond what follows from the above.
-        admission: how the API server asks the methods that are marked as its webhooks (`manager.operator.webhook`).
+        admission: how the API server asks the methods that are marked as its webhooks (`manager.webhook`).
         finalizer: the name of the one that holds an object until `cleanup` is done.
         former_finalizers: names that were in its place before.
         finalizer_first: put it there before `reconcile`; False where `reconcile` calls `ensure_finalizer`.

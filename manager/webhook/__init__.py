@@ -1,12 +1,20 @@
 """Webhooks: the API server asks this process what it thinks of an object, or for its form in another version.
 
-An operator says in a light module of its own, beside its reconciler, which functions answer:
+Methods of an operator answer, which are marked for what they are asked:
 
-    admission = Admission(Pet)
-    conversion = Conversion(Pet)
-    WEBHOOKS = (admission, conversion)
+    class PetOperator(Operator[Pet]):
+        @webhook.default
+        async def tidy(self, pet: JsonObject, request: AdmissionRequest) -> None: ...
 
-What this package exports is what such a module needs. The rest is the runtime's.
+        @webhook.validate_create
+        async def check(self, pet: Pet, request: AdmissionRequest) -> Iterable[str] | None: ...
+
+        @webhook.to_hub(OldPet)
+        async def from_v1alpha1(self, pet: JsonObject) -> None: ...
+
+They are served wherever webhooks are, in every replica, also where the operator itself does not run, so that
+its `setup` may not have been called. What this package exports is what such methods need; the rest is the
+runtime's.
 """
 
 from __future__ import annotations
@@ -14,12 +22,22 @@ from __future__ import annotations
 from manager.webhook.admission import Admission
 from manager.webhook.conversion import Conversion
 from manager.webhook.json_object import JsonObject
+from manager.webhook.methods import (
+    AdmissionOptions,
+    default,
+    from_hub,
+    to_hub,
+    validate_create,
+    validate_delete,
+    validate_update,
+)
 from manager.webhook.refused import FieldError, Refused, forbidden, invalid, required
 from manager.webhook.registration import RegistrationError
 from manager.webhook.request import AdmissionRequest, UserInfo
 
 __all__ = [
     "Admission",
+    "AdmissionOptions",
     "AdmissionRequest",
     "Conversion",
     "FieldError",
@@ -27,7 +45,13 @@ __all__ = [
     "Refused",
     "RegistrationError",
     "UserInfo",
+    "default",
     "forbidden",
+    "from_hub",
     "invalid",
     "required",
+    "to_hub",
+    "validate_create",
+    "validate_delete",
+    "validate_update",
 ]

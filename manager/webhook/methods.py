@@ -1,31 +1,14 @@
-"""Webhooks as methods of an operator: marks that say what the API server asks it, and when.
-
-    class PetOperator(Operator[Pet]):
-        @webhook.default
-        async def tidy(self, pet: JsonObject, request: AdmissionRequest) -> None: ...
-
-        @webhook.validate_create
-        async def check(self, pet: Pet, request: AdmissionRequest) -> Iterable[str] | None: ...
-
-        @webhook.to_hub(OldPet)
-        async def from_v1alpha1(self, pet: JsonObject) -> None: ...
-
-They are served wherever webhooks are, in every replica, also where the operator itself does not run: `setup` may
-not have been called. `Admission` and `Conversion` say what each function gets, and what it may answer.
-"""
+"""Webhooks as methods of an operator: marks that say what the API server asks, and when."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from manager.api import Resource
-from manager.webhook import Admission, Conversion
-from manager.webhook.admission import FailurePolicy, MatchPolicy, ReinvocationPolicy
-
-if TYPE_CHECKING:
-    from manager.operator.operator import Operator
+from manager.webhook.admission import Admission, FailurePolicy, MatchPolicy, ReinvocationPolicy
+from manager.webhook.conversion import Conversion
 
 __all__ = [
     "AdmissionOptions",
@@ -83,8 +66,10 @@ def from_hub(spoke: type[Resource]) -> Callable[[M], M]:
     return lambda method: _marked(method, "from_hub", spoke)
 
 
-def registrations(operator: type[Operator[Any]] | Operator[Any]) -> Iterator[Admission[Any] | Conversion]:
+def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
     """What an operator's marked methods come to: of a class to be read, of an operator to be called.
+
+    `kind` is what it is asked about, and the hub of conversions; `admission` are its `AdmissionOptions`.
 
     Raises `RegistrationError` for methods that do not fit.
     """
