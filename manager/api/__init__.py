@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager.api.condition import Condition, ConditionStatus, find_condition, is_true, set_condition
-from manager.api.crd import Column, CrdOptions, Scale, crd, crd_options
+from manager.api.crd import Column, CrdOptions, Scale, crd, crd_options, is_crd
 from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
 from manager.api.model import ApiModel
 from manager.api.owner import controller_of, controller_reference, is_controlled_by
@@ -47,6 +47,7 @@ __all__ = [
     "crd_options",
     "find_condition",
     "is_controlled_by",
+    "is_crd",
     "is_true",
     "list_map",
     "list_set",

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from manager.api.resource import Resource
 
-__all__ = ["Column", "CrdOptions", "Scale", "crd", "crd_options"]
+__all__ = ["Column", "CrdOptions", "Scale", "crd", "crd_options", "is_crd"]
 
 R = TypeVar("R", bound=Resource)
 
@@ -100,3 +100,8 @@ def crd_options(kind: type[Resource]) -> CrdOptions:
     """Return what `@crd` said about that very kind, or the defaults."""
     options = kind.__dict__.get(_ATTRIBUTE)
     return options if isinstance(options, CrdOptions) else CrdOptions()
+
+
+def is_crd(kind: type[Resource]) -> bool:
+    """Whether the model defines its kind, and is not that of a kind which is there anyhow."""
+    return _ATTRIBUTE in kind.__dict__

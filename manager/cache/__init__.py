@@ -10,10 +10,11 @@ from manager.cache.own_writes import own_writes_from_here
 from manager.cache.record import Record
 from manager.cache.registry import Cache
 from manager.cache.selector import Selector
-from manager.cache.spec import CacheOptions, Selection, SelectionOptions, WatchSpec
+from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, WatchSpec
 from manager.cache.statistics import CacheStatistics, InformerStatistics
 
 __all__ = [
+    "WHOLE",
     "Cache",
     "CacheEvent",
     "CacheOptions",

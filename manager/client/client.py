@@ -158,8 +158,8 @@ class Client(CachedReader):
             async with client.watch(Pod, namespace="default", label_selector="app=web") as live:
                 async for pods in live: ...
 
-        For programs that look at a few objects for a while: it is a watch of its own. A controller declares
-        what it watches instead (`.owns()`, `.watches()`), and shares it. `namespace=""` means all namespaces.
+        For programs that look at a few objects for a while: it is a watch of its own. An operator declares
+        what it watches instead (`owns`, `watches`), and shares it. `namespace=""` means all namespaces.
 
         Raises what the server answers to a first, small list: Forbidden, NoMatch, Unreachable and so on.
         From then on the watch mends itself, whatever fails.

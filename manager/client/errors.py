@@ -21,8 +21,8 @@ __all__ = ["NotCached", "OwnedByOther", "Undecodable"]
 class NotCached(KubeError):
     """A cached read of a kind, selection or namespace that is not watched: what is there is not known.
 
-    Declare the kind where the controller is built (`.owns()`, `.watches()` or `.reads()`), or read it from
-    the server with `client.uncached`. What is declared with a selector is read with the same one, by
+    Declare the kind in the operator's class (`owns`, `watches` or `reads`), or read it from the server with
+    `client.uncached`. What is declared with a selector is read with the same one, by
     `client.selecting`.
     """
 
@@ -37,7 +37,7 @@ class NotCached(KubeError):
         watched: Sequence[str] = (),
     ) -> None:
         what = f"the metadata of {kind}" if metadata_only else kind
-        mend = "declare it with .owns(), .watches() or .reads() where the controller is built"
+        mend = "declare it in owns, watches or reads of the operator"
         if namespace:
             what += f" in namespace {namespace}"
             mend = f"only {', '.join(watched)} is watched; watch it too"

@@ -112,7 +112,7 @@ class CachedReader(_Reader):
     def selecting(self, **selection: Unpack[SelectionOptions]) -> CachedReader:
         """A reader of what is cached with this selection, where a kind is cached with one.
 
-            .watches(Pod, map_to=..., label_selector="app=web")      # where the controller is built
+            reads = (Reads(Pod, selection=Selection.of(label_selector="app=web")),)   # in the operator's class
             ...
             web = client.selecting(label_selector="app=web")
             await web.list(Pod)

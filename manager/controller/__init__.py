@@ -1,12 +1,11 @@
 """What turns changes into reconciles: sources, handlers, predicates, the queue, and the loop that empties it.
 
-An operator builds its controllers with `ControllerBuilder`; the rest is for what that does not cover.
+`manager.operator` makes them from what an operator declares.
 """
 
 from __future__ import annotations
 
 from manager.controller.backoff import KeyBackoff
-from manager.controller.builder import ControllerBuilder, ControllerHost
 from manager.controller.controller import Controller
 from manager.controller.errors import TerminalError
 from manager.controller.handler import Handler, MapTo, enqueue_mapped, enqueue_object, enqueue_owner
@@ -39,8 +38,6 @@ from manager.controller.state import ControllerState, ControllerStatistics
 __all__ = [
     "ChannelSource",
     "Controller",
-    "ControllerBuilder",
-    "ControllerHost",
     "ControllerOptions",
     "ControllerState",
     "ControllerStatistics",

@@ -50,7 +50,7 @@ class Controller:
         """`name` is the `controller` label of metrics and log lines, and what flags call it.
 
         `primary` is the kind that requests name, if they name objects of one. `skips_own_writes` is what
-        `ControllerBuilder.skips_own_writes` says.
+        `Operator.skips_own_writes` says.
         """
         self.name = name
         self.options = options

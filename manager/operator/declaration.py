@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from manager.api import ObjectKey, Resource
-from manager.cache import IndexFunction, Informer, Meta
+from manager.cache import WHOLE, IndexFunction, Informer, Meta, Selection
 from manager.controller.predicate import Predicate
 
 __all__ = ["Enqueue", "Owns", "Reads", "Watch"]
@@ -26,6 +26,11 @@ class _Source:
 
     metadata_only: bool = False
     """Fetch and keep only metadata, at a fraction of the cost, to be read through `client.metadata`."""
+
+    selection: Selection = WHOLE
+    """Which objects: `Selection.of(label_selector="app=web", field_selector="…", namespaces=[…])`.
+
+    They are read through `client.selecting` with the same arguments."""
 
     indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
     """Functions by name: `client.list(kind, index=(name, value))` finds what they gave that value for."""

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
-from manager.api import ObjectKey, Resource
-from manager.cache import IndexFunction
+from manager.api import ObjectKey, Resource, is_crd
+from manager.cache import WHOLE, IndexFunction, Selection
 from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
 from manager.controller.predicate import desired_state_changed
@@ -50,6 +50,7 @@ class Operator(Generic[T]):
         on: which events of the objects themselves count; default changes of what is wished for, not of the
             status.
         owns, watches, reads: the other kinds, each with its own source; a kind alone stands for its default.
+        selection: which of the objects it is for; default all.
         indexes: functions by name over the objects themselves, to find them by.
         conditions: the types of condition that its objects have.
         options: limits, back-off, resync; what flags say goes before.
@@ -70,6 +71,7 @@ class Operator(Generic[T]):
     owns: ClassVar[tuple[type[Resource] | Owns, ...]] = ()
     watches: ClassVar[tuple[Watch, ...]] = ()
     reads: ClassVar[tuple[type[Resource] | Reads, ...]] = ()
+    selection: ClassVar[Selection] = WHOLE
     indexes: ClassVar[Mapping[str, IndexFunction]] = {}
     conditions: ClassVar[tuple[str, ...]] = ("Ready",)
     options: ClassVar[ControllerOptions] = ControllerOptions()
@@ -118,8 +120,8 @@ class Operator(Generic[T]):
 
     @classmethod
     def kinds(cls) -> tuple[type[Resource], ...]:
-        """All versions of its kind, its own last."""
-        return (*cls.versions, cls.kind)
+        """All versions of its kind, its own last, if it defines the kind: if its model has `@crd`."""
+        return tuple(kind for kind in (*cls.versions, cls.kind) if is_crd(kind))
 
     # What an operator does
 
@@ -140,6 +142,13 @@ class Operator(Generic[T]):
         swallow `asyncio.CancelledError`: that is how a time-out and the end of the process reach it.
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile")
+
+    async def reconcile_key(self, key: ObjectKey) -> Result | None:
+        """Bring what belongs to a key up to date, in place of `reconcile`, `cleanup` and all around them.
+
+        For whoever needs it: the object may be gone or going, and nothing is found, written or told for it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no reconcile_key")
 
     async def cleanup(self, obj: T, ctx: Context) -> Result | None:
         """Undo what no garbage collector undoes, before the object goes.

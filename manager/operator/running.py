@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from manager.api import ObjectKey, Resource
-from manager.cache import CacheEvent, Informer
+from manager.cache import WHOLE, CacheEvent, Informer
 from manager.controller import (
     Controller,
     ControllerOptions,
     Handler,
     KindSource,
+    Reconciler,
     Result,
     Source,
     TickerSource,
@@ -30,20 +31,34 @@ __all__ = ["add_controller"]
 T = TypeVar("T", bound=Resource)
 
 
-def add_controller(operator: Operator[Any], options: ControllerOptions) -> Controller:
-    """Have the operator's manager run it: make its sources and its controller, and call its `setup`."""
-    manager, kind = operator.manager, operator.kind
+def add_controller(operator: Operator[Any], options: ControllerOptions | None = None) -> Controller | None:
+    """Have the operator's manager run it: make its sources and its controller, and call its `setup`.
+
+    Without `options`, those of its class. One that reconciles nothing, and has webhooks alone, has none.
+    """
+    cls, manager, kind = type(operator), operator.manager, operator.kind
+    reconciler: Reconciler | None = None
+    if cls.reconcile_key is not Operator.reconcile_key:
+        reconciler = _ByKey(operator)
+    elif cls.reconcile is not Operator.reconcile:
+        reconciler = _ByObject(operator)
+    else:
+        operator.setup()
+        return None
+    options = options or operator.options
     cache = manager.cache
-    objects = cache.informer(kind)
+    objects = cache.informer(kind, **operator.selection._asdict())
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
     sources: list[Source] = [
-        KindSource(objects, enqueue_object, predicates=(type(operator).on,)),
+        KindSource(objects, enqueue_object, predicates=(cls.on,)),
         operator.channel,
     ]
     for source in (*operator.owns, *operator.watches, *operator.reads):
         assert isinstance(source, Owns | Watch | Reads)
-        informer = cache.informer(source.kind, metadata_only=source.metadata_only)
+        informer = cache.informer(
+            source.kind, metadata_only=source.metadata_only, **source.selection._asdict()
+        )
         for name, function in source.indexes.items():
             informer.add_index(name, function)
         sources.append(_source(operator, source, informer, objects))
@@ -53,7 +68,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions) -> Contr
     operator.setup()
     controller = Controller(
         operator.name,
-        _Reconciler(operator),
+        reconciler,
         sources,
         options=options,
         metrics=manager.metrics,
@@ -88,18 +103,30 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns) -> Handler:
     return handle
 
 
-class _Reconciler(Generic[T]):
+class _ByKey:
+    """Leaves everything to the operator."""
+
+    def __init__(self, operator: Operator[Any]) -> None:
+        self._operator = operator
+
+    async def reconcile(self, request: ObjectKey) -> Result | None:
+        return await self._operator.reconcile_key(request)
+
+
+class _ByObject(Generic[T]):
     """Finds the object, calls the operator, and writes down what came of it."""
 
     def __init__(self, operator: Operator[T]) -> None:
         self._operator = operator
-        self._client = operator.client
+        selection = operator.selection
+        client = operator.client
+        self._reader = client if selection == WHOLE else client.selecting(**selection._asdict())
         self._pruned = [each for each in operator.owns if isinstance(each, Owns) and each.prune]
 
-    async def reconcile(self, key: ObjectKey) -> Result | None:
-        operator = self._operator
+    async def reconcile(self, request: ObjectKey) -> Result | None:
+        operator, key = self._operator, request
         operator.waits_no_more(key)
-        obj: Any = await self._client.find(operator.kind, key)
+        obj: Any = await self._reader.find(operator.kind, key)
         while obj is not None:
             if obj.metadata.deletion_timestamp is not None and operator.finalizers.isdisjoint(
                 obj.metadata.finalizers

@@ -18,11 +18,14 @@ from manager.cache import Cache
 from manager.controller import (
     ChannelSource,
     Controller,
-    ControllerBuilder,
     ControllerOptions,
+    KindSource,
     Request,
     Result,
     TerminalError,
+    desired_state_changed,
+    enqueue_object,
+    enqueue_owner,
 )
 from manager.kube.errors import AlreadyExists
 from manager.metrics import Metrics
@@ -50,20 +53,26 @@ class World:
         self.pods.synced()
         self.version = 100
 
-    def add_controller(self, controller: Controller) -> None:
-        self.controllers.append(controller)
-
     def controller(
         self, act: Act, *, name: str = "foo", skips: bool = True, channel: ChannelSource | None = None
     ) -> Reconciler:
         """A controller of Foos, which owns pods and whose reconciler does `act`."""
         reconciler = Reconciler(act)
-        builder = ControllerBuilder(self, Foo).named(name).owns(Pod)
-        if skips:
-            builder.skips_own_writes()
-        if channel is not None:
-            builder.source(channel)
-        builder.options(ControllerOptions(max_concurrent_reconciles=2)).complete(reconciler)
+        sources = [
+            KindSource(self.cache.informer(Foo), enqueue_object, predicates=[desired_state_changed]),
+            KindSource(self.cache.informer(Pod), enqueue_owner(Foo)),
+        ]
+        controller = Controller(
+            name,
+            reconciler,
+            sources if channel is None else [*sources, channel],
+            options=ControllerOptions(max_concurrent_reconciles=2),
+            metrics=self.metrics,
+            rng=self.rng,
+            primary=Foo.gvk,
+            skips_own_writes=skips,
+        )
+        self.controllers.append(controller)
         return reconciler
 
     @asynccontextmanager

@@ -1,23 +1,22 @@
+"""Which changes ask for which objects: what an operator declares, on a cache that the test fills."""
+
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 
+from manager import Operator, Owns, Reads, Result, Watch, all_of, created_or_deleted, not_
 from manager.api import ObjectKey
-from manager.cache import Cache, CacheEvent, Meta, Selection
-from manager.controller import (
-    ChannelSource,
-    Controller,
-    ControllerBuilder,
-    ControllerOptions,
-    Request,
-    created_or_deleted,
-)
+from manager.cache import Cache, Informer, Meta, Selection
+from manager.client import Client
+from manager.controller import Controller, ControllerOptions
 from manager.metrics import Metrics
+from manager.operator import add_controller
 from tests.unit.controller.doubles import Reconciler, turns
 from tests.unit.controller.objects import Foo, Pod, owner
 from tests.unit.controller.watched import Watched, offline_cache
@@ -32,10 +31,33 @@ class Host:
         self.metrics = metrics
         self.rng = random.Random(1)
         self.cache: Cache = offline_cache(metrics)
+        self.client = Client(cast("Any", None), cast("Any", None), self.cache, field_manager="test")
         self.controllers: list[Controller] = []
 
     def add_controller(self, controller: Controller) -> None:
         self.controllers.append(controller)
+
+    def runs(
+        self, operator: type[Operator[Any]], options: ControllerOptions | None = None
+    ) -> tuple[Controller, Reconciler]:
+        """The controller of an operator that is only asked, and what it is asked for."""
+        made = operator(cast("Any", self))
+        reconciler = Reconciler()
+        made.reconcile_key = reconciler.reconcile  # type: ignore[method-assign]
+        controller = add_controller(made, options)
+        assert controller is not None
+        return controller, reconciler
+
+
+class ByKey(Operator[Foo]):
+    """What the test declares, by `declaring`."""
+
+    async def reconcile_key(self, key: ObjectKey) -> Result | None:
+        raise NotImplementedError
+
+
+def declaring(**attributes: Any) -> type[ByKey]:
+    return type("Declared", (ByKey,), attributes)
 
 
 @pytest.fixture
@@ -52,28 +74,26 @@ async def running(controller: Controller) -> AsyncIterator[None]:
     await asyncio.wait([task])
 
 
-def by_label(pod: Meta) -> Iterable[Request]:
-    if name := pod.labels.get("foo"):
-        yield Request(pod.namespace, name)
+BY_LABEL = Watch(Pod, label="foo")
 
 
-async def test_it_reads_like_a_sentence_and_hands_the_controller_to_the_manager(host: Host):
+async def test_the_controller_is_handed_to_the_manager(host: Host):
     options = ControllerOptions(max_concurrent_reconciles=3)
-    controller = (
-        ControllerBuilder(host, Foo)
-        .owns(Pod)
-        .watches(Pod, map_to=by_label, metadata_only=True)
-        .options(options)
-        .complete(Reconciler())
-    )
+    controller, _ = host.runs(declaring(owns=(Pod,)), options)
     assert host.controllers == [controller]
     assert controller.name == "foo"
     assert controller.options is options
 
 
+async def test_the_options_of_the_class_are_the_default(host: Host):
+    options = ControllerOptions(max_concurrent_reconciles=3)
+    controller, _ = host.runs(declaring(options=options))
+    assert controller.options is options
+
+
 async def test_each_kind_and_projection_is_watched_once(host: Host):
-    ControllerBuilder(host, Foo).owns(Pod).watches(Pod, map_to=by_label).complete(Reconciler())
-    ControllerBuilder(host, Foo).named("other").owns(Pod, metadata_only=True).complete(Reconciler())
+    host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
+    host.runs(declaring(name="other", owns=(Owns(Pod, metadata_only=True),)))
     watched = [(each.resource, each.projection) for each in host.cache.statistics().informers]
     assert watched == [
         ("foos.tutorial.my.domain", "full"),
@@ -83,12 +103,20 @@ async def test_each_kind_and_projection_is_watched_once(host: Host):
 
 
 async def test_each_source_may_select_its_objects(host: Host):
-    (
-        ControllerBuilder(host, Foo, namespaces=["here"])
-        .owns(Pod, label_selector="app=foo")
-        .watches(Pod, map_to=by_label, metadata_only=True, field_selector="spec.nodeName=n1")
-        .reads(Pod, label_selector="app=bar")
-        .complete(Reconciler())
+    host.runs(
+        declaring(
+            selection=Selection.of(namespaces=["here"]),
+            owns=(Owns(Pod, selection=Selection.of(label_selector="app=foo")),),
+            watches=(
+                Watch(
+                    Pod,
+                    label="foo",
+                    metadata_only=True,
+                    selection=Selection.of(field_selector="spec.nodeName=n1"),
+                ),
+            ),
+            reads=(Reads(Pod, selection=Selection.of(label_selector="app=bar")),),
+        )
     )
     lookup, select = host.cache.lookup, Selection.of
     assert lookup(Foo, selection=select(namespaces=["here"])) is not None
@@ -99,8 +127,7 @@ async def test_each_source_may_select_its_objects(host: Host):
 
 
 async def test_the_primary_its_children_and_what_is_mapped_ask_for_the_primary(host: Host):
-    reconciler = Reconciler()
-    controller = ControllerBuilder(host, Foo).owns(Pod).watches(Pod, map_to=by_label).complete(reconciler)
+    controller, reconciler = host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
     foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod)
     foos.synced()
     pods.synced()
@@ -115,8 +142,7 @@ async def test_the_primary_its_children_and_what_is_mapped_ask_for_the_primary(h
 
 
 async def test_it_waits_for_every_kind_that_it_reads(host: Host):
-    reconciler = Reconciler()
-    controller = ControllerBuilder(host, Foo).reads(Pod, metadata_only=True).complete(reconciler)
+    controller, reconciler = host.runs(declaring(reads=(Reads(Pod, metadata_only=True),)))
     foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod, metadata_only=True)
     async with running(controller):
         foos.listed("f1")
@@ -134,8 +160,7 @@ async def test_it_waits_for_every_kind_that_it_reads(host: Host):
 
 
 async def test_a_status_that_was_written_does_not_call_the_reconciler_again(host: Host):
-    reconciler = Reconciler()
-    controller = ControllerBuilder(host, Foo).complete(reconciler)
+    controller, reconciler = host.runs(ByKey)
     foos = Watched(host.cache, Foo)
     foos.synced()
     async with running(controller):
@@ -155,8 +180,7 @@ async def test_a_status_that_was_written_does_not_call_the_reconciler_again(host
 
 
 async def test_predicates_of_the_primary_replace_the_default(host: Host):
-    reconciler = Reconciler()
-    controller = ControllerBuilder(host, Foo).predicates().complete(reconciler)
+    controller, reconciler = host.runs(declaring(on=all_of()))
     foos = Watched(host.cache, Foo)
     foos.synced()
     async with running(controller):
@@ -167,13 +191,8 @@ async def test_predicates_of_the_primary_replace_the_default(host: Host):
 
 
 async def test_predicates_of_a_watched_kind_are_its_own(host: Host):
-    reconciler = Reconciler()
-    controller = (
-        ControllerBuilder(host, Foo)
-        .owns(Pod)
-        .watches(Pod, map_to=by_label, predicates=[created_or_deleted])
-        .complete(reconciler)
-    )
+    declared = declaring(owns=(Pod,), watches=(Watch(Pod, label="foo", on=created_or_deleted),))
+    controller, reconciler = host.runs(declared)
     foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod)
     foos.synced()
     pods.synced()
@@ -185,47 +204,80 @@ async def test_predicates_of_a_watched_kind_are_its_own(host: Host):
     assert sorted(reconciler.names) == ["mapped", "owner", "owner"]
 
 
-async def test_a_handler_sees_the_event_itself(host: Host):
-    seen: list[CacheEvent] = []
+async def test_a_function_says_whom_a_change_concerns_and_may_look_them_up(host: Host):
+    def named_alike(pod: Meta, foos: Informer) -> Iterable[ObjectKey]:
+        return [foo.key for foo in foos.list(index=("first", pod.name[0]))]
 
-    def handle(event: CacheEvent) -> Iterable[Request]:
-        seen.append(event)
-        return [Request("elsewhere", "x")]
+    declared = declaring(
+        indexes={"first": lambda record, _: [record.key.name[0]]}, watches=(Watch(Pod, enqueue=named_alike),)
+    )
+    controller, reconciler = host.runs(declared)
+    foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod)
+    foos.listed("a1", "a2", "b1")
+    foos.synced()
+    pods.synced()
+    async with running(controller):
+        reconciler.calls.clear()
+        pods.put("a-pod")
+        await turns()
+    assert reconciler.names == ["a1", "a2"]
 
-    reconciler = Reconciler()
-    controller = ControllerBuilder(host, Foo).watches(Pod, handler=handle).complete(reconciler)
+
+async def test_a_watch_needs_to_know_what_to_ask_for(host: Host):
+    with pytest.raises(ValueError, match=r"Watch\(Pod\)"):
+        Watch(Pod)
+    with pytest.raises(ValueError, match=r"Watch\(Pod\)"):
+        Watch(Pod, label="foo", enqueue=lambda _, __: [])
+
+
+async def test_whoever_waits_for_a_name_is_asked_for_whatever_becomes_of_it(host: Host):
+    asked: list[ByKey] = []
+
+    class Waiting(ByKey):
+        owns = (Owns(Pod, on=not_(all_of())),)
+
+        def setup(self) -> None:
+            asked.append(self)
+
+    controller, reconciler = host.runs(Waiting)
     foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod)
     foos.synced()
     pods.synced()
     async with running(controller):
-        pods.put("p1")
+        [operator] = asked
+        operator.waits_for(Pod, ObjectKey("ns", "p1"), ObjectKey("ns", "f1"))
+        pods.put("p1", ownerReferences=[owner("f2")])
         await turns()
-    assert [event.key for event in seen] == [ObjectKey("ns", "p1")]
-    assert reconciler.names == ["x"]
+        assert reconciler.names == ["f1"]
+        operator.waits_no_more(ObjectKey("ns", "f1"))
+        pods.delete("p1")
+        await turns()
+    assert reconciler.names == ["f1"]
 
 
-async def test_a_watch_needs_to_know_what_to_ask_for(host: Host):
-    builder = ControllerBuilder(host, Foo)
-    with pytest.raises(ValueError, match=r"watches\(Pod\)"):
-        builder.watches(Pod)
-    with pytest.raises(ValueError, match=r"watches\(Pod\)"):
-        builder.watches(Pod, map_to=by_label, handler=lambda _: [])
+async def test_an_operator_with_webhooks_alone_has_no_controller(host: Host):
+    class Judging(Operator[Foo]):
+        """Reconciles nothing."""
+
+    assert add_controller(Judging(cast("Any", host))) is None
+    assert host.controllers == []
 
 
 async def test_other_sources_ask_too(host: Host):
-    reconciler, channel = Reconciler(), ChannelSource()
-    controller = ControllerBuilder(host, Foo).source(channel).complete(reconciler)
+    operators: list[ByKey] = []
+    declared = declaring(setup=operators.append)
+    controller, reconciler = host.runs(declared)
+    [operator] = operators
     Watched(host.cache, Foo).synced()
-    channel.send(Request("ns", "early"))
+    operator.enqueue(ObjectKey("ns", "early"))
     async with running(controller):
-        channel.send(Request("ns", "late"))
+        operator.enqueue(ObjectKey("ns", "late"))
         await turns()
     assert reconciler.names == ["early", "late"]
 
 
 async def test_every_object_is_looked_at_again_within_half_a_day(host: Host):
-    reconciler = Reconciler()
-    controller = ControllerBuilder(host, Foo).complete(reconciler)
+    controller, reconciler = host.runs(ByKey)
     foos = Watched(host.cache, Foo)
     foos.listed("f1", "f2")
     foos.synced()
@@ -237,9 +289,7 @@ async def test_every_object_is_looked_at_again_within_half_a_day(host: Host):
 
 
 async def test_with_a_resync_period_every_object_is_looked_at_again_and_again(host: Host):
-    reconciler = Reconciler()
-    options = ControllerOptions(resync_period=600)
-    controller = ControllerBuilder(host, Foo).options(options).complete(reconciler)
+    controller, reconciler = host.runs(ByKey, ControllerOptions(resync_period=600))
     foos = Watched(host.cache, Foo)
     foos.listed("f1", "f2")
     foos.synced()

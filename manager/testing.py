@@ -1,0 +1,261 @@
+"""Operators under test: a manager that runs them, and a control plane, in the test's own process.
+
+    async def test_it_greets():
+        async with operated(GreetingOperator) as world:
+            greeting = await world.create(Greeting(metadata=ObjectMeta(name="hello"), spec=...))
+            greeting = await world.until(greeting, lambda it: it.status.ready_replicas == 1)
+            assert greeting.status.text == "Hello, you"
+
+The control plane is devcluster: definitions, defaults, validation, apply, watches, garbage collection,
+Deployments whose pods become ready. Nothing is mocked but the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import orjson
+
+from devcluster import DevCluster
+from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
+from manager.api import ObjectKey, Resource
+from manager.client import Client
+from manager.codegen import custom_resource_definitions
+from manager.kube.errors import ConnectionLost
+from manager.kube.transport import Transport
+from manager.kube.wire import WireRequest, WireResponse
+from manager.manager import Manager
+from manager.metrics import Metrics
+from manager.operator import AnyOperator, add_controller
+from manager.setting import Setting, SettingValues
+
+__all__ = ["LocalWire", "World", "operated"]
+
+R = TypeVar("R", bound=Resource)
+
+_NAMESPACE = "default"
+
+_PAUSE = 0.005
+"""Seconds between two looks."""
+
+
+@asynccontextmanager
+async def operated(
+    *operators: AnyOperator,
+    objects: Sequence[Resource] = (),
+    settings: Mapping[Setting[Any], Any] | None = None,
+    kinds: Sequence[type[Resource]] = (),
+    pod_ready_delay: float = 0.0,
+) -> AsyncIterator[World]:
+    """A control plane, and a manager that runs these operators on it; both have ended when this is left.
+
+    Args:
+        operators: what the manager runs; their kinds are defined.
+        objects: created before the manager starts, in this order.
+        settings: values by key; the others have their defaults.
+        kinds: others that are to be defined.
+        pod_ready_delay: seconds from a pod's being scheduled to its being ready.
+    """
+    async with DevCluster(port=None, pod_ready_delay=pod_ready_delay) as cluster:
+        wire, metrics, rng = LocalWire(cluster), Metrics(), random.Random(1)
+        transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+        values = {key: key.default_value() for each in operators for key in each.declared_settings}
+        manager = Manager(
+            transport,
+            metrics=metrics,
+            rng=rng,
+            identity="test",
+            settings=SettingValues({**values, **(settings or {})}),
+        )
+        for operator in operators:
+            add_controller(operator(manager))
+        world = World(cluster, manager)
+        defined = dict.fromkeys((*(kind for each in operators for kind in each.kinds()), *kinds))
+        for definition in custom_resource_definitions(defined):
+            await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
+        await asyncio.sleep(0)
+        for obj in objects:
+            await world.create(obj)
+        stop = asyncio.Event()
+        running = asyncio.create_task(manager.run(stop), name="manager")
+        try:
+            yield world
+        finally:
+            stop.set()
+            await running
+            await wire.aclose()
+
+
+class World:
+    """What a test sees of it.
+
+    Attributes: `cluster` is the control plane, `manager` what runs the operators, `client` writes as a user
+    would, and reads from the server by `client.uncached`.
+    """
+
+    def __init__(self, cluster: DevCluster, manager: Manager) -> None:
+        self.cluster = cluster
+        self.manager = manager
+        self.client: Client = manager.client.named("test")
+
+    async def create(self, obj: R) -> R:
+        """Create an object as a user would, in namespace `default` unless it names one; as it is stored."""
+        if obj.namespaced and not obj.metadata.namespace:
+            obj.metadata.namespace = _NAMESPACE
+        return await self.client.create(obj)
+
+    async def get(self, kind: type[R], name: str, namespace: str = _NAMESPACE) -> R:
+        """Read an object; raises NotFound."""
+        return await self.client.uncached.get(kind, self._key(kind, name, namespace))
+
+    async def find(self, kind: type[R], name: str, namespace: str = _NAMESPACE) -> R | None:
+        """Read an object, if it is there."""
+        return await self.client.uncached.find(kind, self._key(kind, name, namespace))
+
+    async def update(self, obj: R, change: Callable[[R], object]) -> R:
+        """Read an object anew, let `change` change it, and send that."""
+        live = await self.client.uncached.get(type(obj), obj.key)
+        change(live)
+        return await self.client.patch(live)
+
+    async def delete(self, obj: Resource) -> None:
+        """Delete an object."""
+        await self.client.delete(obj)
+
+    async def until(self, obj: R, holds: Callable[[R], object], *, timeout: float = 10.0) -> R:
+        """Read the object again and again until `holds` is true of it, and return it.
+
+        Fails with what it was at last when that has not happened within `timeout` seconds.
+        """
+        deadline, last = asyncio.get_running_loop().time() + timeout, obj
+        while True:
+            found = await self.client.uncached.find(type(obj), obj.key)
+            if found is not None:
+                last = found
+                if holds(found):
+                    return found
+            if asyncio.get_running_loop().time() >= deadline:
+                gone = " (it is gone)" if found is None else ""
+                shown = orjson.dumps(last.to_wire(), option=orjson.OPT_INDENT_2).decode()
+                raise AssertionError(f"not so after {timeout:g} s; at last{gone}:\n{shown}")
+            await asyncio.sleep(_PAUSE)
+
+    async def until_gone(self, obj: Resource, *, timeout: float = 10.0) -> None:
+        """Return once the object is gone; fails when that takes longer than `timeout` seconds."""
+        deadline = asyncio.get_running_loop().time() + timeout
+        while await self.client.uncached.find(type(obj), obj.key) is not None:
+            if asyncio.get_running_loop().time() >= deadline:
+                raise AssertionError(f"{obj.kind} {obj.key} is still there after {timeout:g} s")
+            await asyncio.sleep(_PAUSE)
+
+    async def events(self, obj: Resource) -> list[str]:
+        """The reasons of the Events about an object, in the order in which they were first recorded."""
+        await self.manager.events.flush(1.0)
+        found = self.cluster.client.list("events", obj.metadata.namespace or _NAMESPACE)
+        about = [each for each in found if each["involvedObject"].get("uid") == obj.metadata.uid]
+        return [each["reason"] for each in sorted(about, key=_recorded)]
+
+    def _key(self, kind: type[Resource], name: str, namespace: str) -> ObjectKey:
+        return ObjectKey(namespace if kind.namespaced else "", name)
+
+
+def _recorded(event: Mapping[str, Any]) -> int:
+    return int(event["metadata"]["resourceVersion"])
+
+
+class LocalWire:
+    """Carries requests to a control plane of the same process; implements `manager.kube.wire.Wire`."""
+
+    host = "devcluster"
+
+    def __init__(self, cluster: DevCluster) -> None:
+        self._cluster = cluster
+        self._cut: asyncio.Event = asyncio.Event()
+
+    @asynccontextmanager
+    async def exchange(self, request: WireRequest) -> AsyncIterator[WireResponse]:
+        """Have the control plane answer."""
+        if request.permit is not None:
+            request.permit()
+        parts = urlsplit(request.path)
+        asked = ApiRequest(
+            method=request.method,
+            path=unquote(parts.path),
+            query=parse_qs(parts.query, keep_blank_values=True),
+            headers={
+                **{name.lower(): value for name, value in request.headers.items()},
+                "authorization": f"Bearer {self._cluster.token}",
+            },
+            body=request.body or b"",
+        )
+        try:
+            answer = await self._cluster.handle(asked)
+        except StatusError as refusal:
+            answer = ApiResponse.failure(refusal)
+        except ConnectionCut:
+            raise ConnectionLost("the control plane has cut the connection") from None
+        response = _Answer(answer, self._cut)
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    def abort(self) -> None:
+        """End what is being read."""
+        self._cut.set()
+        self._cut = asyncio.Event()
+
+    async def aclose(self) -> None:
+        """End what is being read."""
+        self.abort()
+
+
+class _Answer:
+    """Implements `manager.kube.wire.WireResponse`."""
+
+    def __init__(self, answer: ApiResponse, cut: asyncio.Event) -> None:
+        self.status = answer.status
+        self.headers = {"Content-Type": answer.content_type, **answer.headers}
+        self._answer = answer
+        self._cut = cut
+
+    async def read(self) -> bytes:
+        if self._answer.stream is None:
+            return self._answer.body
+        async with aclosing(self.chunks()) as chunks:
+            return b"".join([chunk async for chunk in chunks])
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        stream = self._answer.stream
+        if stream is None:
+            yield self._answer.body
+            return
+        cutting = asyncio.ensure_future(self._cut.wait())
+        following: asyncio.Future[bytes] | None = None
+        try:
+            while True:
+                following = asyncio.ensure_future(anext(stream))
+                await asyncio.wait((following, cutting), return_when=asyncio.FIRST_COMPLETED)
+                if not following.done():
+                    raise ConnectionLost("the connection was aborted")
+                try:
+                    yield following.result()
+                except (StopAsyncIteration, ConnectionCut):
+                    return
+        finally:
+            tasks: list[asyncio.Future[Any]] = [cutting] if following is None else [cutting, following]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def aclose(self) -> None:
+        """Tell the control plane that nobody reads any more."""
+        stream = self._answer.stream
+        if stream is not None and hasattr(stream, "aclose"):
+            await stream.aclose()

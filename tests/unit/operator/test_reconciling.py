@@ -1,0 +1,388 @@
+"""What surrounds a reconcile: the object, its status, conditions, children, finalizer and end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, ClassVar
+
+import pytest
+from pydantic import Field
+
+from manager import Blocked, Context, Operator, Owns, Result, TerminalError
+from manager.api import ApiModel, Condition, ObjectKey, ObjectMeta, Resource, crd, list_map
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Namespace, Secret
+from manager.kube.errors import ServerError
+from manager.operator.context import Changed
+from manager.testing import World, operated
+
+
+class GreetingStatus(ApiModel):
+    """What became of it."""
+
+    text: str = ""
+    observed_generation: int | None = None
+    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
+
+
+class GreetingSpec(ApiModel):
+    """Who is greeted."""
+
+    name: str = "you"
+
+
+@crd()
+class Greeting(Resource, group="test.example.com", version="v1", plural="greetings"):
+    """A greeting."""
+
+    spec: GreetingSpec = Field(default_factory=GreetingSpec)
+    status: GreetingStatus = Field(default_factory=GreetingStatus)
+
+
+Act = Callable[["GreetingOperator", Greeting, Context], Awaitable[Result | None]]
+
+
+class GreetingOperator(Operator[Greeting]):
+    """Does what the test says."""
+
+    owns = (Secret,)
+    conditions = ("Available", "Progressing", "Degraded")
+    act: ClassVar[Any] = None
+
+    def setup(self) -> None:
+        self.seen: list[str] = []
+        self.forgotten: list[str] = []
+        LAST.append(self)
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        self.seen.append(greeting.metadata.name)
+        return await type(self).act(self, greeting, ctx)  # type: ignore[no-any-return]
+
+    async def gone(self, key: ObjectKey) -> None:
+        self.forgotten.append(key.name)
+
+
+LAST: list[GreetingOperator] = []
+
+
+def doing(act: Act, **attributes: Any) -> type[GreetingOperator]:
+    """An operator that does this."""
+    kept = {"act": staticmethod(act), "kind": Greeting, "name": "greeting", **attributes}
+    return type("Doing", (GreetingOperator,), kept)
+
+
+def greeting(name: str = "hello", **metadata: Any) -> Greeting:
+    return Greeting(metadata=ObjectMeta(name=name, **metadata))
+
+
+def secret(name: str, namespace: str = "default") -> Secret:
+    return Secret(metadata=ObjectMeta(name=name, namespace=namespace), type="Opaque")
+
+
+def said(obj: Greeting) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in obj.status.conditions}
+
+
+def writes(world: World) -> int:
+    return world.cluster.store.version
+
+
+async def settled(world: World) -> int:
+    """The version at which nothing more is written."""
+    version = -1
+    while version != writes(world):
+        version = writes(world)
+        await asyncio.sleep(0.05)
+    return version
+
+
+async def test_the_status_is_written_once_with_the_generation_it_was_made_for():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert ctx.object is obj
+        obj.status.text = "Hello, "
+        obj.status.text += obj.spec.name
+        ctx.condition("Available", True, "Greeted", "it is greeted")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        found = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        assert (found.status.text, found.status.observed_generation) == ("Hello, you", 1)
+        [condition] = found.status.conditions
+        assert condition.observed_generation == 1
+        assert condition.last_transition_time is not None
+        before = await settled(world)
+        LAST[-1].enqueue(found.key)
+        await asyncio.sleep(0.05)
+        assert len(LAST[-1].seen) == 2
+        assert writes(world) == before  # what is said again is not written again
+
+
+async def test_what_another_writer_says_meanwhile_stays():
+    theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if not obj.status.conditions:
+            status = {"status": {"conditions": [theirs]}}
+            api = WORLD[-1].cluster.client
+            await api.patch("greetings.test.example.com", "default", "hello", status, subresource="status")
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act)) as world:
+        WORLD.append(world)
+        obj = await world.create(greeting())
+        found = await world.until(obj, lambda it: "Available" in said(it))
+        assert said(found) == {"Theirs": ("True", "Set"), "Available": ("True", "Greeted")}
+
+
+NOW = "2026-11-22T10:00:00Z"
+WORLD: list[World] = []
+
+
+async def test_an_event_of_a_condition_is_told_once_for_each_news():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        ctx.condition("Available", True, "Greeted", f"{obj.spec.name} is greeted", event="Normal")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        found = await world.until(greeting(namespace="default"), said)
+        LAST[-1].enqueue(found.key)
+        await asyncio.sleep(0.05)
+        assert await world.events(found) == ["Greeted"]
+        found = await world.update(found, lambda it: setattr(it.spec, "name", "me"))
+        await world.until(found, lambda it: it.status.observed_generation == 2)
+        assert await world.events(found) == ["Greeted", "Greeted"]
+
+
+async def test_what_waits_for_the_status_is_not_told_when_that_is_not_written():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        ctx.condition("Available", True, "Greeted", "it is greeted", event="Normal")
+        ctx.event("Later", "in its time", once_written=True)
+        if len(operator.seen) == 1:
+            raise ServerError(500, "InternalError", "not now")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        found = await world.until(greeting(namespace="default"), said)
+        assert await world.events(found) == ["Greeted", "Later"]
+
+
+async def test_one_that_is_gone_or_going_never_arrives():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert obj.metadata.deletion_timestamp is None
+
+    held = greeting("held", finalizers=["example.com/hold"])
+    async with operated(doing(act), objects=[greeting(), held]) as world:
+        await settled(world)
+        operator = LAST[-1]
+        assert sorted(operator.seen) == ["held", "hello"]
+        await world.delete(greeting(namespace="default"))
+        await world.delete(greeting("held", namespace="default"))
+        await settled(world)
+        assert sorted(operator.seen) == ["held", "hello"]
+        assert set(operator.forgotten) == {"held", "hello"}
+
+
+async def test_a_name_that_is_taken_is_told_and_taken_when_it_comes_free():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "tried"
+        await ctx.apply(secret("child"))
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act), objects=[secret("child")]) as world:
+        obj = await world.create(greeting())
+        obj = await world.until(obj, said)
+        assert obj.status.text == "tried"
+        assert said(obj) == {
+            "Available": ("False", "NameTaken"),
+            "Progressing": ("False", "NameTaken"),
+            "Degraded": ("True", "NameTaken"),
+        }
+        assert await world.events(obj) == ["NameTaken"]
+        await world.client.delete(secret("child"))
+        obj = await world.until(obj, lambda it: said(it)["Available"] == ("True", "Greeted"))
+        assert await world.events(obj) == ["NameTaken", "Created"]
+
+
+async def test_a_child_that_has_lost_its_owner_gets_it_back_and_a_change_is_put_back():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        await ctx.apply(secret("child"))
+        obj.status.text = "done"
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        child = await world.get(Secret, "child")
+        await world.update(child, lambda it: it.metadata.owner_references.clear())
+        await world.until(child, lambda it: it.metadata.owner_references)
+        assert await world.events(obj) == ["Created", "Restored"]
+
+
+async def test_children_that_are_not_applied_any_more_are_pruned_when_asked_for():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        await ctx.apply(secret(obj.spec.name))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act, owns=(Owns(Secret, prune=True),)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
+        await world.until_gone(secret("you"))
+        assert await world.find(Secret, "me") is not None
+        assert await world.events(obj) == ["Created", "Created", "Deleted"]
+
+
+async def test_what_is_blocked_is_looked_at_again_after_its_time():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if len(operator.seen) < 3:
+            raise Blocked("NotYet", "wait for it", passing=True, retry_after=0.01)
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(
+            greeting(namespace="default"), lambda it: said(it).get("Available") == ("True", "Greeted")
+        )
+        assert said(obj)["Progressing"] == ("True", "NotYet")
+        assert said(obj)["Degraded"] == ("False", "AsExpected")
+        assert await world.events(obj) == []
+
+
+async def test_an_error_that_the_operator_knows_ends_in_the_status():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "half"
+        raise LookupError("no such word")
+
+    async def on_error(self: GreetingOperator, obj: Greeting, error: Exception, ctx: Context) -> None:
+        assert isinstance(error, LookupError)
+        ctx.condition("Available", False, "NoWord", str(error))
+
+    async with operated(doing(act, on_error=on_error), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), said)
+        assert (obj.status.text, said(obj)) == ("half", {"Available": ("False", "NoWord")})
+        assert len(LAST[-1].seen) == 1
+
+
+async def test_an_error_that_nobody_knows_writes_nothing():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "half"
+        raise TerminalError("never")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        await settled(world)
+        found = await world.get(Greeting, "hello")
+        assert (LAST[-1].seen, found.status.text) == (["hello"], "")
+
+
+async def cleanup(self: GreetingOperator, obj: Greeting, ctx: Context) -> Result | None:
+    self.seen.append(f"cleanup {obj.metadata.name}")
+    ctx.event("Removed", "it is gone", once_written=True)
+    return Result(requeue_after=0.01) if self.seen.count("cleanup hello") < 3 else None
+
+
+async def test_cleanup_brings_a_finalizer_which_goes_when_it_is_done():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert obj.metadata.finalizers == ["example.com/theirs", "greeting.test.example.com/finalizer"]
+
+    theirs = greeting(finalizers=["example.com/theirs", "old"])
+    with_cleanup = doing(act, cleanup=cleanup, former_finalizers=("old",))
+    async with operated(with_cleanup, objects=[theirs]) as world:
+        await settled(world)
+        await world.delete(theirs)
+        obj = await world.until(theirs, lambda it: it.metadata.finalizers == ["example.com/theirs"])
+        operator = LAST[-1]
+        assert operator.seen[-3:] == ["cleanup hello"] * 3
+        assert operator.forgotten == ["hello"]
+        assert (await world.events(obj))[-1] == "Removed"
+
+
+async def test_an_error_in_cleanup_keeps_the_finalizer():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
+
+    async def fails(self: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        raise LookupError("the other side does not answer")
+
+    async def on_error(self: GreetingOperator, obj: Greeting, error: Exception, ctx: Context) -> None:
+        obj.status.text = str(error)
+
+    async with operated(doing(act, cleanup=fails, on_error=on_error), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.metadata.finalizers)
+        await world.delete(obj)
+        obj = await world.until(obj, lambda it: it.status.text)
+        assert obj.metadata.finalizers
+
+
+async def test_a_finalizer_is_put_there_with_a_note_when_the_operator_asks_for_it():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert obj.metadata.finalizers == []
+        version = writes(WORLD[-1])
+        await ctx.ensure_finalizer(annotations={"example.com/note": "begun"})
+        await ctx.ensure_finalizer(annotations={"example.com/note": "not again"})
+        await ctx.confirm()
+        assert writes(WORLD[-1]) == version + 1
+        assert obj.metadata.resource_version == str(version + 1)
+        obj.status.text = "done"
+
+    async with operated(doing(act, cleanup=cleanup, finalizer_first=False)) as world:
+        WORLD.append(world)
+        obj = await world.create(greeting())
+        obj = await world.until(obj, lambda it: it.status.text)
+        assert obj.metadata.annotations == {"example.com/note": "begun"}
+
+
+async def test_an_object_that_only_the_cache_has_is_gone():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        WORLD[-1].cluster.client.peek("greetings.test.example.com", "default", "hello")
+        if operator.seen == ["hello"]:
+            await WORLD[-1].client.delete(obj)
+            await ctx.confirm()
+            pytest.fail("it was confirmed")
+
+    async with operated(doing(act)) as world:
+        WORLD.append(world)
+        await world.create(greeting())
+        await settled(world)
+        assert LAST[-1].seen == ["hello"]
+        assert LAST[-1].forgotten
+
+
+async def test_what_the_server_has_by_now_is_reconciled_at_once():
+    names: list[str] = []
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        names.append(obj.spec.name)
+        if names == ["you"]:
+            raise Changed(obj.model_copy(update={"spec": GreetingSpec(name="me")}))
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        await settled(world)
+        assert names == ["you", "me"]
+
+
+async def test_a_namespace_that_is_being_deleted_is_no_failure():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        await ctx.apply(secret(f"{obj.metadata.name}-{len(operator.seen)}", "going"))
+
+    async with operated(doing(act)) as world:
+        await world.create(Namespace(metadata=ObjectMeta(name="going")))
+        held = await world.create(greeting(namespace="going", finalizers=["example.com/hold"]))
+        await settled(world)
+        await world.client.delete(Namespace(metadata=ObjectMeta(name="going")))
+        await settled(world)
+        assert world.manager.metrics.registry.get_sample_value(
+            "controller_runtime_reconcile_errors_total", {"controller": "greeting"}
+        ) in (None, 0.0)
+        await world.update(held, lambda it: it.metadata.finalizers.clear())
+
+
+async def test_deployments_come_up_in_a_test():
+    class DeployingOperator(Operator[Greeting]):
+        owns = (Deployment,)
+
+        async def reconcile(self, obj: Greeting, ctx: Context) -> None:
+            labels = {"app": obj.metadata.name}
+            container = {"name": "x", "image": "x"}
+            pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+            child = Deployment(
+                metadata=ObjectMeta(name=obj.metadata.name, namespace="default"),
+                spec={"replicas": 2, "selector": {"matchLabels": labels}, "template": pod},
+            )
+            ready = (await ctx.apply(child)).status.ready_replicas
+            obj.status.text = f"{ready} ready, {len(await ctx.children(Deployment))} owned"
+
+    async with operated(DeployingOperator, objects=[greeting()]) as world:
+        await world.until(greeting(namespace="default"), lambda it: it.status.text == "2 ready, 1 owned")
