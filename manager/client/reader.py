@@ -112,7 +112,7 @@ class CachedReader(_Reader):
     def selecting(self, **selection: Unpack[SelectionOptions]) -> CachedReader:
         """A reader of what is cached with this selection, where a kind is cached with one.
 
-            reads = (Reads(Pod, selection=Selection.of(label_selector="app=web")),)   # in the operator's class
+            reads = (Reads(Pod, selection=Selection.of(label_selector="app=web")),)  # declared so
             ...
             web = client.selecting(label_selector="app=web")
             await web.list(Pod)
