@@ -417,7 +417,7 @@ def kubeconfig(content: bytes) -> None:
         in_file(content, lambda path: _find(path, None, {}))
 
 
-DECLARED = [setting for operator in OPERATORS for setting in operator.settings]
+DECLARED = [setting for operator in OPERATORS for setting in operator.declared_settings]
 SETTINGS = [
     {
         "log-level": "debug",

@@ -8,20 +8,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from controllers.main import OPERATORS
+from manager import Context, Operator
 from manager.api import Resource
 from manager.cache import reflector
-from manager.cli import Operator, main
-from manager.controller import ControllerBuilder, ControllerOptions, Request, Result
-from manager.rbac import rbac
-
-if TYPE_CHECKING:
-    from manager.client import Client
-    from manager.manager import Manager
+from manager.cli import main
 
 SAID = "bystander.example.com/said"
 ROLE = Path(__file__).resolve().with_suffix(".yaml")
@@ -33,36 +27,19 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
     data: dict[str, str] = Field(default_factory=dict)
 
 
-@rbac(groups="", resources="configmaps", verbs="watch;patch")
-class BystanderReconciler:
+class BystanderOperator(Operator[ConfigMap]):
     """Says what it is told to."""
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    name = "bystander"
 
-    async def reconcile(self, request: Request) -> Result | None:
+    async def reconcile(self, config_map: ConfigMap, ctx: Context) -> None:
         """Bring one annotation up to date."""
-        config_map = await self.client.find(ConfigMap, request)
-        if config_map is not None and "say" in config_map.data:
+        if "say" in config_map.data:
             config_map.metadata.annotations[SAID] = config_map.data["say"]
-            await self.client.patch(config_map)
-        return None
+            await ctx.patch()
 
-
-def setup(manager: Manager, options: ControllerOptions) -> None:
-    """Wire the controller up."""
-    (
-        ControllerBuilder(manager, ConfigMap)
-        .named("bystander")
-        .options(options)
-        .complete(BystanderReconciler(manager.client.named("bystander")))
-    )
-
-
-KINDS = ()
-RECONCILERS = (BystanderReconciler,)
 
 if __name__ == "__main__":
     if seconds := os.environ.get("BYSTANDER_WATCH_SILENCE"):
         reflector.IDLE_TIMEOUT = float(seconds)
-    sys.exit(main(sys.argv[1:], (*OPERATORS, Operator("bystander", "tests.integration.bystander"))))
+    sys.exit(main(sys.argv[1:], (*OPERATORS, BystanderOperator)))

@@ -9,16 +9,11 @@ import asyncio
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from apis.tutorial.v1.foo import Foo
-from manager.cli import Operator, main
-from manager.controller import ControllerBuilder
+from manager import Context, Operator
+from manager.cli import main
 from manager.logs import get_logger
-
-if TYPE_CHECKING:
-    from manager.controller import ControllerOptions, Request, Result
-    from manager.manager import Manager
 
 __all__ = ["STUCK"]
 
@@ -30,13 +25,12 @@ _LONG = 60.0
 _log = get_logger("stubborn")
 
 
-class _Stubborn:
-    def __init__(self, manager: Manager) -> None:
-        self._client = manager.client
+class StubbornOperator(Operator[Foo]):
+    """Does not end."""
 
-    async def reconcile(self, request: Request) -> Result | None:
-        foo = await self._client.find(Foo, request)
-        assert foo is not None
+    name = "stubborn"
+
+    async def reconcile(self, foo: Foo, ctx: Context) -> None:
         _log.info(STUCK, how=foo.spec.name)
         match foo.spec.name:
             case "swallows-its-cancellation":
@@ -58,13 +52,7 @@ class _Stubborn:
                     task.cancel()
             case "stops-the-loop":
                 asyncio.get_running_loop().stop()
-        return None
-
-
-def setup(manager: Manager, options: ControllerOptions) -> None:
-    """As every operator's."""
-    ControllerBuilder(manager, Foo).options(options).complete(_Stubborn(manager))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], (Operator("stubborn", "tests.integration.stubborn_operator"),)))
+    sys.exit(main(sys.argv[1:], (StubbornOperator,)))

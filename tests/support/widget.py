@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
+from manager import Operator
 from manager.api import (
     ApiModel,
     Column,
@@ -25,7 +26,6 @@ from manager.api import (
     list_set,
     preserve_unknown,
 )
-from manager.rbac import rbac
 
 
 class Mode(enum.Enum):
@@ -117,11 +117,5 @@ class Widget(Resource, group="test.example.com", version="v1", plural="widgets")
     status: WidgetStatus | None = None
 
 
-@rbac(groups="test.example.com", resources="widgets", verbs="get;list;watch")
-@rbac(groups="test.example.com", resources="widgets/status", verbs="patch")
-class WidgetReconciler:
-    """Does nothing."""
-
-
-KINDS = (Widget,)
-RECONCILERS = (WidgetReconciler,)
+class WidgetOperator(Operator[Widget]):
+    """Reconciles nothing."""

@@ -2,33 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from manager.rbac import RbacRule, rbac, rbac_rules
+from manager.rbac import RbacRule, rbac
 
 
-@rbac(groups="cache.example.com", resources="memcacheds;memcacheds/status", verbs="get;patch")
-@rbac(groups="", resources="secrets", verbs="get", resource_names="a;b")
-class Marked:
-    pass
-
-
-def test_the_rules_of_a_reconciler_are_in_the_order_they_are_written():
-    assert rbac_rules(Marked) == (
-        RbacRule(("cache.example.com",), ("memcacheds", "memcacheds/status"), ("get", "patch")),
-        RbacRule(("",), ("secrets",), ("get",), ("a", "b")),
+def test_values_are_separated_by_semicolons():
+    assert rbac(groups="cache.example.com", resources="memcacheds;memcacheds/status", verbs="get;patch") == (
+        RbacRule(("cache.example.com",), ("memcacheds", "memcacheds/status"), ("get", "patch"))
     )
-
-
-def test_a_class_without_markers_has_no_rules():
-    assert rbac_rules(object) == ()
-
-
-def test_a_subclass_adds_to_the_rules_of_its_base_and_leaves_them_alone():
-    @rbac(groups="", resources="pods", verbs="get")
-    class Sub(Marked):
-        pass
-
-    assert len(rbac_rules(Sub)) == 3
-    assert len(rbac_rules(Marked)) == 2
+    assert rbac(groups="", resources="secrets", verbs="get", resource_names="a;b") == (
+        RbacRule(("",), ("secrets",), ("get",), ("a", "b"))
+    )
 
 
 @pytest.mark.parametrize(("resources", "verbs"), [("", "get"), ("pods", ""), ("pods", "get;;list")])

@@ -51,5 +51,5 @@ def test_a_setting_that_nobody_declared_is_named_with_the_way_to_declare_it():
         SettingValues()[ADDRESS]
     assert str(error.value) == (
         "the setting 'store-address' is not declared: its operator has to list it, "
-        "as in Operator(..., settings=(KEY,))"
+        "as in `image = KEY` in its class"
     )

@@ -8,28 +8,23 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
+from manager import Operator, webhook
 from manager.api import ApiModel, Resource, crd
-from manager.cli import Operator, main
+from manager.cli import main
 from manager.tls import served
 from manager.webhook import (
-    Admission,
     AdmissionRequest,
-    Conversion,
     JsonObject,
     Refused,
     forbidden,
     invalid,
 )
 
-if TYPE_CHECKING:
-    from manager.controller import ControllerOptions
-    from manager.manager import Manager
-
-__all__ = ["WEBHOOKS", "Judged", "OldJudged"]
+__all__ = ["Judged", "JudgedOperator", "OldJudged"]
 
 
 class JudgedSpec(ApiModel):
@@ -60,61 +55,58 @@ class OldJudged(Resource, group="test.example.com", version="v1alpha1", kind="Ju
     spec: Spec = Field(default_factory=Spec)
 
 
-admission = Admission(Judged, timeout_seconds=2)
-conversion = Conversion(Judged)
+class JudgedOperator(Operator[Judged]):
+    """Judges each object as it asks to be, and reconciles nothing."""
 
+    versions = (OldJudged,)
+    admission = webhook.AdmissionOptions(timeout_seconds=2)
 
-@admission.default
-async def note(judged: JsonObject, request: AdmissionRequest) -> None:
-    """Leave a trace, with a name that has to be escaped in a patch."""
-    spec = judged.get("spec")
-    if isinstance(spec, dict):
-        notes = spec.setdefault("notes", {})
-        if isinstance(notes, dict):
-            notes["asked by/~"] = f"{request.user.name} to {request.operation}"
+    @webhook.default
+    async def note(self, judged: JsonObject, request: AdmissionRequest) -> None:
+        """Leave a trace, with a name that has to be escaped in a patch."""
+        spec = judged.get("spec")
+        if isinstance(spec, dict):
+            notes = spec.setdefault("notes", {})
+            if isinstance(notes, dict):
+                notes["asked by/~"] = f"{request.user.name} to {request.operation}"
 
+    @webhook.validate_create
+    async def judge(self, judged: Judged, request: AdmissionRequest) -> Iterable[str] | None:
+        """Do as the object asks."""
+        match judged.spec.ask:
+            case "refuse":
+                raise Refused(invalid("spec.ask", judged.spec.ask, "must not be asked"))
+            case "forbid":
+                raise Refused("not here, not now")
+            case "warn":
+                return [f"careful with {judged.metadata.name}"]
+            case "fail":
+                raise LookupError(judged.spec.ask)
+            case "dawdle":
+                await asyncio.sleep(60)
+        return None
 
-@admission.validate_create
-async def judge(judged: Judged, request: AdmissionRequest) -> Iterable[str] | None:
-    """Do as the object asks."""
-    match judged.spec.ask:
-        case "refuse":
-            raise Refused(invalid("spec.ask", judged.spec.ask, "must not be asked"))
-        case "forbid":
-            raise Refused("not here, not now")
-        case "warn":
-            return [f"careful with {judged.metadata.name}"]
-        case "fail":
-            raise LookupError(judged.spec.ask)
-        case "dawdle":
-            await asyncio.sleep(60)
-    return None
+    @webhook.validate_update
+    async def judge_change(self, old: Judged, new: Judged, request: AdmissionRequest) -> Iterable[str] | None:
+        """Refuse only what is new."""
+        if old.spec.ask != new.spec.ask:
+            raise Refused(forbidden("spec.ask", "may not change"))
+        return None
 
+    @webhook.validate_delete
+    async def judge_end(self, judged: Judged, request: AdmissionRequest) -> Iterable[str] | None:
+        """Warn of the end."""
+        return [f"{judged.metadata.name} is gone for good"]
 
-@admission.validate_update
-async def judge_change(old: Judged, new: Judged, request: AdmissionRequest) -> Iterable[str] | None:
-    """Refuse only what is new."""
-    if old.spec.ask != new.spec.ask:
-        raise Refused(forbidden("spec.ask", "may not change"))
-    return None
+    @webhook.to_hub(OldJudged)
+    async def from_v1alpha1(self, judged: JsonObject) -> None:
+        """`wish` is `ask`."""
+        _rename(judged, "wish", "ask")
 
-
-@admission.validate_delete
-async def judge_end(judged: Judged, request: AdmissionRequest) -> Iterable[str] | None:
-    """Warn of the end."""
-    return [f"{judged.metadata.name} is gone for good"]
-
-
-@conversion.to_hub(OldJudged)
-async def from_v1alpha1(judged: JsonObject) -> None:
-    """`wish` is `ask`."""
-    _rename(judged, "wish", "ask")
-
-
-@conversion.from_hub(OldJudged)
-async def to_v1alpha1(judged: JsonObject) -> None:
-    """`ask` is `wish`."""
-    _rename(judged, "ask", "wish")
+    @webhook.from_hub(OldJudged)
+    async def to_v1alpha1(self, judged: JsonObject) -> None:
+        """`ask` is `wish`."""
+        _rename(judged, "ask", "wish")
 
 
 def _rename(judged: JsonObject, old: str, new: str) -> None:
@@ -123,16 +115,6 @@ def _rename(judged: JsonObject, old: str, new: str) -> None:
         spec[new] = spec.pop(old)
 
 
-KINDS = (Judged, OldJudged)
-RECONCILERS = ()
-WEBHOOKS = (admission, conversion)
-
-
-def setup(manager: Manager, options: ControllerOptions) -> None:
-    """It has no controller."""
-
-
 if __name__ == "__main__":
     served.RECHECK_INTERVAL = 0.5  # a test waits for it
-    this = "tests.integration.webhook.judged_operator"
-    sys.exit(main(sys.argv[1:], [Operator("judged", this, webhooks=this)]))
+    sys.exit(main(sys.argv[1:], [JudgedOperator]))

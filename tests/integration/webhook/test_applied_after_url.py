@@ -18,6 +18,7 @@ from manager.metrics import Metrics
 from manager.webhook.certificates.configuration import WrittenConfiguration
 from manager.webhook.certificates.definition import Definition
 from manager.webhook.configurations import by_service, by_url, conversion_by, webhook_configurations
+from manager.webhook.methods import registrations
 from manager.webhook.webhooks import Webhooks
 from tests.support.crds import DEFINITIONS, install_crds
 from tests.support.envtest import BARE
@@ -37,7 +38,7 @@ CONFIGURATIONS = [
 ]
 AT_URL = by_url("https://127.0.0.1:9443")
 AT_SERVICE = by_service("default", "test-webhook-service")
-WEBHOOKS = Webhooks([each for operator in OPERATORS for each in operator.load_webhooks()])
+WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(operator)])
 
 
 @pytest.fixture(scope="module")

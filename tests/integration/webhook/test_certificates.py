@@ -30,6 +30,7 @@ from manager.webhook.configurations import (
     conversion_by,
     webhook_configurations,
 )
+from manager.webhook.methods import registrations
 from manager.webhook.webhooks import Webhooks
 from tests.support.crds import DEFINITIONS, install_crds
 from tests.support.envtest import BARE
@@ -52,7 +53,7 @@ VALIDATING = f"{ADMISSION}/validatingwebhookconfigurations/test-validating-webho
 SECRET = "/api/v1/namespaces/default/secrets/test-webhook-server-cert"
 URL = "https://127.0.0.1:9443"
 SETTLES_SOON = Lifetimes(settle=timedelta(seconds=0.5))
-WEBHOOKS = Webhooks([each for operator in OPERATORS for each in operator.load_webhooks()])
+WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(operator)])
 
 
 @pytest.fixture(autouse=True)

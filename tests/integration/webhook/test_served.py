@@ -19,8 +19,9 @@ from cryptography import x509
 
 from manager.codegen import custom_resource_definitions
 from manager.webhook.configurations import by_url, webhook_configurations
+from manager.webhook.methods import registrations
 from manager.webhook.webhooks import Webhooks
-from tests.integration.webhook.judged_operator import WEBHOOKS, Judged, OldJudged
+from tests.integration.webhook.judged_operator import Judged, JudgedOperator, OldJudged
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority
 from tests.support.crds import DEFINITIONS, wait_served
@@ -110,7 +111,7 @@ def served(
     ):
         manager.wait_ready()
         client = by_url(f"https://127.0.0.1:{ports[0]}", certificates.bundle)
-        webhooks = Webhooks(WEBHOOKS)
+        webhooks = Webhooks(registrations(JudgedOperator))
         plane.api.apply(custom_resource_definitions([Judged, OldJudged], webhooks.conversions, client))
         wait_served(plane)
         plane.api.apply(webhook_configurations(webhooks, client, prefix="test-"))

@@ -4,12 +4,35 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
-from manager.cli import Operator, main
+from apis.cache.v1.memcached import Memcached
+from manager import Context, Operator, Setting
+from manager.cli import main
+from manager.operator import AnyOperator
 
-OPERATORS = tuple(Operator(name, "tests.unit.cli.operator_module") for name in ("memcached", "foo", "pet"))
+
+class Plain(Operator[Memcached]):
+    """An operator for tests of the command line."""
+
+    set_up: ClassVar[list[str]] = []
+    """The names of those that were set up."""
+
+    def setup(self) -> None:
+        self.set_up.append(self.name)
+
+    async def reconcile(self, obj: Memcached, ctx: Context) -> None: ...
+
+
+def operator(name: str, *settings: Setting[Any]) -> AnyOperator:
+    """An operator of this name that declares these."""
+    keys = {f"setting_{number}": setting for number, setting in enumerate(settings)}
+    return type("Named", (Plain,), {"name": name, "kind": Memcached, **keys})
+
+
+OPERATORS = tuple(map(operator, ("memcached", "foo", "pet")))
 
 
 @dataclass(frozen=True)
@@ -41,7 +64,7 @@ def garbage_collector() -> Iterator[None]:
 def command(capfd: pytest.CaptureFixture[str]) -> Command:
     """Runs `operator-manager` in this process."""
 
-    def call(*argv: str, operators: Sequence[Operator] = OPERATORS) -> Outcome:
+    def call(*argv: str, operators: Sequence[AnyOperator] = OPERATORS) -> Outcome:
         code = main(argv, operators)
         captured = capfd.readouterr()
         return Outcome(code, captured.out, captured.err)

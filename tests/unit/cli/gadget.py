@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from manager import Operator, webhook
 from manager.api import ApiModel, Resource, crd
-from manager.webhook import Conversion, JsonObject
+from manager.webhook import JsonObject
 
-__all__ = ["KINDS", "RECONCILERS", "WEBHOOKS", "Gadget", "OldGadget"]
+__all__ = ["Gadget", "GadgetOperator", "OldGadget"]
 
 
 class GadgetSpec(ApiModel):
@@ -28,15 +29,15 @@ class OldGadget(Resource, group="test.example.com", version="v1beta1", kind="Gad
     spec: GadgetSpec
 
 
-conversion = Conversion(Gadget)
+class GadgetOperator(Operator[Gadget]):
+    """Reconciles nothing."""
 
+    versions = (OldGadget,)
 
-@conversion.to_hub(OldGadget)
-@conversion.from_hub(OldGadget)
-async def convert(gadget: JsonObject) -> None:
-    """Nothing differs between the versions."""
+    @webhook.to_hub(OldGadget)
+    async def from_v1beta1(self, gadget: JsonObject) -> None:
+        """Nothing differs between the versions."""
 
-
-KINDS = (OldGadget, Gadget)
-RECONCILERS: tuple[type, ...] = ()
-WEBHOOKS = (conversion,)
+    @webhook.from_hub(OldGadget)
+    async def to_v1beta1(self, gadget: JsonObject) -> None:
+        """Nothing differs between the versions."""

@@ -12,17 +12,17 @@ import aiohttp
 import pytest
 import trustme
 
-from manager.cli import Operator, assembly
+from manager.cli import assembly
 from manager.cli.assembly import assembled
 from manager.cli.errors import ServerUnusable
 from manager.controller import ControllerOptions
 from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError
+from manager.manager import Manager
 from manager.setting import SettingValues
 from manager.settings import load_settings
 from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
-from tests.unit.cli import operator_module
-from tests.unit.cli.conftest import OPERATORS
+from tests.unit.cli.conftest import OPERATORS, Plain
 from tests.unit.leader.lease_server import PREFIX, LeaseServer
 
 VERSION = Reply.json({"gitVersion": "v1.36.3"})
@@ -42,10 +42,10 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
 
 
 @pytest.fixture
-def set_up(monkeypatch: pytest.MonkeyPatch) -> list[ControllerOptions]:
-    """The options that each operator was set up with."""
-    seen: list[ControllerOptions] = []
-    monkeypatch.setattr(operator_module, "setup", lambda manager, options: seen.append(options))
+def set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the operators that were set up."""
+    seen: list[str] = []
+    monkeypatch.setattr(Plain, "set_up", seen)
     return seen
 
 
@@ -55,15 +55,19 @@ async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda ma
 
 
 @pytest.mark.virtual_time
-async def test_every_operator_is_set_up_with_its_limit(wire: ScriptedWire, set_up: list[ControllerOptions]):
+async def test_every_operator_is_set_up_with_its_limit(wire: ScriptedWire, set_up: list[str]):
     wire.on("GET", "/version", VERSION)
-    await assemble({"concurrency": "foo=3"})
+
+    def limits(manager: Manager) -> list[int]:
+        return [each.options.max_concurrent_reconciles for each in manager.controllers]
+
     default = ControllerOptions().max_concurrent_reconciles
-    assert [options.max_concurrent_reconciles for options in set_up] == [default, 3, default]
+    assert await assemble({"concurrency": "foo=3"}, limits) == [default, 3, default]
+    assert set_up == ["memcached", "foo", "pet"]
 
 
 @pytest.mark.virtual_time
-async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire, set_up: list[ControllerOptions]):
+async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire, set_up: list[str]):
     wire.on("GET", "/version", VERSION)
 
     def takes_part(manager: Any) -> bool:
@@ -75,7 +79,7 @@ async def test_an_election_is_held_only_when_asked_for(wire: ScriptedWire, set_u
 
 @pytest.mark.virtual_time
 async def test_the_lease_has_connections_of_its_own(
-    wire: ScriptedWire, set_up: list[ControllerOptions], monkeypatch: pytest.MonkeyPatch
+    wire: ScriptedWire, set_up: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     wire.on("GET", "/version", VERSION)
     lane, leases, stop = ScriptedWire(), LeaseServer(), asyncio.Event()
@@ -95,7 +99,7 @@ async def test_the_lease_has_connections_of_its_own(
 
 
 @pytest.mark.virtual_time
-async def test_pages_that_are_off_are_not_served(wire: ScriptedWire, set_up: list[ControllerOptions]):
+async def test_pages_that_are_off_are_not_served(wire: ScriptedWire, set_up: list[str]):
     wire.on("GET", "/version", VERSION)
 
     def pages(manager: Any) -> int:
@@ -122,17 +126,13 @@ async def metrics_answer(flags: dict[str, str]) -> tuple[str, int]:
     raise AssertionError("it is not served")
 
 
-async def test_metrics_are_for_everybody_unless_they_are_to_be_secure(
-    wire: ScriptedWire, set_up: list[ControllerOptions]
-):
+async def test_metrics_are_for_everybody_unless_they_are_to_be_secure(wire: ScriptedWire, set_up: list[str]):
     wire.on("GET", "/version", VERSION)
     assert await metrics_answer({}) == ("http", 200)
     assert await metrics_answer({"metrics_secure": "true"}) == ("https", 401)
 
 
-async def test_a_certificate_in_a_folder_is_served(
-    wire: ScriptedWire, set_up: list[ControllerOptions], tmp_path: Path
-):
+async def test_a_certificate_in_a_folder_is_served(wire: ScriptedWire, set_up: list[str], tmp_path: Path):
     wire.on("GET", "/version", VERSION)
     flags = {"metrics_secure": "true", "metrics_cert_path": str(tmp_path), "metrics_cert_key": "my.key"}
     with pytest.raises(CannotServe, match=f"{tmp_path}/tls.crt cannot be read: No such file"):
@@ -155,7 +155,7 @@ async def test_a_certificate_in_a_folder_is_served(
     ],
 )
 async def test_a_server_that_cannot_be_used_is_named_with_what_named_it(
-    wire: ScriptedWire, set_up: list[ControllerOptions], step: Any, expected: str
+    wire: ScriptedWire, set_up: list[str], step: Any, expected: str
 ):
     wire.on("GET", "/version", step)
     with pytest.raises(ServerUnusable) as error:
@@ -165,9 +165,7 @@ async def test_a_server_that_cannot_be_used_is_named_with_what_named_it(
 
 
 @pytest.mark.virtual_time
-async def test_a_server_that_comes_up_within_seconds_is_waited_for(
-    wire: ScriptedWire, set_up: list[ControllerOptions]
-):
+async def test_a_server_that_comes_up_within_seconds_is_waited_for(wire: ScriptedWire, set_up: list[str]):
     wire.on("GET", "/version", Unreached(), Unreached(), VERSION)
     await assemble({})
     assert 0 < asyncio.get_running_loop().time() <= 5
@@ -184,7 +182,7 @@ async def test_a_server_that_never_comes_up_is_given_up_within_seconds(wire: Scr
 
 @pytest.mark.virtual_time
 async def test_not_being_allowed_to_ask_for_the_version_is_no_hindrance(
-    wire: ScriptedWire, set_up: list[ControllerOptions]
+    wire: ScriptedWire, set_up: list[str]
 ):
     wire.on("GET", "/version", Reply.status(403, "Forbidden"))
     await assemble({})
@@ -201,9 +199,13 @@ async def test_no_configuration_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.virtual_time
-async def test_an_operator_that_cannot_be_imported_closes_the_connection(wire: ScriptedWire):
+async def test_an_operator_that_cannot_be_set_up_closes_the_connection(wire: ScriptedWire):
+    class Broken(Plain):
+        def setup(self) -> None:
+            raise LookupError("nothing there")
+
     wire.on("GET", "/version", VERSION)
-    with pytest.raises(ModuleNotFoundError):
-        async with assembled(load_settings({}), [Operator("gone", "no.such.module")], SettingValues()):
+    with pytest.raises(LookupError):
+        async with assembled(load_settings({}), [Broken], SettingValues()):
             pytest.fail("it was assembled")
     assert wire.closed

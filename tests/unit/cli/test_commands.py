@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from manager.cli import Operator
 from manager.version import KUBERNETES_VERSIONS, VERSION
 from tests.unit.cli.conftest import Command
+from tests.unit.cli.gadget import GadgetOperator
 
 
 @pytest.mark.parametrize("argv", [("--help",), ("-h",), ("help",)])
@@ -96,8 +96,7 @@ def test_crds_are_one_yaml_stream(command: Command):
 def test_crds_ask_the_manager_that_is_deployed_or_one_at_a_url_for_conversion(
     command: Command, flags: tuple[str, ...], asked: dict[str, Any]
 ):
-    operators = [Operator("gadget", "tests.unit.cli.gadget", webhooks="tests.unit.cli.gadget")]
-    outcome = command("crds", *flags, operators=operators)
+    outcome = command("crds", *flags, operators=[GadgetOperator])
     assert (outcome.code, outcome.err) == (0, "")
     [crd] = yaml.safe_load_all(outcome.out)
     assert crd["spec"]["conversion"]["webhook"]["clientConfig"] == asked

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from manager.cli import Operator, assembly
+from manager.cli import assembly
 from manager.cli.declared import declared_settings
 from manager.cli.errors import UsageError
 from manager.cli.flags import parse_flags
@@ -16,16 +16,15 @@ from manager.cli.run_help import run_help
 from manager.duration import parse_duration
 from manager.setting import Setting, SettingValues, UndeclaredSetting, parse_text
 from manager.settings import SettingsError
-from tests.unit.cli.conftest import Command
+from tests.unit.cli.conftest import Command, operator
 
 LABEL = Setting(
     "store-label", parse_text, default="main", description="What it is called", placeholder="TEXT"
 )
 INTERVAL = Setting("store-interval", parse_duration, default="10m", description="How often")
 GREETING = Setting("greeting", parse_text, description="What to say")
-STORE = Operator("store", "tests.unit.cli.operator_module", settings=(LABEL, INTERVAL))
-GREETER = Operator("greeter", "no.such.module", settings=(GREETING,))
-OPERATORS = (STORE, GREETER, Operator("plain", "no.such.module"))
+STORE, GREETER = operator("store", LABEL, INTERVAL), operator("greeter", GREETING)
+OPERATORS = (STORE, GREETER, operator("plain"))
 
 
 def setting(name: str) -> Setting[str | None]:
@@ -65,13 +64,11 @@ def test_all_are_known_in_the_order_of_their_operators():
 
 
 def test_one_that_operators_share_is_one():
-    assert declared_settings([STORE, Operator("other", "no.such.module", settings=(LABEL,))]) == (
-        *(LABEL, INTERVAL),
-    )
+    assert declared_settings([STORE, operator("other", LABEL)]) == (*(LABEL, INTERVAL),)
 
 
 def test_a_name_that_two_operators_declare_is_told_with_both(command: Command):
-    twice = (STORE, Operator("other", "no.such.module", settings=(setting("store-label"),)))
+    twice = (STORE, operator("other", setting("store-label")))
     outcome = command("run", operators=twice)
     assert outcome.code == 2
     assert outcome.err == (
@@ -92,7 +89,7 @@ def test_a_name_that_two_operators_declare_is_told_with_both(command: Command):
 )
 def test_a_name_of_the_managers_own_is_refused(name: str, told: str):
     with pytest.raises(SettingsError, match=f"^the operator bold declares --{name}, but {told}$"):
-        declared_settings([Operator("bold", "no.such.module", settings=(setting(name),))])
+        declared_settings([operator("bold", setting(name))])
 
 
 # Flags and help.

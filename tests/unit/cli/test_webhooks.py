@@ -8,19 +8,29 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from apis.cache.v1.memcached import Memcached
+from manager import webhook
 from manager.cli import assembly
 from manager.cli.assembly import assembled
-from manager.cli.operator import Operator
 from manager.cli.webhooks import certificate_way
 from manager.kube.config import IN_CLUSTER
+from manager.operator import AnyOperator
 from manager.setting import SettingValues
 from manager.settings import SettingsError, load_settings
+from manager.webhook import AdmissionRequest
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.cli.conftest import OPERATORS
+from tests.unit.cli.conftest import OPERATORS, Plain
 
 pytestmark = pytest.mark.virtual_time
 
-WITH = Operator("memcached", "tests.unit.cli.operator_module", webhooks="tests.unit.cli.webhook_module")
+
+class With(Plain):
+    """One with a webhook."""
+
+    @webhook.validate_create
+    async def accept(self, obj: Memcached, request: AdmissionRequest) -> None: ...
+
+
 FILES = {"webhook_cert_path": "/certificates", "webhook_bind_address": ":9443"}
 
 
@@ -46,7 +56,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
     return wire
 
 
-async def assemble(flags: dict[str, str], *, known: Operator = WITH) -> tuple[bool, list[str]]:
+async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple[bool, list[str]]:
     """Whether webhooks are to be served, and what the log says of them."""
     with capture_logs() as lines:
         async with assembled(load_settings(flags), (), SettingValues(), (known, *OPERATORS)) as manager:
@@ -95,7 +105,7 @@ async def test_nothing_is_said_where_no_operator_has_any(wire: ScriptedWire):
 
 
 async def test_readiness_waits_for_the_certificate(wire: ScriptedWire):
-    async with assembled(load_settings(FILES), (), SettingValues(), (WITH,)) as manager:
+    async with assembled(load_settings(FILES), (), SettingValues(), (With,)) as manager:
         assert "no certificate" in str(manager.health.readiness.problem("webhook"))
 
 
@@ -129,8 +139,3 @@ def test_certificates_come_from_where_it_can_be_seen_that_they_must(
 ):
     config: Any = Config(source)
     assert certificate_way(load_settings(flags), config) == way
-
-
-def test_an_operator_without_webhooks_registers_none():
-    assert list(OPERATORS[0].load_webhooks()) == []
-    assert len(WITH.load_webhooks()) == 1

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from controllers import generate
-from manager.api import ApiModel, Resource
-from manager.cli import Operator
+from manager import Operator
+from manager.api import ApiModel, Resource, crd
 from tests.support import widget
 
 
@@ -15,8 +15,13 @@ class Open(ApiModel):
     anything: object = None
 
 
+@crd()
 class Unbounded(Resource, group="test.example.com", version="v1", plural="unbounded"):
     spec: Open
+
+
+class UnboundedOperator(Operator[Unbounded]):
+    """Reconciles nothing."""
 
 
 @pytest.fixture
@@ -27,7 +32,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     samples.mkdir(parents=True)
     (samples / "test_v1_widget.yaml").write_text("kind: Widget\n")
     monkeypatch.setattr(generate, "_CONFIG", folder)
-    monkeypatch.setattr(generate, "OPERATORS", (Operator("widget", widget.__name__),))
+    monkeypatch.setattr(generate, "OPERATORS", (widget.WidgetOperator,))
     return folder
 
 
@@ -50,7 +55,7 @@ def test_generating_makes_everything_current(config: Path, capsys: pytest.Captur
     assert "generated config/rbac/role.yaml\n" in capsys.readouterr().out
     assert generate.main(["--check"]) == 0
     role = yaml.safe_load((config / "rbac" / "role.yaml").read_text())
-    assert [rule["resources"] for rule in role["rules"]] == [["widgets"], ["widgets/status"]]
+    assert [rule["resources"] for rule in role["rules"]] == [["events"], ["widgets"], ["widgets/status"]]
     samples = yaml.safe_load((config / "samples" / "kustomization.yaml").read_text())
     assert samples["resources"] == ["test_v1_widget.yaml"]
 
@@ -58,7 +63,7 @@ def test_generating_makes_everything_current(config: Path, capsys: pytest.Captur
 def test_a_model_that_cannot_be_expressed_is_named_in_one_line(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(widget, "KINDS", (Unbounded,))
+    monkeypatch.setattr(generate, "OPERATORS", (UnboundedOperator,))
     assert generate.main([]) == 1
     assert capsys.readouterr().err.startswith("generate: Unbounded.spec.anything: ")
     assert not (config / "crd").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controllers.main import OPERATORS
-from manager.cli.operator import Operator
+from tests.unit.cli.conftest import operator
 from manager.setting import Setting, parse_text
 from manager.settings import load_declared, load_settings
 from manager.settings.model import Settings
@@ -22,7 +22,7 @@ ROW = re.compile(r"^\| `(--[a-z-]+)", re.MULTILINE)
 
 
 def test_every_setting_has_one_row():
-    declared = [flag_name(setting.name) for operator in OPERATORS for setting in operator.settings]
+    declared = [flag_name(setting.name) for each in OPERATORS for setting in each.declared_settings]
     flags = [flag_name(field) for field in Settings.model_fields] + declared
     assert ROW.findall(with_tables(EMPTY, OPERATORS)) == flags
 
@@ -41,7 +41,7 @@ def test_what_parts_the_cells_ends_none():
     key = Setting("speech", parse_text, default="a|b", description="loud|low", placeholder="A|B")
     row = next(
         line
-        for line in with_tables(EMPTY, [Operator("talk", "nowhere", settings=(key,))]).splitlines()
+        for line in with_tables(EMPTY, [operator("talk", key)]).splitlines()
         if line.startswith("| `--speech")
     )
     assert row == r"| `--speech A\|B` | `a\|b` | `SPEECH` | loud\|low |"
@@ -69,7 +69,7 @@ def test_the_example_of_the_page_loads(tmp_path: Path, monkeypatch: pytest.Monke
     (example,) = (block.text for block in Page(PAGE).blocks() if block.language == "yaml")
     file = tmp_path / "manager.yaml"
     file.write_text(example)
-    keys = [setting for operator in OPERATORS for setting in operator.settings]
+    keys = [setting for each in OPERATORS for setting in each.declared_settings]
     for variable in (setting.variable for setting in keys):
         monkeypatch.delenv(variable, raising=False)
     flags = {"config": str(file)}
