@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from controllers.main import OPERATORS
+from controllers.main import OPERATORS, PROGRAM
 from manager.cli.operator import Operator
 from manager.codegen import GeneratedTree, ModelError, config_files
 from manager.rbac import rbac_rules
@@ -35,7 +35,7 @@ def generated_tree(operators: Iterable[Operator], config: Path) -> GeneratedTree
     }
     samples = (path.name for path in (config / "samples").glob("*.yaml") if path.name != "kustomization.yaml")
     webhooks = Webhooks(each for operator in operators for each in operator.load_webhooks())
-    return GeneratedTree(config, config_files(kinds, rules, samples, webhooks))
+    return GeneratedTree(config, config_files(PROGRAM, kinds, rules, samples, webhooks))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

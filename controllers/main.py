@@ -15,8 +15,13 @@ from controllers.petstore.settings import (
 from controllers.settings import PROXY_CREDENTIALS
 from manager.cli import Operator
 from manager.cli import main as run_command
+from manager.program import Program
+from manager.version import VERSION
 
-__all__ = ["OPERATORS", "main"]
+__all__ = ["OPERATORS", "PROGRAM", "main"]
+
+PROGRAM = Program("operator-manager", VERSION)
+"""It is released together with the library."""
 
 OPERATORS = (
     Operator(
@@ -45,7 +50,7 @@ OPERATORS = (
 
 def main() -> int:
     """Run the command line; returns the exit code."""
-    return run_command(sys.argv[1:], OPERATORS)
+    return run_command(sys.argv[1:], OPERATORS, name=PROGRAM.name, version=PROGRAM.version)
 
 
 if __name__ == "__main__":

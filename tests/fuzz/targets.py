@@ -45,9 +45,7 @@ from manager.kube.watch import decode_event, lines, status_error
 from manager.leader.errors import MalformedLease
 from manager.leader.lease import Lease
 from manager.metrics import Metrics
-from manager.settings.declared import load_declared
 from manager.settings.error import SettingsError
-from manager.settings.load import load_settings
 from manager.settings.model import Settings
 from manager.tls import CertificateUnusable
 from manager.tls.issue import new_authority
@@ -60,6 +58,7 @@ from manager.webhook.unanswered import BadReview
 from petstore.proto import petstore_pb2 as pb
 from tests.fuzz import inputs
 from tests.support.petstores import local_store
+from tests.support.settings import load_declared, load_settings
 
 __all__ = ["TARGETS", "run"]
 

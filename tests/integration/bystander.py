@@ -65,4 +65,11 @@ RECONCILERS = (BystanderReconciler,)
 if __name__ == "__main__":
     if seconds := os.environ.get("BYSTANDER_WATCH_SILENCE"):
         reflector.IDLE_TIMEOUT = float(seconds)
-    sys.exit(main(sys.argv[1:], (*OPERATORS, Operator("bystander", "tests.integration.bystander"))))
+    sys.exit(
+        main(
+            sys.argv[1:],
+            (*OPERATORS, Operator("bystander", "tests.integration.bystander")),
+            name="operator-manager",
+            version="1",
+        )
+    )

@@ -67,4 +67,11 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], (Operator("stubborn", "tests.integration.stubborn_operator"),)))
+    sys.exit(
+        main(
+            sys.argv[1:],
+            (Operator("stubborn", "tests.integration.stubborn_operator"),),
+            name="operator-manager",
+            version="1",
+        )
+    )

@@ -135,4 +135,6 @@ def setup(manager: Manager, options: ControllerOptions) -> None:
 if __name__ == "__main__":
     served.RECHECK_INTERVAL = 0.5  # a test waits for it
     this = "tests.integration.webhook.judged_operator"
-    sys.exit(main(sys.argv[1:], [Operator("judged", this, webhooks=this)]))
+    sys.exit(
+        main(sys.argv[1:], [Operator("judged", this, webhooks=this)], name="operator-manager", version="1")
+    )

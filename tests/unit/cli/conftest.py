@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from manager.cli import Operator, main
+from manager.version import VERSION
 
 OPERATORS = tuple(Operator(name, "tests.unit.cli.operator_module") for name in ("memcached", "foo", "pet"))
 
@@ -42,7 +43,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
     """Runs `operator-manager` in this process."""
 
     def call(*argv: str, operators: Sequence[Operator] = OPERATORS) -> Outcome:
-        code = main(argv, operators)
+        code = main(argv, operators, name="operator-manager", version=VERSION)
         captured = capfd.readouterr()
         return Outcome(code, captured.out, captured.err)
 

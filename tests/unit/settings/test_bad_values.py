@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from manager.settings import SettingsError, load_settings
+from controllers.main import PROGRAM
+from manager.settings import SettingsError
 from manager.settings.environment import unknown_variables
+from tests.support.settings import load_settings
 from tests.unit.settings.conftest import WriteFile
 
 
@@ -173,7 +175,7 @@ def test_a_mistyped_variable_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
     monkeypatch.setenv("OPERATOR_MANAGER_LOG_LEVEL", "debug")
     monkeypatch.setenv("WATCH_NAMESPACE", "a")
-    assert unknown_variables() == ("OPERATOR_MANAGER_LOGLEVEL",)
+    assert unknown_variables(PROGRAM) == ("OPERATOR_MANAGER_LOGLEVEL",)
 
 
 @pytest.mark.parametrize(
@@ -192,4 +194,4 @@ def test_what_kubernetes_sets_for_services_is_not_taken_for_a_setting(
     monkeypatch: pytest.MonkeyPatch, name: str
 ):
     monkeypatch.setenv(name, "tcp://10.0.0.1:8080")
-    assert unknown_variables() == ()
+    assert unknown_variables(PROGRAM) == ()
