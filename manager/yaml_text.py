@@ -11,14 +11,21 @@ __all__ = ["load"]
 # Characters that aliases may add to a text, were they written out.
 _ADDED_BY_ALIASES = 1_000_000
 
+# Characters of a number. Python refuses to read longer decimal ones, and to write any.
+_LONGEST_NUMBER = 1_000
+
 
 def load(text: bytes) -> Any:
     """What a YAML text holds, as `yaml.safe_load`.
 
     A few lines of aliases for aliases stand for more than any memory holds, once somebody prints them, and
-    merged mappings do so while they are read: `MarkedYAMLError` then, and for what is part of itself.
+    merged mappings do so while they are read: `MarkedYAMLError` then, for what is part of itself, and for
+    numbers that nobody could print.
     """
     return yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a safe loader
+
+
+_INT = "tag:yaml.org,2002:int"
 
 
 class _Loader(yaml.SafeLoader):
@@ -37,6 +44,8 @@ class _Loader(yaml.SafeLoader):
         length = 1
         if isinstance(node, yaml.ScalarNode):
             length += len(node.value)
+            if node.tag == _INT and length > _LONGEST_NUMBER:
+                raise _refusal("it is a number of very many digits", node)
         elif isinstance(node, yaml.SequenceNode):
             for each in node.value:
                 length += self._length(each, lengths)

@@ -59,5 +59,7 @@ def given_by(field: str, sources: Sources) -> tuple[str, str]:
     """Which of the sources gave `field` its value, in words, and what was written there."""
     found = sources.find(field)
     if found is not None:
-        return found.where, written(found.value)
+        # A file may say 1.5, and only what has been read is a duration.
+        value = found.value
+        return found.where, str(value) if isinstance(value, float) else written(value)
     return f"the default of {flag_name(field)}", written_default(Settings.model_fields[field])
