@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import orjson
 
-from manager.api import PartialObjectMetadata, Resource
+from manager.api import GroupVersionKind, PartialObjectMetadata, Resource, Unstructured
 from manager.cache import Cache, metadata_of
 from manager.client.applier import Applier
 from manager.client.live import LiveReader
@@ -213,6 +213,14 @@ class Client(CachedReader):
         )
         async with followed(informer, kind) as live:
             yield live
+
+    async def discover(self, api_version: str, kind: str) -> type[Unstructured]:
+        """The kind of which no more is known than its name, as the API server serves it.
+
+        Raises NoMatch when it does not.
+        """
+        mapping = await self._mapper.resolve(GroupVersionKind.from_api_version(api_version, kind))
+        return Unstructured.of(api_version, kind, plural=mapping.plural, namespaced=mapping.namespaced)
 
     def subresource(self, name: str) -> SubresourceClient:
         """A subresource other than status, such as `scale`."""

@@ -13,12 +13,12 @@ import pytest_asyncio
 from pydantic import Field
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
-from manager.api import Condition, ObjectKey, ObjectMeta, Resource
+from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured
 from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
 from manager.client import ApplyConflict, Client, NotCached, Outcome, OwnedByOther
 from manager.kube.config import load_config
-from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from manager.kube.errors import AlreadyExists, Conflict, Invalid, NoMatch, NotFound
 from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -543,6 +543,41 @@ async def test_an_object_of_somebody_else_is_not_touched(bench: Bench) -> None:
     with pytest.raises(OwnedByOther, match="others already exists and belongs to Memcached other"):
         await client.apply(bench.deployment("others"), owner=owner)
     assert bench.writes() == before
+
+
+async def test_a_kind_without_a_model_is_used_as_any_other(bench: Bench) -> None:
+    client = bench.client
+    foos = await client.discover("tutorial.my.domain/v1", "Foo")
+    assert (foos.plural, foos.namespaced) == ("foos", True)
+    assert not (await client.discover("v1", "Node")).namespaced
+    with pytest.raises(NoMatch):
+        await client.discover("tutorial.my.domain/v1", "Bar")
+    await bench.cache.informer(foos).wait_synced()
+    manifest = {
+        "apiVersion": "tutorial.my.domain/v1",
+        "kind": "Foo",
+        "metadata": {"name": "f", "namespace": bench.namespace},
+        "spec": {"name": "friend"},
+    }
+    foo = (await client.apply(Unstructured.parse(manifest))).object
+    assert (await client.apply(Unstructured.parse(manifest))).outcome is Outcome.UNCHANGED
+    foo.content["spec"]["name"] = "another"
+    await client.patch(foo)
+    foo = await client.get(foos, foo.key)
+    assert foo.content["spec"] == {"name": "another"}
+    foo.content["status"] = {"happy": True}
+    await client.status.patch(foo)
+    async with client.watch(foos, namespace=bench.namespace) as live:
+        [seen] = await anext(live)
+        assert (seen.content["spec"], seen.content["status"]) == ({"name": "another"}, {"happy": True})
+    config_maps = Unstructured.of("v1", "ConfigMap")
+    child = {"metadata": {"name": "c", "namespace": bench.namespace}, "data": {"a": "1"}}
+    await client.apply(config_maps.model_validate(child), owner=foo)
+    assert [each.content["data"] for each in await client.list(config_maps, owner=foo)] == [{"a": "1"}]
+    assert (await client.get(ConfigMap, bench.key("c"))).data == {"a": "1"}
+    # With a precondition, as the object that is meant is known.
+    await client.delete(foo)
+    assert await client.find(foos, foo.key) is None
 
 
 async def test_an_uncached_list_reads_every_page(bench: Bench, crds: ControlPlane) -> None:
