@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from controllers.main import OPERATORS
+from controllers.main import OPERATORS, PROGRAM
 from manager.codegen import GeneratedTree, ModelError, config_files
 from manager.operator import AnyOperator, rights_of
-from manager.webhook.methods import registrations
 from manager.webhook import RegistrationError
+from manager.webhook.methods import registrations
 from manager.webhook.webhooks import Webhooks
 
 __all__ = ["generated_tree", "main"]
@@ -31,7 +31,7 @@ def generated_tree(operators: Iterable[AnyOperator], config: Path) -> GeneratedT
     rules = {operator.name: rights_of(operator) for operator in operators}
     samples = (path.name for path in (config / "samples").glob("*.yaml") if path.name != "kustomization.yaml")
     webhooks = Webhooks(each for operator in operators for each in registrations(operator))
-    return GeneratedTree(config, config_files(kinds, rules, samples, webhooks))
+    return GeneratedTree(config, config_files(PROGRAM, kinds, rules, samples, webhooks))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

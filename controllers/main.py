@@ -10,8 +10,13 @@ from controllers.myapp.mysrv import MySrvOperator
 from controllers.petstore.pet import PetOperator
 from controllers.tutorial.foo import FooOperator
 from manager.cli import main as run_command
+from manager.program import Program
+from manager.version import VERSION
 
-__all__ = ["OPERATORS", "main"]
+__all__ = ["OPERATORS", "PROGRAM", "main"]
+
+PROGRAM = Program("operator-manager", VERSION)
+"""It is released together with the library."""
 
 OPERATORS = (MemcachedOperator, FooOperator, PetOperator, WordpressOperator, MySrvOperator)
 """Every operator."""
@@ -19,7 +24,7 @@ OPERATORS = (MemcachedOperator, FooOperator, PetOperator, WordpressOperator, MyS
 
 def main() -> int:
     """Run the command line; returns the exit code."""
-    return run_command(sys.argv[1:], OPERATORS)
+    return run_command(sys.argv[1:], OPERATORS, name=PROGRAM.name, version=PROGRAM.version)
 
 
 if __name__ == "__main__":

@@ -21,14 +21,12 @@ from manager.leader import LeaderElector, Leadership
 from manager.logs import get_logger
 from manager.loop import WorkThreads
 from manager.metrics import Metrics
+from manager.program import Program
 from manager.runnables import Runnable, Runnables
 from manager.setting import SettingValues
 from manager.watchdog import Watchdog
 
 __all__ = ["CannotStart", "Manager", "Runnable"]
-
-# Fields that we set are booked under this name, followed by the controller's.
-FIELD_MANAGER = "operator-manager"
 
 # How long events that are still unsent may hold up the end of the process, in seconds.
 EVENTS_FLUSH_TIMEOUT = 2.0
@@ -95,13 +93,15 @@ class Manager:
     """Runs controllers on shared caches over one connection to one cluster.
 
     An operator's `setup` finds here what it builds its controllers from: `cache`, `client`, `events`,
-    `health`, `leadership`, `metrics`, `rng`, `settings`. Building a manager starts nothing; `run` does, once.
+    `health`, `leadership`, `metrics`, `program`, `rng`, `settings`. Building a manager starts
+    nothing; `run` does, once.
     """
 
     def __init__(
         self,
         transport: Transport,
         *,
+        program: Program,
         metrics: Metrics,
         rng: random.Random,
         identity: str,
@@ -114,6 +114,7 @@ class Manager:
     ) -> None:
         """Args:
         transport: carries every request; the caller closes it after `run`.
+        program: whose manager this is. Fields are booked under its name, followed by the controller's.
         metrics: where everything is counted.
         rng: the one source of jitter.
         identity: names this replica in Events.
@@ -125,6 +126,7 @@ class Manager:
         shutdown_delay: seconds from the stop until what others call here (webhooks) may end: who is not
             ready any more is still sent requests for a moment. It runs beside the time above.
         """
+        self.program = program
         self.metrics = metrics
         self.rng = rng
         self.settings = settings or SettingValues()
@@ -133,14 +135,14 @@ class Manager:
         self.cache = Cache(
             transport,
             self.mapper,
-            field_manager=FIELD_MANAGER,
+            field_manager=program.name,
             options=cache_options or CacheOptions(),
             metrics=metrics,
             rng=rng,
         )
-        self.client = Client(transport, self.mapper, self.cache, field_manager=FIELD_MANAGER)
+        self.client = Client(transport, self.mapper, self.cache, field_manager=program.name)
         self.events = EventRecorder(
-            transport, component=FIELD_MANAGER, instance=identity, metrics=metrics, rng=rng
+            transport, component=program.name, instance=identity, metrics=metrics, rng=rng
         )
         self.controllers: list[Controller] = []
         self._elector = elector

@@ -8,20 +8,26 @@ import os
 import resource
 import sys
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from manager.logs import get_logger
 from manager.rate_limit import Repeats
 
-__all__ = ["LEAST", "NONE_LEFT", "Reserve", "raised_limit", "scarce_from", "tell_when_none_is_left"]
+__all__ = ["LEAST", "NONE_LEFT", "Reserve", "are_scarce", "raised_limit", "tell_when_none_is_left"]
 
 LEAST = 128
 """With fewer not everything works: five operators have forty open while nothing happens, some twenty more
 with work for each, and a quarter is kept from strangers."""
 
+_PLENTY = 16384
+"""With more, clients have not nearly as many connections as there may be files, and nothing is counted."""
+
 NONE_LEFT = {errno.EMFILE, errno.ENFILE}
 """How it fails when there can be no more."""
+
+_DESCRIPTORS = Path("/dev/fd")
 
 _LOOK = 1.0
 """Seconds from one look to the next."""
@@ -38,13 +44,18 @@ def raised_limit() -> int:
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
-def scarce_from() -> int:
-    """The descriptor from which on they are scarce: a quarter is for our own connections and files.
+def are_scarce() -> bool:
+    """Whether only a quarter is left, which is for our own connections and files.
 
-    The system gives the lowest that is free, so that whoever gets this one knows that all below are in use.
+    They are counted: the number of a descriptor does not tell, as those below it come free again.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if limit == resource.RLIM_INFINITY else limit - limit // 4
+    if limit == resource.RLIM_INFINITY or limit > _PLENTY:
+        return False
+    try:
+        return sum(1 for _ in _DESCRIPTORS.iterdir()) >= limit - limit // 4
+    except OSError as error:
+        return error.errno in NONE_LEFT
 
 
 async def tell_when_none_is_left() -> None:

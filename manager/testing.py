@@ -33,6 +33,7 @@ from manager.kube.wire import WireRequest, WireResponse
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import AnyOperator, add_controller
+from manager.program import Program
 from manager.setting import Setting, SettingValues
 
 __all__ = ["LocalWire", "World", "operated"]
@@ -68,6 +69,7 @@ async def operated(
         values = {key: key.default_value() for each in operators for key in each.declared_settings}
         manager = Manager(
             transport,
+            program=Program("test", "0"),
             metrics=metrics,
             rng=rng,
             identity="test",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from controllers.main import OPERATORS
+from controllers.main import OPERATORS, PROGRAM
 from manager.codegen import yaml_documents, yaml_stream
 from release.bundle import bundle_files
 from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
@@ -117,7 +117,7 @@ def _image(text: str) -> Image:
 
 def _generate(options: argparse.Namespace) -> int:
     page = _CONFIGURATION.read_text(encoding="utf-8")
-    wanted = {_DASHBOARD: dashboard_text(), _CONFIGURATION: with_tables(page, OPERATORS)}
+    wanted = {_DASHBOARD: dashboard_text(), _CONFIGURATION: with_tables(page, OPERATORS, PROGRAM)}
     stale = {
         path: text
         for path, text in wanted.items()

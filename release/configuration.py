@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from manager.operator import AnyOperator
+from manager.program import Program
 from manager.settings.model import Settings
 from manager.settings.origin import env_names, flag_name
 from manager.settings.values import Shown, written_default
@@ -22,7 +23,7 @@ class NoTables(Exception):
     """The page does not say where the tables belong."""
 
 
-def with_tables(page: str, operators: Sequence[AnyOperator]) -> str:
+def with_tables(page: str, operators: Sequence[AnyOperator], program: Program) -> str:
     """The page with the tables, as the settings are now, between the lines BEGIN and END.
 
     Raises NoTables unless it has each of these lines once, in this order.
@@ -31,19 +32,18 @@ def with_tables(page: str, operators: Sequence[AnyOperator]) -> str:
     _, end, after = rest.partition(f"{END}\n")
     if not begin or not end or BEGIN in after or END in before + after:
         raise NoTables(f"the lines {BEGIN!r} and {END!r} have to be there once each, in this order")
-    return f"{before}{begin}\n" + "\n".join(_tables(operators)) + f"\n{end}{after}"
+    return f"{before}{begin}\n" + "\n".join(_tables(operators, program)) + f"\n{end}{after}"
 
 
-def _tables(operators: Sequence[AnyOperator]) -> Iterator[str]:
+def _tables(operators: Sequence[AnyOperator], program: Program) -> Iterator[str]:
     fields = Settings.model_fields.items()
     for group, members in itertools.groupby(fields, key=lambda item: Shown.of(item[1]).group):
         yield from (f"### {group}", "", *_HEAD)
         for field, info in members:
             metavar = Shown.of(info).metavar
             value = f"[={metavar}]" if info.annotation is bool else f" {metavar}"
-            yield _row(
-                flag_name(field) + value, written_default(info), env_names(field), info.description or ""
-            )
+            variables = env_names(field, program)
+            yield _row(flag_name(field) + value, written_default(info), variables, info.description or "")
         yield ""
     for operator in operators:
         if not operator.declared_settings:

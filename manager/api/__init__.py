@@ -21,6 +21,7 @@ from manager.api.schema import (
     required,
     together,
 )
+from manager.api.unstructured import Unstructured
 
 __all__ = [
     "ApiModel",
@@ -38,6 +39,7 @@ __all__ = [
     "PartialObjectMetadata",
     "Resource",
     "Scale",
+    "Unstructured",
     "atomic_list",
     "atomic_map",
     "cel",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from manager.cache.event import CacheEvent, EventType
 from manager.cache.index import IndexFunction, index_by
 from manager.cache.informer import EventHandler, Informer, Part, Subscription
+from manager.cache.ingest import metadata_of
 from manager.cache.meta import Meta, Owner
 from manager.cache.own_writes import own_writes_from_here
 from manager.cache.record import Record
@@ -34,5 +35,6 @@ __all__ = [
     "Subscription",
     "WatchSpec",
     "index_by",
+    "metadata_of",
     "own_writes_from_here",
 ]

@@ -15,7 +15,7 @@ from manager.cache.record import Record
 from manager.kube.decoding import MALFORMED, not_a
 from manager.kube.errors import ProtocolError
 
-__all__ = ["Arrival", "Ingest"]
+__all__ = ["Arrival", "Ingest", "metadata_of"]
 
 PARTIAL = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}'
 PARTIAL_KIND = "PartialObjectMetadata"
@@ -32,6 +32,10 @@ class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
     managed_fields: msgspec.Raw = msgspec.Raw()
 
 
+class _Metadata(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
 class _Arriving(msgspec.Struct, gc=False):
     """An object, of which only the metadata is decoded. Items of a list carry no kind."""
 
@@ -39,8 +43,16 @@ class _Arriving(msgspec.Struct, gc=False):
     kind: str = ""
 
 
-class _Metadata(msgspec.Struct):
-    metadata: msgspec.Raw
+_decode = msgspec.json.Decoder(_Arriving).decode
+_decode_metadata = msgspec.json.Decoder(_Metadata).decode
+
+
+def metadata_of(raw: bytes) -> bytes:
+    """An object's JSON as the server sends it when asked for the metadata only; raises ProtocolError."""
+    try:
+        return PARTIAL % bytes(_decode_metadata(raw).metadata)
+    except MALFORMED as error:
+        raise not_a("an object", error) from None
 
 
 class Arrival(NamedTuple):
@@ -51,10 +63,6 @@ class Arrival(NamedTuple):
     uid: str
     version: int
     object: _Arriving
-
-
-_decode = msgspec.json.Decoder(_Arriving).decode
-_decode_metadata = msgspec.json.Decoder(_Metadata).decode
 
 
 class Ingest:

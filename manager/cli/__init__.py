@@ -1,4 +1,4 @@
-"""The command line: `operator-manager run`, `crds`, `migrate-storage`, `version`.
+"""The command line: `run`, `crds`, `migrate-storage`, `version`.
 
 Nothing here imports more than the command at hand needs: `version` and `--help` answer at once.
 """

@@ -31,13 +31,13 @@ from manager.metrics import Metrics
 from manager.open_files import tell_when_none_is_left
 from manager.operator import add_controller
 from manager.tls import CertificateFiles, SelfSigned, ServedCertificate
-from manager.version import VERSION
 from manager.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from manager.http.address import BindAddress
     from manager.http.server import Page
     from manager.operator import AnyOperator
+    from manager.program import Program
     from manager.setting import SettingValues
     from manager.settings import Settings
     from manager.tls import CertificateSource
@@ -52,13 +52,14 @@ _LEASE_CONNECTIONS = 4
 
 @asynccontextmanager
 async def assembled(
+    program: Program,
     settings: Settings,
     operators: Sequence[AnyOperator],
     declared: SettingValues,
     known: Sequence[AnyOperator] = (),
     watchdog: Watchdog | None = None,
 ) -> AsyncIterator[Manager]:
-    """A manager with the controllers of `operators`, connected to the cluster; closed at the end.
+    """The manager of `program` with the controllers of `operators`, connected; closed at the end.
 
     `declared` has the values of the settings that `operators` declare. `known` are all that there are, also
     those that do not run: their webhooks are served. `watchdog` ends the process when it does not end itself.
@@ -70,16 +71,15 @@ async def assembled(
     config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
     wire, lane = HttpWire(config), HttpWire(config, connections=_LEASE_CONNECTIONS)
     try:
-        agent = f"operator-manager/{VERSION}"
-        transport = Transport(wire, metrics=metrics, rng=rng, user_agent=agent)
+        transport = Transport(wire, metrics=metrics, rng=rng, user_agent=program.agent)
         server = await server_version(transport, config)
         identity = new_identity(rng)
         elector = None
         if settings.leader_elect:
             elector = LeaderElector(
-                Transport(lane, metrics=metrics, rng=rng, user_agent=agent, beside=transport),
+                Transport(lane, metrics=metrics, rng=rng, user_agent=program.agent, beside=transport),
                 namespace=settings.leader_election_namespace or config.namespace or "default",
-                name=settings.leader_election_id,
+                name=settings.leader_election_id or program.name,
                 identity=identity,
                 rng=rng,
                 metrics=metrics,
@@ -90,6 +90,7 @@ async def assembled(
             )
         manager = Manager(
             transport,
+            program=program,
             metrics=metrics,
             rng=rng,
             identity=identity,
@@ -102,7 +103,8 @@ async def assembled(
         )
         _log.info(
             "starting",
-            version=VERSION,
+            program=program.name,
+            version=program.version,
             server=str(config.server),
             kubernetes=server,
             identity=identity,

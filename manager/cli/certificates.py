@@ -7,6 +7,7 @@ from typing import Literal
 
 from manager.kube.config import ClusterConfig
 from manager.kube.transport import Transport
+from manager.program import Program
 from manager.settings import Settings
 from manager.tls import CertificateFiles
 from manager.webhook.certificates import Certificates, kept_in_folder, kept_in_secret
@@ -20,6 +21,7 @@ def certificates_for(
     settings: Settings,
     transport: Transport,
     webhooks: Webhooks,
+    program: Program,
     config: ClusterConfig,
 ) -> Certificates:
     """Where the certificate comes from, and what the manager has to run for it.
@@ -32,10 +34,12 @@ def certificates_for(
             CertificateFiles(folder / settings.webhook_cert_name, folder / settings.webhook_cert_key)
         )
     url, prefix = settings.webhook_url, settings.webhook_name_prefix
+    if prefix is None:
+        prefix = program.prefix
     if way == "local":
         assert url is not None, "settings without it are refused"
         path = Path(settings.webhook_local_path)
-        return kept_in_folder(transport, webhooks, folder=path, prefix=prefix, url=url)
+        return kept_in_folder(transport, webhooks, program, folder=path, prefix=prefix, url=url)
     # The same rule as for the Lease.
     namespace = settings.leader_election_namespace or config.namespace or "default"
-    return kept_in_secret(transport, webhooks, namespace=namespace, prefix=prefix, url=url)
+    return kept_in_secret(transport, webhooks, program, namespace=namespace, prefix=prefix, url=url)

@@ -1,4 +1,4 @@
-"""`operator-manager crds`."""
+"""The command `crds`."""
 # ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from manager.cli.arguments import wants_help
 from manager.cli.errors import UsageError
 from manager.operator import AnyOperator
+from manager.program import Program
 
 __all__ = ["command"]
 
@@ -17,7 +18,7 @@ _FORM = f"{_FLAG}=https://HOST:PORT"
 _HELP = f"""\
 Print the custom resource definitions of all operators as one YAML stream.
 
-Usage: operator-manager crds [{_FORM}] | kubectl apply -f -
+Usage: {{}} crds [{_FORM}] | kubectl apply -f -
 
 A kind with several versions is converted by the manager's webhook. The definitions ask for that at the
 Service that `make deploy` makes. Where there is none, objects can be used in the version that they are stored
@@ -28,23 +29,23 @@ Flags:
   {_FORM}
         ask there instead of at the Service: for definitions that are applied while such a manager runs"""
 
-# What the kustomization in config/default makes of the names that the generator gives.
-_NAMESPACE, _SERVICE = "operator-manager-system", "operator-manager-webhook-service"
 
-
-def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
+def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Print the definitions of every kind of `operators`."""
     url, rest = _parse(argv)
     if wants_help("crds", rest):
-        print(_HELP)
+        print(_HELP.format(program.name))
         return 0
     # Help needs none of these.
     from manager.codegen import custom_resource_definitions, yaml_stream  # noqa: PLC0415
     from manager.webhook.configurations import by_service, by_url  # noqa: PLC0415
     from manager.webhook.methods import registrations  # noqa: PLC0415
+    from manager.webhook.names import SERVICE  # noqa: PLC0415
     from manager.webhook.webhooks import Webhooks  # noqa: PLC0415
 
-    client_config = by_service(_NAMESPACE, _SERVICE) if url is None else by_url(_checked(url))
+    # What the kustomization in config/default makes of the names that the generator gives.
+    service = by_service(f"{program.prefix}system", f"{program.prefix}{SERVICE}")
+    client_config = service if url is None else by_url(_checked(url))
     kinds = [kind for operator in operators for kind in operator.kinds()]
     webhooks = Webhooks(each for operator in operators for each in registrations(operator))
     print(yaml_stream(custom_resource_definitions(kinds, webhooks.conversions, client_config)), end="")

@@ -14,14 +14,13 @@ from typing import cast
 from manager.cli.errors import UsageError
 from manager.garbage import tune_garbage_collector
 from manager.operator import AnyOperator
+from manager.program import Program
 
-__all__ = ["FAILED", "OK", "PROGRAM", "WRONG_USAGE", "main"]
-
-PROGRAM = "operator-manager"
+__all__ = ["FAILED", "OK", "WRONG_USAGE", "main"]
 
 OK, FAILED, WRONG_USAGE = 0, 1, 2
 
-Command = Callable[[Sequence[str], Sequence[AnyOperator]], int]
+Command = Callable[[Sequence[str], Sequence[AnyOperator], Program], int]
 
 _COMMANDS = {
     "run": "run the controllers until interrupted",
@@ -33,23 +32,25 @@ _COMMANDS = {
 _HELP_FLAGS = {"-h", "--help"}
 
 
-def main(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
+def main(argv: Sequence[str], operators: Sequence[AnyOperator], *, name: str, version: str) -> int:
     """Run the command in `argv` (without the program's name) and return the exit code.
 
+    `name` and `version` are the program's: whatever a cluster sees of it is called after it (see `Program`).
     0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
     """
+    program = Program(name, version)
     if not argv:
-        print(_help(), file=sys.stderr)
+        print(_help(program), file=sys.stderr)
         return WRONG_USAGE
     # Before all else is imported, which makes a few hundred thousand objects.
     tune_garbage_collector()
     try:
         with _silent_interrupt():
-            code = _dispatch(argv, operators)
+            code = _dispatch(argv, operators, program)
         # Here rather than at the interpreter's end, where a failure could not be handled.
         sys.stdout.flush()
     except UsageError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return WRONG_USAGE
     except BrokenPipeError:
         # The reader of our output left, as `head` does. The interpreter flushes once more at its end.
@@ -75,14 +76,14 @@ def _silent_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
 
 
-def _dispatch(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
+def _dispatch(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     name, *rest = argv
     if name in _HELP_FLAGS or name == "help":
         if not rest:
-            print(_help())
+            print(_help(program))
             return OK
         name, rest = rest[0], ["--help"]
-    return _command("version" if name == "--version" else name)(rest, operators)
+    return _command("version" if name == "--version" else name)(rest, operators, program)
 
 
 def _command(name: str) -> Command:
@@ -92,9 +93,10 @@ def _command(name: str) -> Command:
     return cast("Command", importlib.import_module(f"manager.cli.{name.replace('-', '_')}").command)
 
 
-def _help() -> str:
+def _help(program: Program) -> str:
     commands = "\n".join(f"  {name:<15} {summary}" for name, summary in _COMMANDS.items())
     return (
-        f"A Kubernetes controller manager.\n\nUsage: {PROGRAM} COMMAND [FLAGS]\n\nCommands:\n{commands}\n\n"
-        f"{PROGRAM} COMMAND --help explains a command and its flags."
+        f"A Kubernetes controller manager.\n\nUsage: {program.name} COMMAND [FLAGS]\n\n"
+        f"Commands:\n{commands}\n\n"
+        f"{program.name} COMMAND --help explains a command and its flags."
     )

@@ -1,4 +1,4 @@
-"""The arguments of `operator-manager migrate-storage`."""
+"""The arguments of `migrate-storage`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEFAULT = MigrationOptions()
 MIGRATE_HELP = f"""\
 Have every object stored in the storage version of its definition, and trim status.storedVersions.
 
-Usage: operator-manager migrate-storage [KIND...] [FLAGS]
+Usage: {{}} migrate-storage [KIND...] [FLAGS]
 
 A KIND is one of this program's (Pet, pets, pets.petstore.example.com), or the full name of any other
 definition on the cluster; without any, all of this program's that are installed. Run it after a version

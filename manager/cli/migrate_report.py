@@ -1,4 +1,4 @@
-"""What `operator-manager migrate-storage` tells the person who runs it."""
+"""What `migrate-storage` tells the person who runs it."""
 
 from __future__ import annotations
 

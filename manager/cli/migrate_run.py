@@ -21,42 +21,48 @@ from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.migration import Definitions, Migration, MigrationFailed, Outcome, Patience
-from manager.version import VERSION
+from manager.program import Program
 from manager.watchdog import Watchdog
 
 __all__ = ["migrate"]
 
 
-async def migrate(arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog) -> int:
+async def migrate(
+    program: Program, arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog
+) -> int:
     """Migrate the definitions of these names; returns the exit code, which is 0 if none is left to do."""
     watchdog.watch(asyncio.get_running_loop())
     screen = Screen(asyncio.get_running_loop().time)
     with StopSignals(watchdog) as signals:
         try:
-            done = await signals.unless_stopped(_migrate_all(arguments, names, screen))
+            done = await signals.unless_stopped(_migrate_all(program, arguments, names, screen))
         except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
             if is_expected(error):
-                screen.say(f"operator-manager: migrate-storage: {in_one_line(error)}")
+                screen.say(f"{program.name}: migrate-storage: {in_one_line(error)}")
             else:
                 get_logger("migrate-storage").error("stopped by an unexpected error", exc_info=error)
             return 1
     return 0 if done else 1
 
 
-async def _migrate_all(arguments: MigrateArguments, names: Sequence[str], screen: Screen) -> bool:
+async def _migrate_all(
+    program: Program, arguments: MigrateArguments, names: Sequence[str], screen: Screen
+) -> bool:
     """Whether all of it is done."""
     done = True
-    async with _connected(arguments) as transport:
+    async with _connected(program, arguments) as transport:
         for name in names:
-            done &= await _migrate_one(name, arguments, transport, screen)
+            done &= await _migrate_one(name, program, arguments, transport, screen)
     return done
 
 
-async def _migrate_one(name: str, arguments: MigrateArguments, transport: Transport, screen: Screen) -> bool:
+async def _migrate_one(
+    name: str, program: Program, arguments: MigrateArguments, transport: Transport, screen: Screen
+) -> bool:
     options, clock = arguments.options, asyncio.get_running_loop().time
     report = MigrateReport(name, screen, options, clock)
     patience = Patience(random.Random(), tell=report.waiting)
-    definitions = Definitions(transport, patience)
+    definitions = Definitions(transport, patience, program)
     migration = Migration(transport, definitions, patience, options=options, report=report)
     try:
         definition = await definitions.get(name)
@@ -86,12 +92,12 @@ async def _migrate_one(name: str, arguments: MigrateArguments, transport: Transp
 
 
 @asynccontextmanager
-async def _connected(arguments: MigrateArguments) -> AsyncIterator[Transport]:
+async def _connected(program: Program, arguments: MigrateArguments) -> AsyncIterator[Transport]:
     """A way to the API server. Raises `ConfigError` and `ServerUnusable`."""
     config = await load_config(kubeconfig=arguments.kubeconfig, context=arguments.context, environ=os.environ)
     wire = HttpWire(config)
     try:
-        agent = f"operator-manager/{VERSION} migrate-storage"
+        agent = f"{program.agent} migrate-storage"
         transport = Transport(wire, metrics=Metrics(), rng=random.Random(), user_agent=agent)
         await server_version(transport, config)
         yield transport

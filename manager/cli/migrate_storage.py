@@ -1,4 +1,4 @@
-"""`operator-manager migrate-storage`."""
+"""The command `migrate-storage`."""
 # ruff: noqa: PLC0415, T201 - help is fast, so the rest is imported where it is used; output is printed
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 from manager.operator import AnyOperator
+from manager.program import Program
 
 __all__ = ["command"]
 
@@ -14,7 +15,7 @@ _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""
 
 
-def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
+def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Migrate the kinds that `argv` names, or all of `operators`; returns the exit code.
 
     Raises `UsageError` for a wrong argument.
@@ -22,7 +23,7 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
     from manager.cli.migrate_options import MIGRATE_HELP, parse_migrate_arguments
 
     if {"-h", "--help"}.intersection(argv):
-        print(MIGRATE_HELP)
+        print(MIGRATE_HELP.format(program.name))
         return 0
     arguments = parse_migrate_arguments(argv)
 
@@ -39,4 +40,4 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
         Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
-        return runner.run(migrate(arguments, names, watchdog))
+        return runner.run(migrate(program, arguments, names, watchdog))

@@ -1,4 +1,4 @@
-"""`operator-manager run`."""
+"""The command `run`."""
 # ruff: noqa: PLC0415, T201 - help is fast, so the rest is imported where it is used; output is printed
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from manager.operator import AnyOperator
 from manager.settings.error import SettingsError
 
 if TYPE_CHECKING:
+    from manager.program import Program
     from manager.setting import SettingValues
     from manager.settings import Settings
     from manager.watchdog import Watchdog
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
+def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Run the controllers until a signal asks to stop; returns the exit code.
 
     Raises `UsageError` for a wrong flag or setting.
@@ -30,31 +31,32 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator]) -> int:
     if {"-h", "--help"}.intersection(argv):
         from manager.cli.run_help import run_help
 
-        print(run_help(operators))
+        print(run_help(operators, program))
         return 0
     try:
-        return _run(*_settings(argv, operators), operators)
+        return _run(program, *_settings(argv, operators, program), operators)
     except SettingsError as error:
         raise UsageError(f"run: {error}") from error
 
 
 def _settings(
-    argv: Sequence[str], operators: Sequence[AnyOperator]
+    argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
 ) -> tuple[Settings, Sequence[AnyOperator], SettingValues]:
     """The manager's settings, the operators to run, and the values of what these have declared."""
     from manager.cli.selection import check_names, enabled_operators
-    from manager.settings import given_by, load_declared, load_settings
+    from manager.settings import Sources, given_by, load_declared, load_settings
 
-    declared = declared_settings(operators)
-    flags = parse_flags(argv, declared)
-    settings = load_settings(flags, declared)
-    check_names(operators, settings.concurrency, where=given_by("concurrency", flags)[0])
-    where, _ = given_by("controllers", flags)
+    declared = declared_settings(operators, program)
+    sources = Sources(parse_flags(argv, declared), program)
+    settings = load_settings(sources, declared)
+    check_names(operators, settings.concurrency, where=given_by("concurrency", sources)[0])
+    where, _ = given_by("controllers", sources)
     enabled = enabled_operators(operators, settings.controllers, where=where)
-    return settings, enabled, load_declared(declared_settings(enabled), flags)
+    return settings, enabled, load_declared(declared_settings(enabled, program), sources)
 
 
 def _run(
+    program: Program,
     settings: Settings,
     operators: Sequence[AnyOperator],
     declared: SettingValues,
@@ -68,7 +70,7 @@ def _run(
     from manager.watchdog import Watchdog
 
     with configured(level=settings.log_level, log_format=settings.log_format) as lines:
-        for name in unknown_variables():
+        for name in unknown_variables(program):
             get_logger("start").warning("this environment variable sets nothing", variable=name)
         if (limit := raised_limit()) < LEAST:
             get_logger("start").error(
@@ -79,7 +81,7 @@ def _run(
         with Watchdog(stop_within=stop_within, before_exit=lines.flush) as watchdog:
             try:
                 with asyncio.Runner(loop_factory=loop_factory()) as runner:
-                    return runner.run(_manage(settings, operators, declared, known, watchdog))
+                    return runner.run(_manage(program, settings, operators, declared, known, watchdog))
             except SettingsError:
                 raise
             except BaseException as error:  # noqa: BLE001 - an operator called `sys.exit`, or stopped the loop
@@ -88,6 +90,7 @@ def _run(
 
 
 async def _manage(
+    program: Program,
     settings: Settings,
     operators: Sequence[AnyOperator],
     declared: SettingValues,
@@ -103,7 +106,9 @@ async def _manage(
             async with AsyncExitStack() as stack:
                 # The stop may be asked for while the cluster has not answered yet.
                 manager = await signals.unless_stopped(
-                    stack.enter_async_context(assembled(settings, operators, declared, known, watchdog))
+                    stack.enter_async_context(
+                        assembled(program, settings, operators, declared, known, watchdog)
+                    )
                 )
                 if manager is not None:
                     await manager.run(signals.stop)

@@ -1,4 +1,4 @@
-"""What `operator-manager run --help` prints."""
+"""What `run --help` prints."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Sequence
 
 from manager.operator import AnyOperator
+from manager.program import Program
 from manager.settings.model import Settings
 from manager.settings.origin import env_names, flag_name
 from manager.settings.values import Shown, written_default
@@ -17,7 +18,7 @@ __all__ = ["run_help"]
 _INTRODUCTION = """\
 Run the controllers until interrupted.
 
-Usage: operator-manager run [FLAGS]
+Usage: {} run [FLAGS]
 
 Every flag can also be given as an environment variable or as a key of the file that --config names;
 a flag goes before the environment, and that before the file."""
@@ -26,10 +27,11 @@ _WIDTHS = 60, 110
 _INDENT = " " * 8
 
 
-def run_help(operators: Sequence[AnyOperator]) -> str:
+def run_help(operators: Sequence[AnyOperator], program: Program) -> str:
     """The flags by group, and then by operator, each with its default and its environment variables."""
     width = min(max(shutil.get_terminal_size().columns, _WIDTHS[0]), _WIDTHS[1])
-    lines = [_INTRODUCTION, "", f"The controllers are: {', '.join(operator.name for operator in operators)}."]
+    names = ", ".join(operator.name for operator in operators)
+    lines = [_INTRODUCTION.format(program.name), "", f"The controllers are: {names}."]
     fields = Settings.model_fields.items()
     for group, members in itertools.groupby(fields, key=lambda item: Shown.of(item[1]).group):
         lines += ["", f"{group}:"]
@@ -37,7 +39,7 @@ def run_help(operators: Sequence[AnyOperator]) -> str:
             metavar = Shown.of(info).metavar
             value = f"[={metavar}]" if info.annotation is bool else f" {metavar}"
             heading, description = f"{flag_name(field)}{value}", info.description or ""
-            lines += _flag(heading, description, written_default(info), env_names(field), width)
+            lines += _flag(heading, description, written_default(info), env_names(field, program), width)
     for operator in operators:
         if operator.declared_settings:
             lines += ["", f"Operator {operator.name}:"]

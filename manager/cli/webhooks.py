@@ -84,7 +84,7 @@ async def add_webhooks(
         except CertificateUnusable as error:
             raise SettingsError(f"--webhook-client-ca-file: {error}") from error
     give_back_large_blocks()
-    certificates = certificates_for(way, settings, transport, webhooks, config)
+    certificates = certificates_for(way, settings, transport, webhooks, manager.program, config)
     server = WebhookServer(
         address,
         endpoints_of(webhooks, manager.metrics),

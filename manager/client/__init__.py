@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from manager.client.client import Client, Propagation
 from manager.client.connect import connect
-from manager.client.errors import NotCached, OwnedByOther, Undecodable
+from manager.client.errors import ApplyConflict, FieldConflict, NotCached, OwnedByOther, Undecodable
 from manager.client.live_list import LiveList
 from manager.client.outcome import Applied, Outcome
 from manager.client.reader import ObjectList
 
 __all__ = [
     "Applied",
+    "ApplyConflict",
     "Client",
+    "FieldConflict",
     "LiveList",
     "NotCached",
     "ObjectList",

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from manager.api import ObjectKey, OwnerReference, Resource, controller_reference
 from manager.cache import Cache
-from manager.client.errors import OwnedByOther
+from manager.client.errors import ApplyConflict, OwnedByOther
 from manager.client.managed_fields import OwnEntries, creator_name, own_entries, takeover_patch
 from manager.client.outcome import Applied, Outcome
 from manager.client.ownership import holds, holds_exactly
 from manager.client.reader import decode_object
-from manager.client.write import Writer
+from manager.client.write import Writer, booked
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 
@@ -43,16 +43,18 @@ class Applier:
         self._field_manager = field_manager
         self._settled = _Settled()
 
-    async def apply(self, obj: R, *, owner: Resource | None = None) -> Applied[R]:
+    async def apply(
+        self, obj: R, *, owner: Resource | None = None, force: bool = True, dry_run: bool = False
+    ) -> Applied[R]:
         """Create or change the object so that it holds every field set in `obj`; see `Client.apply`."""
         kind = type(obj)
         wanted = _wanted(obj, owner)
-        await self._writer.check_owners(obj)
+        await self._writer.check_owners(obj, kind)
         encoded = orjson.dumps(wanted)
         found = await self._live(kind, obj.key)
         if found is None:
             try:
-                return await self._create(obj, wanted, encoded)
+                return await self._create(obj, wanted, encoded, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
                 found = await self._writer.read(kind, obj.key)
@@ -62,11 +64,18 @@ class Applier:
         if self._holds(wanted, live, encoded) or self._settled.knows(encoded, live):
             return Applied(decode_object(found, kind, obj.key, parsed=live), None, Outcome.UNCHANGED)
         if self._own_entries(live).created is not None:
-            await self._take_over(kind, obj.key)
+            if dry_run:
+                force = True  # what we have created ourselves would seem to be of another
+            else:
+                await self._take_over(kind, obj.key)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
         targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": live["metadata"]["uid"]}}
-        raw = await self._writer.send_apply(kind, obj.key, orjson.dumps(targeted), self._field_manager)
-        after = self._settle(kind, wanted, encoded, raw)
+        query = booked(self._field_manager, dry_run=dry_run)
+        try:
+            raw = await self._writer.send_apply(kind, obj.key, orjson.dumps(targeted), query, force=force)
+        except Conflict as error:
+            raise ApplyConflict.of(error) or error from None
+        after = _decoded(kind, raw) if dry_run else self._settle(kind, wanted, encoded, raw)
         changed = _content(after) != _content(live)
         now = decode_object(raw, kind, obj.key, parsed=after)
         if not changed:
@@ -87,10 +96,10 @@ class Applier:
         except NotFound:
             return None
 
-    async def _create(self, obj: R, wanted: dict[str, Any], encoded: bytes) -> Applied[R]:
-        name = creator_name(self._field_manager, encoded)
-        raw = await self._writer.send_create(type(obj), obj.key.namespace, encoded, name)
-        after = self._settle(type(obj), wanted, encoded, raw)
+    async def _create(self, obj: R, wanted: dict[str, Any], encoded: bytes, *, dry_run: bool) -> Applied[R]:
+        query = booked(creator_name(self._field_manager, encoded), dry_run=dry_run)
+        raw = await self._writer.send_create(type(obj), obj.key.namespace, encoded, query)
+        after = _decoded(type(obj), raw) if dry_run else self._settle(type(obj), wanted, encoded, raw)
         return Applied(decode_object(raw, type(obj), obj.key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
@@ -148,7 +157,9 @@ class Applier:
                 raise refusal  # nobody was in between
             version = metadata.get("resourceVersion")
             try:
-                await self._writer.send_json_patch(kind, key, orjson.dumps(patch), self._field_manager)
+                await self._writer.send_json_patch(
+                    kind, key, orjson.dumps(patch), booked(self._field_manager)
+                )
                 return
             except Invalid as error:
                 refusal = error

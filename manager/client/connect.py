@@ -14,7 +14,6 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.version import VERSION
 
 __all__ = ["connect"]
 
@@ -39,7 +38,7 @@ async def connect(
     No cache runs, so reads are `client.uncached` and `client.watch`; the cached ones raise NotCached.
 
     Args:
-        field_manager: the name of the program, under which its writes are booked.
+        field_manager: the name of the program, under which its writes are booked; its user agent, too.
         kubeconfig: path of a kubeconfig file.
         context: a context of the kubeconfig.
         environ: the process's environment.
@@ -51,8 +50,7 @@ async def connect(
     wire = HttpWire(config)
     try:
         rng, metrics = random.Random(), Metrics()
-        agent = f"{field_manager} operator-manager/{VERSION}"
-        transport = Transport(wire, metrics=metrics, rng=rng, user_agent=agent)
+        transport = Transport(wire, metrics=metrics, rng=rng, user_agent=field_manager)
         mapper = RestMapper(transport)
         cache = Cache(transport, mapper, field_manager=field_manager, metrics=metrics, rng=rng)
         yield Client(transport, mapper, cache, field_manager=field_manager)

@@ -3,19 +3,23 @@
 KubeError
 ├── NotCached       a cached read of a kind, selection or namespace that no controller declared
 ├── OwnedByOther    an object of the wanted name exists and is not ours
-└── Undecodable     an object is not of its model's shape
+├── Undecodable     an object is not of its model's shape
+└── Conflict
+    └── ApplyConflict   other field managers have what an unforced apply would set
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 from pydantic import ValidationError
 
 from manager.api import GroupVersionKind, ObjectKey, OwnerReference
-from manager.kube.errors import KubeError
+from manager.kube.errors import Conflict, KubeError
 
-__all__ = ["NotCached", "OwnedByOther", "Undecodable"]
+__all__ = ["ApplyConflict", "FieldConflict", "NotCached", "OwnedByOther", "Undecodable"]
 
 
 class NotCached(KubeError):
@@ -85,3 +89,38 @@ class Undecodable(KubeError):
         super().__init__(f"{gvk.kind} {key}: {where}: {first['msg']}")
         self.gvk = gvk
         self.key = key
+
+
+_is_owned = re.compile(r'conflict with "((?:[^"\\]|\\.)*)"').match
+
+
+class FieldConflict(NamedTuple):
+    """A field that an apply would set, as the server names it (`.spec.replicas`), and who has set it."""
+
+    manager: str
+    field: str
+
+
+class ApplyConflict(Conflict):
+    """Others have set fields that an apply with `force=False` would set to something else.
+
+    Nothing was written. Trying again does not help; that one side lets go of the field does. Attributes:
+    `conflicts` has each field and its manager.
+    """
+
+    conflicts: tuple[FieldConflict, ...] = ()
+
+    @classmethod
+    def of(cls, error: Conflict) -> Self | None:
+        """The same as an ApplyConflict, if it names other managers."""
+        causes = error.details.get("causes")
+        conflicts = []
+        for cause in causes if isinstance(causes, list) else ():
+            if isinstance(cause, dict) and cause.get("reason") == "FieldManagerConflict":
+                owned = _is_owned(str(cause.get("message", "")))
+                conflicts.append(FieldConflict(owned[1] if owned else "", str(cause.get("field", ""))))
+        if not conflicts:
+            return None
+        found = cls(error.status, error.reason, error.message, error.details)
+        found.conflicts = tuple(conflicts)
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -10,7 +11,7 @@ from manager.api import ObjectKey, Resource
 from manager.client.errors import Undecodable
 from manager.client.reader import ObjectList, decode_object
 from manager.kube.decoding import Decoder
-from manager.kube.errors import NotFound
+from manager.kube.errors import Gone, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
@@ -72,24 +73,52 @@ class LiveReader:
         label_selector: str | None = None,
         field_selector: str | None = None,
     ) -> ObjectList[R]:
-        """Return all objects that match, read in pages of 500; `namespace=""` means all namespaces.
+        """Return all objects that match, read in `pages`; `namespace=""` means all namespaces.
 
         An object that is not of the model's shape is named apart (see `ObjectList`).
         """
-        mapping = await self._mapper.resolve(kind.gvk)
-        query = _query(PAGE, label_selector, field_selector)
         found: list[R] = []
         undecodable: list[Undecodable] = []
+        async for page in self.pages(
+            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+        ):
+            found += page
+            undecodable += page.undecodable
+        return ObjectList(found, undecodable)
+
+    async def pages(
+        self,
+        kind: type[R],
+        *,
+        namespace: str = "",
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        limit: int = PAGE,
+    ) -> AsyncIterator[ObjectList[R]]:
+        """All objects that match, so many at a time, for what is too much to be held at once.
+
+            async for pods in client.uncached.pages(Pod, limit=100): ...
+
+        The server shows all pages as of the first one, for some minutes. A reader slower than that goes on in
+        what there is by then: an object that was there all along comes once, one that came or went meanwhile
+        perhaps. Raises Gone where the server cannot do that, and ValueError for a limit below 1.
+        """
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, not {limit}")
+        mapping = await self._mapper.resolve(kind.gvk)
+        query = _query(limit, label_selector, field_selector)
         while True:
-            page = _decode_list(await self._transport.request("GET", mapping.path(namespace), query=query))
-            for raw in page.items or ():
-                named = _decode_named(raw).metadata
-                try:
-                    found.append(decode_object(bytes(raw), kind, ObjectKey(named.namespace, named.name)))
-                except Undecodable as error:
-                    undecodable.append(error)
+            try:
+                answer = await self._transport.request("GET", mapping.path(namespace), query=query)
+            except Gone as error:
+                if error.resume in ("", query.get("continue")):
+                    raise
+                query["continue"] = error.resume
+                continue
+            page = _decode_list(answer)
+            yield _decoded(page.items or (), kind)
             if not page.metadata.resume:
-                return ObjectList(found, undecodable)
+                return
             query["continue"] = page.metadata.resume
 
     async def probe(
@@ -104,6 +133,18 @@ class LiveReader:
         mapping = await self._mapper.resolve(kind.gvk)
         query = _query(1, label_selector, field_selector)
         await self._transport.request("GET", mapping.path(namespace), query=query)
+
+
+def _decoded(items: Iterable[msgspec.Raw], kind: type[R]) -> ObjectList[R]:
+    found: list[R] = []
+    undecodable: list[Undecodable] = []
+    for raw in items:
+        named = _decode_named(raw).metadata
+        try:
+            found.append(decode_object(bytes(raw), kind, ObjectKey(named.namespace, named.name)))
+        except Undecodable as error:
+            undecodable.append(error)
+    return ObjectList(found, undecodable)
 
 
 def _query(limit: int, label_selector: str | None, field_selector: str | None) -> dict[str, str]:

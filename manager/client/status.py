@@ -9,7 +9,7 @@ import orjson
 
 from manager.api import Resource
 from manager.client.reader import decode_object
-from manager.client.write import Writer, whole_object
+from manager.client.write import Writer, booked, whole_object
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import Conflict, Invalid
 
@@ -38,7 +38,7 @@ class StatusClient:
         self._writer = writer
         self._field_manager = field_manager
 
-    async def patch(self, obj: R) -> R:
+    async def patch(self, obj: R, *, dry_run: bool = False) -> R:
         """Write what differs from the status that the object was read with; returns the object as stored.
 
         One request, or none when nothing differs. Only the fields that differ are written, and of conditions
@@ -47,7 +47,7 @@ class StatusClient:
         request, and Conflict is raised only if that happens again and again. Raises Invalid when the object
         was replaced by another of its name. Of an object that was not read from the server, all is written.
         """
-        raw = await self._write(obj)
+        raw = await self._write(obj, dry_run=dry_run)
         return obj if raw is None else decode_object(raw, type(obj), obj.key)
 
     async def report(self, obj: Resource) -> bool:
@@ -57,17 +57,18 @@ class StatusClient:
         """
         return await self._write(obj) is not None
 
-    async def update(self, obj: R) -> R:
+    async def update(self, obj: R, *, dry_run: bool = False) -> R:
         """Replace the whole status; raises Conflict when the object changed since it was read."""
         body = orjson.dumps(whole_object(obj))
-        raw = await self._writer.send_update(type(obj), obj.key, body, self._field_manager, "status")
+        query = booked(self._field_manager, dry_run=dry_run)
+        raw = await self._writer.send_update(type(obj), obj.key, body, query, "status")
         return decode_object(raw, type(obj), obj.key)
 
-    async def _write(self, obj: Resource) -> bytes | None:
+    async def _write(self, obj: Resource, *, dry_run: bool = False) -> bytes | None:
         """Send what differs; returns the object as stored, None when nothing was sent."""
         after: Status = obj.to_wire(only={"status"}).get("status", {})
         if obj.origin is None:
-            return await self._send(obj, [{"op": "add", "path": "/status", "value": after}])
+            return await self._send(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
         before: Status | None = orjson.loads(obj.origin).get("status")
         live, raw = before, obj.origin
         changes = _changes(before, after, live, raw)
@@ -75,7 +76,7 @@ class StatusClient:
             return None
         for _ in range(ATTEMPTS):
             try:
-                return await self._send(obj, changes)
+                return await self._send(obj, changes, dry_run)
             except Invalid:
                 # A test has failed, which the server does not say, or the status is not valid.
                 raw = await self._writer.read(type(obj), obj.key)
@@ -87,13 +88,13 @@ class StatusClient:
                     return raw  # somebody has written just that
         raise Conflict(409, "Conflict", f"the status of {obj.kind} {obj.key} is changed again and again")
 
-    async def _send(self, obj: Resource, patch: list[dict[str, Any]]) -> bytes:
+    async def _send(self, obj: Resource, patch: list[dict[str, Any]], dry_run: bool) -> bytes:
         if obj.metadata.uid:
             # The server ignores a uid in the body of a status write. Without this test, the status of a
             # deleted object would be written to one that was created under its name meanwhile.
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
-        body = orjson.dumps(patch)
-        return await self._writer.send_json_patch(type(obj), obj.key, body, self._field_manager, "status")
+        query = booked(self._field_manager, dry_run=dry_run)
+        return await self._writer.send_json_patch(type(obj), obj.key, orjson.dumps(patch), query, "status")
 
 
 def _look(raw: bytes, what: str) -> tuple[str | None, Status | None]:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from manager.api import Resource
-from manager.client.write import JSON, MERGE_PATCH, Writer
+from manager.client.write import DRY_RUN, JSON, MERGE_PATCH, Writer
 from manager.kube.decoding import json_object
 
 __all__ = ["SubresourceClient"]
@@ -39,23 +39,29 @@ class SubresourceClient:
         """
         return self._writer.stream(type(obj), obj.key, self._name, query, idle_timeout=idle_timeout)
 
-    async def create(self, obj: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def create(
+        self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False
+    ) -> dict[str, Any]:
         """POST to the subresource: an Eviction of a pod, a TokenRequest of a service account."""
-        return await self._send("POST", obj, body, JSON)
+        return await self._send("POST", obj, body, JSON, dry_run)
 
-    async def patch(self, obj: Resource, changes: Mapping[str, Any]) -> dict[str, Any]:
+    async def patch(
+        self, obj: Resource, changes: Mapping[str, Any], *, dry_run: bool = False
+    ) -> dict[str, Any]:
         """Merge `changes` into the subresource: `{"spec": {"replicas": 3}}` for a scale."""
-        return await self._send("PATCH", obj, changes, MERGE_PATCH)
+        return await self._send("PATCH", obj, changes, MERGE_PATCH, dry_run)
 
-    async def update(self, obj: Resource, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def update(
+        self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False
+    ) -> dict[str, Any]:
         """Replace the subresource."""
-        return await self._send("PUT", obj, body, JSON)
+        return await self._send("PUT", obj, body, JSON, dry_run)
 
     async def _send(
-        self, method: str, obj: Resource, body: Mapping[str, Any], content_type: str
+        self, method: str, obj: Resource, body: Mapping[str, Any], content_type: str, dry_run: bool
     ) -> dict[str, Any]:
         encoded = orjson.dumps(body)
         raw = await self._writer.send_subresource(
-            method, type(obj), obj.key, self._name, encoded, content_type
+            method, type(obj), obj.key, self._name, encoded, content_type, DRY_RUN if dry_run else {}
         )
         return json_object(raw, f"a {self._name}")

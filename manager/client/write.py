@@ -6,19 +6,30 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import orjson
+
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache import Cache
 from manager.kube.errors import NoMatch
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
-__all__ = ["Writer", "whole_object"]
+__all__ = ["Query", "Writer", "booked", "whole_object"]
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 # Apply takes YAML; JSON is YAML.
 APPLY_PATCH = "application/apply-patch+yaml"
+
+Query = Mapping[str, str]
+
+DRY_RUN = {"dryRun": "All"}
+
+
+def booked(field_manager: str, *, dry_run: bool = False) -> Query:
+    """What a write says of itself: under which name it is booked, and whether it is only to be tried."""
+    return {"fieldManager": field_manager, **(DRY_RUN if dry_run else {})}
 
 
 def whole_object(obj: Resource) -> dict[str, Any]:
@@ -33,19 +44,22 @@ def whole_object(obj: Resource) -> dict[str, Any]:
 
 
 class Writer:
-    """Sends writes as bytes and hands each answer to the caches, so that the next read sees it."""
+    """Sends writes as bytes and hands each answer to the caches, so that the next read sees it.
+
+    The answer to a dry run (see `booked`) is what would be, and no cache learns of it.
+    """
 
     def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache) -> None:
         self._transport = transport
         self._mapper = mapper
         self._cache = cache
 
-    async def check_owners(self, obj: Resource) -> None:
+    async def check_owners(self, obj: Resource, kind: type[Resource]) -> None:
         """Raise ValueError for an owner that the object cannot have: in a namespace, where it is in none.
 
         The garbage collector would take the object for an orphan, and delete it.
         """
-        if obj.namespaced:
+        if kind.namespaced:
             return  # in which namespace the owner is, a reference does not say: it is the object's
         for owner in obj.metadata.owner_references:
             gvk = GroupVersionKind.from_api_version(owner.api_version, owner.kind)
@@ -80,15 +94,12 @@ class Writer:
         ) as chunks:
             yield chunks
 
-    async def send_create(
-        self, kind: type[Resource], namespace: str, body: bytes, field_manager: str
-    ) -> bytes:
-        """POST to the collection, booked under `field_manager`; the object as stored."""
+    async def send_create(self, kind: type[Resource], namespace: str, body: bytes, query: Query) -> bytes:
+        """POST to the collection; the object as stored."""
         mapping = await self._mapper.resolve(kind.gvk)
-        raw = await self._transport.request(
-            "POST", mapping.path(namespace), query={"fieldManager": field_manager}, body=body
-        )
-        self._cache.observe_write(kind, raw, before=0)
+        raw = await self._transport.request("POST", mapping.path(namespace), query=query, body=body)
+        if "dryRun" not in query:
+            self._cache.observe_write(kind, raw, before=0)
         return raw
 
     async def send_update(
@@ -96,7 +107,7 @@ class Writer:
         kind: type[Resource],
         key: ObjectKey,
         body: bytes,
-        field_manager: str,
+        query: Query,
         subresource: str = "",
         *,
         replaces: str = "",
@@ -105,7 +116,6 @@ class Writer:
 
         `replaces` is the resourceVersion that the body demands, if it does.
         """
-        query = {"fieldManager": field_manager}
         return await self._send("PUT", JSON, kind, key, body, query, subresource, replaces)
 
     async def send_merge_patch(
@@ -113,7 +123,7 @@ class Writer:
         kind: type[Resource],
         key: ObjectKey,
         body: bytes,
-        field_manager: str,
+        query: Query,
         subresource: str = "",
         *,
         replaces: str = "",
@@ -122,32 +132,45 @@ class Writer:
 
         `replaces` is the resourceVersion that the body demands, if it does.
         """
-        query = {"fieldManager": field_manager}
         return await self._send("PATCH", MERGE_PATCH, kind, key, body, query, subresource, replaces)
 
     async def send_json_patch(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, field_manager: str, subresource: str = ""
+        self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query, subresource: str = ""
     ) -> bytes:
         """PATCH with a JSON patch; the object as stored."""
-        return await self._send(
-            "PATCH", JSON_PATCH, kind, key, body, {"fieldManager": field_manager}, subresource
-        )
+        return await self._send("PATCH", JSON_PATCH, kind, key, body, query, subresource)
 
     async def send_apply(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, field_manager: str, subresource: str = ""
+        self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query, *, force: bool
     ) -> bytes:
-        """Server-side apply; the object as stored.
+        """Server-side apply; the object as stored. Without `force`, Conflict for fields of other managers."""
+        query = {**query, "force": "true" if force else "false"}
+        return await self._send("PATCH", APPLY_PATCH, kind, key, body, query, "")
 
-        Forced: a controller must not stand still because somebody else set one of its fields.
-        """
-        query = {"fieldManager": field_manager, "force": "true"}
-        return await self._send("PATCH", APPLY_PATCH, kind, key, body, query, subresource)
-
-    async def send_delete(self, kind: type[Resource], key: ObjectKey, uid: str | None, body: bytes) -> None:
+    async def send_delete(
+        self, kind: type[Resource], key: ObjectKey, uid: str | None, options: Mapping[str, Any]
+    ) -> None:
         """DELETE with DeleteOptions; `uid` is that of the object meant, where known."""
         mapping = await self._mapper.resolve(kind.gvk)
+        body = orjson.dumps(options)
         raw = await self._transport.request("DELETE", mapping.path(key.namespace, key.name), body=body)
-        self._cache.observe_delete(kind, key, uid, raw)
+        if "dryRun" not in options:
+            self._cache.observe_delete(kind, key, uid, raw)
+
+    async def send_delete_collection(
+        self, kind: type[Resource], namespace: str, query: Query, options: Mapping[str, Any]
+    ) -> None:
+        """DELETE of all objects that match; the caches learn of it by watch.
+
+        The answer holds the objects as they were, so it does not tell which of them are gone and which are
+        kept for now by a finalizer.
+        """
+        mapping = await self._mapper.resolve(kind.gvk)
+        if mapping.namespaced and not namespace:
+            raise ValueError(f"{kind.gvk} is namespaced: its objects are deleted in one namespace at a time")
+        await self._transport.request(
+            "DELETE", mapping.path(namespace), query=query, body=orjson.dumps(options)
+        )
 
     async def send_subresource(
         self,
@@ -157,11 +180,12 @@ class Writer:
         subresource: str,
         body: bytes,
         content_type: str,
+        query: Query,
     ) -> bytes:
         """A write whose answer is another object (a Scale, say): the caches learn of it by watch."""
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
-        return await self._transport.request(method, path, body=body, content_type=content_type)
+        return await self._transport.request(method, path, query=query, body=body, content_type=content_type)
 
     async def _send(
         self,
@@ -170,12 +194,13 @@ class Writer:
         kind: type[Resource],
         key: ObjectKey,
         body: bytes,
-        query: dict[str, str],
+        query: Query,
         subresource: str,
         replaces: str = "",
     ) -> bytes:
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
         raw = await self._transport.request(method, path, query=query, body=body, content_type=content_type)
-        self._cache.observe_write(kind, raw, before=int(replaces or 0) or None)  # "0" demands nothing
+        if "dryRun" not in query:
+            self._cache.observe_write(kind, raw, before=int(replaces or 0) or None)  # "0" demands nothing
         return raw

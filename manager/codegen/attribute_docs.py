@@ -1,7 +1,7 @@
 """The docstrings of a model's attributes: the descriptions of its fields.
 
 Read from the source, when definitions are made. Pydantic would do it for every model at import, and with it
-every start of the manager would read and parse what only `operator-manager crds` prints.
+every start of the manager would read and parse what only the command `crds` prints.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ from manager.codegen.webhook_files import (
     webhook_references,
     webhook_service,
 )
+from manager.program import Program
 from manager.rbac import RbacRule
 from manager.webhook.names import SECRET
 from manager.webhook.webhooks import Webhooks
@@ -54,12 +55,13 @@ _DELETED = "$patch: delete\nkind: Namespace\nmetadata:\n  name: any\n"
 
 
 def config_files(
+    program: Program,
     kinds: Sequence[type[Resource]],
     rules: Mapping[str, Sequence[RbacRule]],
     samples: Iterable[str],
     webhooks: Webhooks,
 ) -> dict[str, str]:
-    """Return the text of each generated file by its path under `config/`.
+    """Return the text of each generated file of `program` by its path under `config/`.
 
     `rules` are by the names of the operators that need them, `samples` the names of the hand-written files in
     `config/samples/`. Raises ModelError as `custom_resource_definitions` does.
@@ -72,12 +74,14 @@ def config_files(
         **_folder(
             "crd",
             {f"bases/{_crd_file(each)}": each for each in definitions},
-            conversion_references() if converted else None,
+            references=conversion_references() if converted else None,
         ),
-        **_folder("rbac", _rbac(kinds, every) | (_webhook_rbac(converted) if webhooks else {})),
-        **_folder("owner-references", {"role.yaml": owner_role, "role_binding.yaml": owner_binding}),
-        **_per_operator(rules),
-        **(_webhooks(webhooks) if webhooks else {}),
+        **_folder(
+            "rbac", _rbac(program, kinds, every) | (_webhook_rbac(converted) if webhooks else {}), program
+        ),
+        **_folder("owner-references", {"role.yaml": owner_role, "role_binding.yaml": owner_binding}, program),
+        **_per_operator(program, rules),
+        **(_webhooks(program, webhooks) if webhooks else {}),
         f"samples/{_KUSTOMIZATION}": yaml_document(_kustomization(sorted(samples))),
     }
 
@@ -87,13 +91,15 @@ def _crd_file(definition: dict[str, Any]) -> str:
     return f"{spec['group']}_{spec['names']['plural']}.yaml"
 
 
-def _rbac(kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]) -> dict[str, Manifest]:
+def _rbac(
+    program: Program, kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]
+) -> dict[str, Manifest]:
     manager_binding, leader_election_binding, metrics_binding = role_bindings()
     files = {
         "service_account.yaml": service_account(),
         "role.yaml": manager_role(rules),
         "role_binding.yaml": manager_binding,
-        "leader_election_role.yaml": leader_election_role(),
+        "leader_election_role.yaml": leader_election_role(program.name),
         "leader_election_role_binding.yaml": leader_election_binding,
         "metrics_auth_role.yaml": metrics_auth_role(),
         "metrics_auth_role_binding.yaml": metrics_binding,
@@ -108,28 +114,31 @@ def _rbac(kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]) -> dict[st
     return files
 
 
-def _per_operator(rules: Mapping[str, Sequence[RbacRule]]) -> dict[str, str]:
+def _per_operator(program: Program, rules: Mapping[str, Sequence[RbacRule]]) -> dict[str, str]:
     """A Deployment, an account and its roles for each operator; their names end with the operator's."""
     folder = "per-operator/operators"
     files = {f"{folder}/{_KUSTOMIZATION}": yaml_document(_kustomization(list(rules)))}
     for operator, theirs in rules.items():
+        lease = f"{program.prefix}{operator}"
         kustomization = _kustomization(["../../../manager", "rbac.yaml"])
         kustomization["nameSuffix"] = f"-{operator}"
         component = {"app.kubernetes.io/component": operator}
         kustomization["labels"] = [{"pairs": component, "includeSelectors": True}]
         kustomization["patches"] = [
             {"target": {"kind": "Namespace"}, "patch": _DELETED},
-            {"target": {"kind": "Deployment"}, "patch": _alone(operator)},
+            {"target": {"kind": "Deployment"}, "patch": _alone(operator, lease)},
         ]
         files[f"{folder}/{operator}/{_KUSTOMIZATION}"] = yaml_document(kustomization)
-        files[f"{folder}/{operator}/rbac.yaml"] = yaml_stream(operator_access(operator, theirs))
+        files[f"{folder}/{operator}/rbac.yaml"] = yaml_stream(
+            _labelled(each, program) for each in operator_access(lease, theirs)
+        )
     return files
 
 
-def _alone(operator: str) -> str:
+def _alone(operator: str, lease: str) -> str:
     """A patch of the Deployment, as YAML, by which it runs nothing but that operator."""
     flags = (
-        *(f"--controllers={operator}", f"--leader-election-id=operator-manager-{operator}"),
+        *(f"--controllers={operator}", f"--leader-election-id={lease}"),
         *("--metrics-bind-address=:8443", "--metrics-secure"),
     )
     container = "/spec/template/spec/containers/0"
@@ -152,39 +161,48 @@ def _webhook_rbac(converted: Iterable[str]) -> dict[str, Manifest]:
     }
 
 
-def _webhooks(webhooks: Webhooks) -> dict[str, str]:
+def _webhooks(program: Program, webhooks: Webhooks) -> dict[str, str]:
     """What leads the API server to the webhooks, and what cert-manager can do for them."""
     configurations: Manifests = {
         "manifests.yaml": webhook_manifests(webhooks),
-        "service.yaml": webhook_service(),
+        "service.yaml": webhook_service(program),
         "secret.yaml": named_secret(SECRET),
     }
     certificates: Manifests = {
-        "issuer.yaml": authority(),
+        "issuer.yaml": authority(program),
         "certificate-webhook.yaml": certificate(),
         "secret.yaml": named_secret(AUTHORITY_SECRET),
     }
     return {
-        **_folder("webhook", configurations, webhook_references()),
-        **_folder("certmanager", certificates, certificate_references()),
+        **_folder("webhook", configurations, program, webhook_references()),
+        **_folder("certmanager", certificates, program, certificate_references()),
     }
 
 
-def _folder(folder: str, manifests: Manifests, references: Manifest | None = None) -> dict[str, str]:
+def _folder(
+    folder: str, manifests: Manifests, program: Program | None = None, references: Manifest | None = None
+) -> dict[str, str]:
     """Return a folder's files, with the kustomization that lists them.
 
-    `references` say where names stand that kustomize does not know of.
+    They are labelled as those of `program`, where there is one. `references` say where names stand that
+    kustomize does not know of.
     """
-    files = {
-        f"{folder}/{name}": yaml_stream(content) if isinstance(content, list) else yaml_document(content)
-        for name, content in manifests.items()
-    }
+    files: dict[str, str] = {}
+    for name, content in manifests.items():
+        several = content if isinstance(content, list) else [content]
+        files[f"{folder}/{name}"] = yaml_stream(_labelled(each, program) for each in several)
     kustomization = _kustomization(list(manifests))
     if references is not None:
         kustomization["configurations"] = [_REFERENCES]
         files[f"{folder}/{_REFERENCES}"] = yaml_document(references)
     files[f"{folder}/{_KUSTOMIZATION}"] = yaml_document(kustomization)
     return files
+
+
+def _labelled(manifest: Manifest, program: Program | None) -> Manifest:
+    if program is None:
+        return manifest
+    return {**manifest, "metadata": {**manifest["metadata"], "labels": program.labels}}
 
 
 def _kustomization(resources: list[str]) -> Manifest:

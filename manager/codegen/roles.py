@@ -35,7 +35,6 @@ _API = "rbac.authorization.k8s.io"
 _API_VERSION = f"{_API}/v1"
 # Replaced by kustomize, together with a prefix to the names, where the whole is put together.
 _NAMESPACE = "system"
-_LABELS = {"app.kubernetes.io/name": "operator-manager"}
 
 _MANAGER = "manager-role"
 _LEADER_ELECTION = "leader-election-role"
@@ -46,9 +45,6 @@ _STORAGE_MIGRATION = "storage-migration-role"
 _WEBHOOK_CERTIFICATE = "webhook-certificate-role"
 _WEBHOOK_INJECTION = "webhook-injection-role"
 _SERVICE_ACCOUNT = "controller-manager"
-
-# What --leader-election-id is by default.
-_LEASE = "operator-manager"
 
 # What asking the API server about others takes. Neither kind has a namespace, and nothing of them is kept.
 _REVIEWS = (
@@ -71,13 +67,16 @@ def owner_references_access(rules: Iterable[RbacRule]) -> tuple[Manifest, Manife
     return role, _binding("ClusterRole", _OWNER_REFERENCES)
 
 
-def operator_access(operator: str, rules: Iterable[RbacRule]) -> list[Manifest]:
-    """Return the account of a manager that runs one operator alone, its roles, and what binds them to it."""
-    roles = [manager_role(rules), leader_election_role(f"{_LEASE}-{operator}"), metrics_auth_role()]
+def operator_access(lease: str, rules: Iterable[RbacRule]) -> list[Manifest]:
+    """Return the account of a manager that runs one operator alone, its roles, and what binds them to it.
+
+    `lease` is the name of its own.
+    """
+    roles = [manager_role(rules), leader_election_role(lease), metrics_auth_role()]
     return [service_account(), *roles, *role_bindings()]
 
 
-def leader_election_role(lease: str = _LEASE) -> Manifest:
+def leader_election_role(lease: str) -> Manifest:
     """Return the role for the namespace that holds the Lease of that name."""
     api, leases = ("coordination.k8s.io",), ("leases",)
     # `create` cannot be limited to a name.
@@ -114,7 +113,7 @@ def webhook_injection_role(definitions: Iterable[str]) -> Manifest:
 
 
 def storage_migration_role(kinds: Iterable[type[Resource]]) -> Manifest:
-    """Return the cluster role for `operator-manager migrate-storage`; it is bound to nobody."""
+    """Return the cluster role for `migrate-storage`; it is bound to nobody."""
     return _role("ClusterRole", _STORAGE_MIGRATION, migration_rights(kinds))
 
 
@@ -142,7 +141,7 @@ def viewer_role(kind: type[Resource]) -> Manifest:
 
 def service_account() -> Manifest:
     """Return the account that the manager runs under in the cluster."""
-    metadata = {"name": _SERVICE_ACCOUNT, "namespace": _NAMESPACE, "labels": dict(_LABELS)}
+    metadata = {"name": _SERVICE_ACCOUNT, "namespace": _NAMESPACE}
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
 
 
@@ -185,4 +184,4 @@ def _binding(role: str, name: str) -> Manifest:
 
 def _metadata(role: str, name: str) -> Manifest:
     place = {} if role == "ClusterRole" else {"namespace": _NAMESPACE}
-    return {"name": name, **place, "labels": dict(_LABELS)}
+    return {"name": name, **place}

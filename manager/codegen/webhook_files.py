@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from manager.codegen.manifest import UNPLACED
+from manager.program import Program
 from manager.webhook.configurations import webhook_configurations
 from manager.webhook.names import SECRET, SERVICE
 from manager.webhook.webhooks import Webhooks
@@ -29,8 +30,6 @@ Manifest = dict[str, Any]
 
 # Replaced by kustomize, together with a prefix to the names, where the whole is put together.
 _NAMESPACE = "system"
-_LABELS = {"app.kubernetes.io/name": "operator-manager"}
-_POD_LABELS = {"control-plane": "controller-manager", **_LABELS}
 
 AUTHORITY_SECRET = "webhook-ca-cert"  # noqa: S105 - its name
 """Where cert-manager keeps the authority; nobody else reads it."""
@@ -41,20 +40,17 @@ _ADMISSION = "admissionregistration.k8s.io"
 
 def webhook_manifests(webhooks: Webhooks) -> list[Manifest]:
     """Return the configurations, which ask the Service."""
-    configurations = webhook_configurations(webhooks, UNPLACED, prefix="")
-    for each in configurations:
-        each["metadata"]["labels"] = dict(_LABELS)
-    return configurations
+    return webhook_configurations(webhooks, UNPLACED, prefix="")
 
 
-def webhook_service() -> Manifest:
+def webhook_service(program: Program) -> Manifest:
     """Return the Service: 443, as API servers expect it, to `webhook-server` of the manager's pods."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": _metadata(SERVICE),
         "spec": {
-            "selector": dict(_POD_LABELS),
+            "selector": {"control-plane": "controller-manager", **program.labels},
             "ports": [{"name": "https", "port": 443, "targetPort": "webhook-server", "protocol": "TCP"}],
         },
     }
@@ -86,7 +82,7 @@ def conversion_references() -> Manifest:
     return {"nameReference": [{"kind": "Service", "version": "v1", "fieldSpecs": [definition]}]}
 
 
-def authority() -> list[Manifest]:
+def authority(program: Program) -> list[Manifest]:
     """Return cert-manager's objects for an authority of our own, and the Issuer that signs with it.
 
     Not kubebuilder's self-signed serving certificate: each renewal of one is a new authority, which the API
@@ -99,7 +95,7 @@ def authority() -> list[Manifest]:
             "webhook-ca",
             {
                 "isCA": True,
-                "commonName": "operator-manager-webhook-ca",
+                "commonName": f"{program.name}-webhook-ca",
                 # Ten years. A renewed authority keeps its key, so it vouches for what it has signed before.
                 "duration": "87600h",
                 "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Never"},
@@ -155,4 +151,4 @@ def _cert_manager(kind: str, name: str, spec: Manifest) -> Manifest:
 
 
 def _metadata(name: str) -> Manifest:
-    return {"name": name, "namespace": _NAMESPACE, "labels": dict(_LABELS)}
+    return {"name": name, "namespace": _NAMESPACE}

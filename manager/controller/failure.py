@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Self
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.client import Undecodable
+from manager.client import ApplyConflict, Undecodable
 from manager.controller.errors import TerminalError
 from manager.kube.errors import (
     AlreadyExists,
@@ -89,7 +89,7 @@ class Failure(IntEnum):
         # Nobody calls again because some other object was mended: that takes another attempt.
         if isinstance(error, Undecodable) and (error.gvk, error.key) == (primary, key):
             return cls.TERMINAL
-        if isinstance(error, _RACES):
+        if isinstance(error, _RACES) and not isinstance(error, ApplyConflict):
             return cls.RACE
         if isinstance(error, (KubeError, OSError)):
             return cls.FAULT

@@ -10,9 +10,6 @@ from manager.http.limits import Limits
 
 __all__ = ["Connection"]
 
-_UNREAD = 64 * 1024
-"""Bytes that TLS keeps of what is not read."""
-
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
@@ -25,9 +22,9 @@ _BLANK_LINE = b"\r\n\r\n"
 class Connection(asyncio.Protocol):
     """Passes requests on to the protocol that speaks HTTP, one after the other, and keeps an eye on the time.
 
-    That protocol would take whatever comes at once, and keep all of it for each request that is none until
-    garbage is collected. So what comes after a head waits until somebody answers it, and what comes after a
-    body until it is answered.
+    That protocol would take whatever comes at once, and keep all of it for each part that is no request until
+    garbage is collected. So it gets a head when that is whole, what comes after a head once somebody answers
+    it, and what comes after a body once it is answered.
     """
 
     def __init__(
@@ -41,13 +38,11 @@ class Connection(asyncio.Protocol):
         """`heard_of` is called with this connection whenever it has been of use; `client` is whose it is."""
         self.protocol = protocol
         self.client = client
+        self.over = asyncio.Event()
+        """Set when it is lost, or has to end."""
         self.lost = asyncio.Event()
         self.answering = 0
         """How many requests are being answered: one, or none."""
-        self.begun = False
-        """Whether the event loop has taken over the socket."""
-        self.dropped = False
-        """Whether its end is under way."""
         self._heard_of = heard_of
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -55,13 +50,10 @@ class Connection(asyncio.Protocol):
         self._idle_since = asyncio.get_running_loop().time()
         self._limits = limits
         self._request_began = True
-        self._head = 0
-        """How many bytes of a head have come."""
         self._empty = 0
-        """How many bytes of empty lines have come before it."""
-        self._head_ends_with = b""
+        """How many bytes of empty lines have come before a request."""
         self._passed_head = False
-        """Whether all of a head has been passed on, and nobody answers it yet."""
+        """Whether a head has been passed on, and nobody answers it yet."""
         self._kept = bytearray()
         """What has come and is not passed on yet."""
         self._waits = False
@@ -99,6 +91,8 @@ class Connection(asyncio.Protocol):
         """The answer is on its way."""
         self.answering -= 1
         self._has_come = None
+        if self._body:  # it was answered without that
+            self._body, self._is_enough = 0, True
         loop = asyncio.get_running_loop()
         self._idle_since = loop.time()
         self._heard_of(self)
@@ -108,23 +102,9 @@ class Connection(asyncio.Protocol):
         else:
             loop.call_soon(self._pass_on)
 
-    async def abort(self) -> None:
-        """End the connection, whatever is still to be sent, and return when it is gone."""
-        if self._transport is not None:
-            self._transport.abort()
-            await self.lost.wait()
-
-    def give_up(self) -> None:
-        """Its socket is closed by a loop that may tell nobody of it, as uvloop does just when it is ready."""
-        if self._transport is not None:
-            self.connection_lost(None)
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake, if there is one, is over."""
         self._transport = cast("asyncio.Transport", transport)
-        if hasattr(transport, "set_read_buffer_limits"):
-            # Else TLS keeps half a megabyte, of each connection, of what nobody has read yet.
-            transport.set_read_buffer_limits(high=_UNREAD)
         self._limit(self._limits.head, self._late)
         self.protocol.connection_made(transport)
 
@@ -135,9 +115,12 @@ class Connection(asyncio.Protocol):
 
     def _pass_on(self) -> None:
         """Pass on what may be, of what has come; the rest has to wait, and whatever is behind it."""
-        assert self._transport is not None
+        if self._transport is None:
+            return
         kept, self._kept = self._kept, bytearray()
-        start = len(kept) if self._is_enough else 0
+        start, end = 0, len(kept)
+        if self._is_enough:
+            start = end
         while start < len(kept) and not self._transport.is_closing():
             if self._body:
                 end = min(start + self._body, len(kept))
@@ -146,18 +129,16 @@ class Connection(asyncio.Protocol):
                 break
             else:
                 start, end = self._head_in(kept, start)
-                if self._head + self._empty > _LONGEST_HEAD:
-                    self._end_with(_TOO_LARGE)
-                    return
-            if start < end:
-                self.protocol.data_received(bytes(kept[start:end]))
+                if not end:
+                    break
+            self.protocol.data_received(bytes(kept[start:end]))
             start = end
         if self._transport.is_closing():
             return
         if self.answering and len(kept) - start > _LONGEST_HEAD:
             self._is_enough, start = True, len(kept)
         self._kept = kept[start:]
-        if self._kept:
+        if self._kept and (self.answering or self._passed_head):
             self._transport.pause_reading()
             self._waits = True
         elif self._waits:
@@ -165,27 +146,24 @@ class Connection(asyncio.Protocol):
             self._waits = False
 
     def _head_in(self, kept: bytearray, start: int) -> tuple[int, int]:
-        """Where in what has come there is some of a head."""
-        if not self._head:
+        """Where in what has come a head begins, and where it ends; 0 if more of it has to come."""
+        if not self._heard:
             # Empty lines before a request mean nothing.
             begins = len(kept) - len(kept[start:].lstrip(b"\r\n"))
             self._empty += begins - start
             start = begins
-            if start == len(kept):
-                return start, start
-        self._heard = True
-        if not self._request_began:
-            self._request_began = True
-            self._limit(self._limits.head, self._late)
-        before = self._head_ends_with
-        found = (before + kept[start : start + _LONGEST_HEAD]).find(_BLANK_LINE)
-        if found < 0:
-            self._head += len(kept) - start
-            self._head_ends_with = bytes((before + kept[start:])[1 - len(_BLANK_LINE) :])
-            return start, len(kept)
-        self._head = self._empty = 0
-        self._head_ends_with, self._passed_head = b"", True
-        return start, start + found - len(before) + len(_BLANK_LINE)
+        if start < len(kept):
+            self._heard = True
+            if not self._request_began:
+                self._request_began = True
+                self._limit(self._limits.head, self._late)
+        end = kept.find(_BLANK_LINE, start, start + _LONGEST_HEAD) + len(_BLANK_LINE)
+        if end >= len(_BLANK_LINE):
+            self._empty, self._passed_head = 0, True
+            return start, end
+        if len(kept) - start + self._empty > _LONGEST_HEAD:
+            self._end_with(_TOO_LARGE)
+        return start, 0
 
     def eof_received(self) -> bool | None:
         """The client sends no more."""
@@ -207,14 +185,16 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, whoever wanted it."""
-        if self.lost.is_set():
-            return
         for timer in (self._timer, self._taking):
             if timer is not None:
                 timer.cancel()
         self._kept = bytearray()
-        self.protocol.connection_lost(exc)
+        if self._transport is not None:
+            self._transport = None  # it holds this connection as well
+            # Later, as aiohttp's task takes it for a fault when all is over before it has begun.
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, exc)
         self.lost.set()
+        self.over.set()
 
     def _late(self) -> None:
         """The head of a request is not complete in time."""

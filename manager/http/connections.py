@@ -13,10 +13,10 @@ from operator import itemgetter
 from manager.address import client_at
 from manager.http.connection import Connection
 from manager.http.limits import Limits
-from manager.http.plain import begins_tls
 from manager.http.readable import readable
+from manager.http.tls_transport import TlsTransport
 from manager.logs import get_logger
-from manager.open_files import NONE_LEFT, Reserve, scarce_from
+from manager.open_files import NONE_LEFT, Reserve, are_scarce
 from manager.rate_limit import Repeats
 from manager.tls import ServedCertificate
 
@@ -61,7 +61,6 @@ class Connections:
         """In the order in which each was last heard of."""
         self._changed = asyncio.Event()
         self._reserve = Reserve()
-        self._scarce_from = scarce_from()
         self._failures = Repeats()
 
     @contextmanager
@@ -108,18 +107,16 @@ class Connections:
             client = client_at(address[0] if isinstance(address, tuple) else None)
             if not self._reserve.take():
                 self._make_room(client)
-            scarce = accepted.fileno() >= self._scarce_from
+            scarce = are_scarce()
             try:
                 await self._wait_for_room(client, scarce=scarce)
             except BaseException:
                 accepted.close()
                 raise
-            if scarce:
-                accepted = _lowered(accepted)
             accepted.setblocking(False)
             connection = Connection(self._protocol(), self._heard_of, self._limits, client=client)
             task = loop.create_task(self._attend(connection, accepted), name="http-connection")
-            task.add_done_callback(functools.partial(self._forget, connection, accepted))
+            task.add_done_callback(functools.partial(self._forget, connection))
             self._open[connection] = task
 
     async def end(self) -> None:
@@ -152,7 +149,7 @@ class Connections:
 
     def _make_room(self, client: str) -> None:
         """See that somebody goes for a connection of `client`, unless one is going or nobody should."""
-        leaving = any(each.dropped for each in self._open)
+        leaving = any(each.over.is_set() for each in self._open)
         if not leaving and (first := self._first_to_go(client)) is not None:
             self._drop(first)
 
@@ -172,17 +169,14 @@ class Connections:
         candidates = []
         for each in self._open:
             idle, since = not each.answering, each.waited_for_since
-            if each.dropped or since is None:
+            if each.over.is_set() or since is None:
                 continue
             if since <= latest or (idle and having[each.client] == most):
                 candidates.append(((-having[each.client], since), each))
         return min(candidates, key=itemgetter(0))[1] if candidates else None
 
     def _drop(self, connection: Connection) -> None:
-        # Once only: a second time would cut short how it ends.
-        if not connection.dropped:
-            connection.dropped = True
-            self._open[connection].cancel()
+        connection.over.set()
 
     def _heard_of(self, connection: Connection) -> None:
         """Put it last. It is idle now, so it may have to make room."""
@@ -191,47 +185,24 @@ class Connections:
         self._changed.set()
 
     async def _attend(self, connection: Connection, accepted: socket.socket) -> None:
-        """One connection, from its handshake to its end."""
-        loop = asyncio.get_running_loop()
-        context = None if self._certificate is None else self._certificate.context
+        """One connection, from its beginning to its end."""
+        protocol: asyncio.BaseProtocol = connection
+        if self._certificate is not None:
+            protocol = TlsTransport(connection, self._certificate.context, self._limits)
+        connect = asyncio.get_running_loop().connect_accepted_socket
         try:
-            if context is not None and not await begins_tls(accepted, self._limits):
-                return
-            connection.begun = True
-            try:
-                await loop.connect_accepted_socket(
-                    lambda: connection,
-                    accepted,
-                    ssl=context,
-                    ssl_handshake_timeout=None if context is None else self._limits.handshake,
-                    ssl_shutdown_timeout=None if context is None else self._limits.goodbye,
-                )
-            except asyncio.CancelledError:
-                connection.give_up()
-                raise
-            await connection.lost.wait()
-        except OSError as error:
-            # The client's affair: a port scan, a hang-up, no handshake.
-            _log.debug("a connection failed", error=str(error) or type(error).__name__)
-        finally:
-            await connection.abort()
+            transport, _ = await connect(lambda: protocol, accepted)
+        except BaseException:
+            accepted.close()
+            raise
+        await connection.over.wait()
+        transport.abort()
+        await connection.lost.wait()
 
-    def _forget(self, connection: Connection, accepted: socket.socket, task: asyncio.Task[None]) -> None:
-        if not connection.begun:
-            accepted.close()  # else the loop has done so
+    def _forget(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        """Its socket is closed: who is waiting may have its place, and its descriptor."""
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a connection failed, and not for its client's doing", exc_info=error)
         del self._open[connection]
         self._reserve.take()
         self._changed.set()
-
-
-def _lowered(accepted: socket.socket) -> socket.socket:
-    """The socket under the lowest number that is free: only then do numbers tell how many are in use."""
-    with suppress(OSError):
-        lower = accepted.dup()
-        if lower.fileno() < accepted.fileno():
-            accepted.close()
-            return lower
-        lower.close()
-    return accepted

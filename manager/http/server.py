@@ -109,7 +109,7 @@ async def _answering(
             try:
                 response = web.Response(status=411) if in_chunks else await handler(request)
             except web.HTTPException as refusal:
-                response = refusal
+                response = refusal.with_traceback(None)  # else this frame and it hold each other
             except ConnectionError:
                 raise  # nobody is there to be told
             except Exception as error:  # noqa: BLE001 - a fault of ours, and told as one
@@ -117,6 +117,8 @@ async def _answering(
                 response = web.Response(
                     status=500, text="this page failed; the log of the manager says more\n"
                 )
+            if not request.content.is_eof():
+                response.force_close()  # what is left of the body is not worth reading
             # Sent here rather than after, so that it belongs to what `answering` covers.
             with suppress(ConnectionError):
                 await response.prepare(request)

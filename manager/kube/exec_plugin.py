@@ -12,7 +12,7 @@ import os
 import sys
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import orjson
@@ -31,6 +31,15 @@ TIMEOUT = 120.0
 
 MARGIN = 60.0
 """Seconds before their expiry at which credentials are renewed, or less if they live but shortly."""
+
+
+LARGEST = 1_000_000
+"""Bytes that it may print: a token, or a certificate and its key."""
+
+_STDERR = 2
+
+# How many bytes are kept of the end of what it says as an error.
+_COMPLAINT = 2_000
 
 
 class _EnvironmentVariable(msgspec.Struct):
@@ -52,7 +61,7 @@ class ExecSpec(msgspec.Struct, rename="camel"):
 
 class _Status(msgspec.Struct, rename="camel"):
     token: str | None = None
-    expiration_timestamp: datetime | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     client_certificate_data: str | None = None
     client_key_data: str | None = None
 
@@ -63,6 +72,33 @@ class _Credential(msgspec.Struct, rename="camel"):
     kind: str
     api_version: str
     status: _Status
+
+
+class _Output(asyncio.SubprocessProtocol):
+    """What the program prints, as far as it is of use."""
+
+    def __init__(self) -> None:
+        self.printed = bytearray()
+        self.complaint = bytearray()
+        self.complete = asyncio.Event()
+        """Nothing more is to come, or it is too much already."""
+        self.ended = asyncio.Event()
+        """The program has ended."""
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == _STDERR:
+            self.complaint += data
+            del self.complaint[:-_COMPLAINT]
+        elif not self.complete.is_set():
+            self.printed += data
+            if len(self.printed) > LARGEST:
+                self.complete.set()
+
+    def process_exited(self) -> None:
+        self.ended.set()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.complete.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,36 +136,40 @@ class ExecPlugin:
         return self._obtained(credential.status)
 
     async def _output(self) -> bytes:
+        loop = asyncio.get_running_loop()
         try:
-            process = await asyncio.create_subprocess_exec(
+            transport, output = await loop.subprocess_exec(
+                _Output,
                 self._command(),
                 *(self.spec.args or ()),
                 env=self._environment(),
                 stdin=None if self._interactive() else asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
             )
         except (OSError, ValueError) as error:
             hint = f" ({' '.join(self.spec.install_hint.split())})" if self.spec.install_hint else ""
             raise ConfigError(f"{self.label}: cannot be started: {_reason(error)}{hint}") from error
         try:
             async with asyncio.timeout(TIMEOUT):
-                output, complaint = await process.communicate()
+                await output.complete.wait()
         except TimeoutError:
             raise ConfigError(f"{self.label}: still not done after {TIMEOUT:g} s") from None
         finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
-        if process.returncode != 0:
-            said = " ".join(complaint.decode("utf-8", "replace").split())[-500:]
-            raise ConfigError(f"{self.label}: ended with exit code {process.returncode}: {said}")
-        return output
+            with contextlib.suppress(ProcessLookupError):
+                transport.kill()
+            await output.ended.wait()
+            # What the program has started may have its pipes still.
+            transport.close()
+        if len(output.printed) > LARGEST:
+            raise ConfigError(f"{self.label}: prints more than {LARGEST} bytes")
+        if (code := transport.get_returncode()) != 0:
+            said = " ".join(output.complaint.decode("utf-8", "replace").split())[-500:]
+            raise ConfigError(f"{self.label}: ended with exit code {code}: {said}")
+        return bytes(output.printed)
 
     def _command(self) -> str:
         command = self.spec.command
-        return str(self.folder / command) if os.sep in command else command
+        # Not `folder / command`: of "." and "./plugin" that makes "plugin", which is looked for in PATH.
+        return os.path.join(self.folder, command) if os.sep in command else command  # noqa: PTH118
 
     def _interactive(self) -> bool:
         mode = self.spec.interactive_mode

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from manager import yaml_text
 from manager.kube.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ def _load(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        document = yaml.safe_load(text)
+        document = yaml_text.load(text)
     except RecursionError as error:
         raise ConfigError(f"{path}: not a kubeconfig: it is nested too deeply") from error
     except Exception as error:

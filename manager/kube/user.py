@@ -13,6 +13,7 @@ from urllib.parse import quote
 import msgspec
 import yaml
 
+from manager import yaml_text
 from manager.kube._slim import loaders
 from manager.kube.credentials import FOREVER, Credentials, FixedCredentials, Obtained, TokenFile, one_line
 from manager.kube.errors import ConfigError
@@ -136,6 +137,8 @@ class LoadedCredentials(Credentials):
             self._drop_rejected_token()
         # In a thread, with an event loop of its own: the loader reads files and imports as it goes.
         header = await in_thread(lambda: asyncio.run(self._load()))
+        if header is None and self._renewable:
+            raise ConfigError(f"{self._label}: cannot authenticate: its auth-provider is none that is known")
         return Obtained(header, _CHECK_INTERVAL if self._renewable else FOREVER)
 
     async def _load(self) -> str | None:
@@ -180,7 +183,7 @@ class LoadedCredentials(Credentials):
         """Write new tokens into the file they came from: a provider may take a refresh token only once."""
         path = self._user.path
         try:
-            document = yaml.safe_load(path.read_bytes())
+            document = yaml_text.load(path.read_bytes())
             for user in document["users"]:
                 if user["name"] == self._user.name:
                     user["user"] = self._user.value
@@ -211,10 +214,11 @@ def _exec_plugin(choice: Choice, user: Entry, label: str, environ: Mapping[str, 
 
 def _line(user: Entry, key: str, value: object) -> str:
     """The value of a header."""
-    text = str(value)
-    if any(character in text for character in "\r\n\0") or not _is_encodable(text):
-        raise ConfigError(f"{user.path}: user {user.name!r}: {key}: {text!r} is not one line of text")
-    return text
+    if not isinstance(value, str):
+        raise ConfigError(f"{user.path}: user {user.name!r}: {key}: a value is not text")
+    if any(character in value for character in "\r\n\0") or not _is_encodable(value):
+        raise ConfigError(f"{user.path}: user {user.name!r}: {key}: {value!r} is not one line of text")
+    return value
 
 
 def _is_encodable(text: str) -> bool:

@@ -11,10 +11,7 @@ from manager.api import GroupVersionKind, ObjectKey
 from manager.kube.decoding import Decoder, not_a
 from manager.kube.rest_mapping import RestMapping
 
-__all__ = ["POSITION", "Definition", "decode_definition"]
-
-POSITION = "operator-manager/storage-migration"
-"""The annotation of a definition that says how far a migration has come."""
+__all__ = ["Definition", "decode_definition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,7 @@ class Definition:
 
     `storage` is the version in which the server stores what is written now, `stored` all in which there may
     be objects. `with_status` has the served versions that have a status subresource. `position` is the
-    text of the annotation `POSITION`, None without.
+    text of the annotation that says how far a migration has come, None without.
     """
 
     name: str
@@ -114,8 +111,8 @@ class _Definition(msgspec.Struct):
 _decode = Decoder(_Definition, "a CustomResourceDefinition")
 
 
-def decode_definition(raw: bytes) -> Definition:
-    """Read what the server answers; raises ProtocolError."""
+def decode_definition(raw: bytes, *, position: str) -> Definition:
+    """Read what the server answers; `position` names the annotation. Raises ProtocolError."""
     found = _decode(raw)
     storage = next((version.name for version in found.spec.versions if version.storage), None)
     if storage is None:
@@ -135,6 +132,6 @@ def decode_definition(raw: bytes) -> Definition:
         served=tuple(version.name for version in served),
         with_status=frozenset(version.name for version in served if "status" in (version.subresources or ())),
         stored=tuple(found.status.stored_versions or ()),
-        position=metadata.annotations.get(POSITION),
+        position=metadata.annotations.get(position),
         deleting=metadata.deletion_timestamp is not None,
     )

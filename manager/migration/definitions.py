@@ -10,14 +10,13 @@ import orjson
 from manager.kube.decoding import Decoder
 from manager.kube.errors import Conflict
 from manager.kube.transport import Transport
-from manager.migration.definition import POSITION, Definition, decode_definition
+from manager.migration.definition import Definition, decode_definition
 from manager.migration.errors import DefinitionChanged
 from manager.migration.patience import Patience
 from manager.migration.position import Position
+from manager.program import Program
 
-__all__ = ["FIELD_MANAGER", "METADATA", "Definitions"]
-
-FIELD_MANAGER = "operator-manager-migrate-storage"
+__all__ = ["METADATA", "Definitions"]
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """The answer's form that has an object's metadata alone."""
@@ -27,16 +26,24 @@ _MERGE_PATCH = "application/merge-patch+json"
 
 
 class Definitions:
-    """The CustomResourceDefinitions of a cluster."""
+    """The CustomResourceDefinitions of a cluster, as `program` migrates them.
 
-    def __init__(self, transport: Transport, patience: Patience) -> None:
+    Attributes:
+        position: the annotation of a definition in which it keeps how far it has come.
+        field_manager: under which it writes.
+    """
+
+    def __init__(self, transport: Transport, patience: Patience, program: Program) -> None:
         self._transport = transport
         self._patience = patience
+        self.position = f"{program.name}/storage-migration"
+        self.field_manager = f"{program.name}-migrate-storage"
 
     async def get(self, name: str) -> Definition:
         """The definition as it is now; raises NotFound and the rest of KubeError."""
         path = _path(name)
-        return decode_definition(await self._patience.insist(lambda: self._transport.request("GET", path)))
+        raw = await self._patience.insist(lambda: self._transport.request("GET", path))
+        return decode_definition(raw, position=self.position)
 
     async def keep(self, definition: Definition, position: Position, *, patient: bool = True) -> None:
         """Write down how far a migration has come.
@@ -44,7 +51,7 @@ class Definitions:
         Raises DefinitionChanged, also where the position has been written, when the definition has become
         another one meanwhile. Not `patient`, it is sent once, and with a short deadline.
         """
-        annotations = {POSITION: position.text(definition)}
+        annotations = {self.position: position.text(definition)}
         body = orjson.dumps({"metadata": {"uid": definition.uid, "annotations": annotations}})
 
         async def send() -> bytes:
@@ -84,14 +91,14 @@ class Definitions:
         """Remove the position; nothing is sent where there is none."""
         if (await self.get(definition.name)).position is None:
             return
-        body = orjson.dumps({"metadata": {"uid": definition.uid, "annotations": {POSITION: None}}})
+        body = orjson.dumps({"metadata": {"uid": definition.uid, "annotations": {self.position: None}}})
         await self._patience.insist(lambda: self._patch(_path(definition.name), body))
 
     async def _patch(self, path: str, body: bytes, *, deadline: float | None = None) -> bytes:
         return await self._transport.request(
             "PATCH",
             path,
-            query={"fieldManager": FIELD_MANAGER},
+            query={"fieldManager": self.field_manager},
             body=body,
             content_type=_MERGE_PATCH,
             accept=METADATA,

@@ -21,7 +21,7 @@ from manager.kube.errors import (
 )
 from manager.kube.transport import Transport
 from manager.migration.definition import Definition
-from manager.migration.definitions import FIELD_MANAGER, METADATA
+from manager.migration.definitions import METADATA
 from manager.migration.errors import Refused
 from manager.migration.listing import Found
 from manager.migration.patience import Patience
@@ -61,13 +61,19 @@ class Rewriter:
     """
 
     def __init__(
-        self, transport: Transport, patience: Patience, definition: Definition, *, dry_run: bool
+        self,
+        transport: Transport,
+        patience: Patience,
+        definition: Definition,
+        *,
+        field_manager: str,
+        dry_run: bool,
     ) -> None:
         self._transport = transport
         self._patience = patience
         self._path: Callable[..., str] = definition.path
         self._type = {"apiVersion": f"{definition.group}/{definition.version}", "kind": definition.kind}
-        self._query = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
+        self._query = {"fieldManager": field_manager, **({"dryRun": "All"} if dry_run else {})}
 
     async def rewrite(self, found: Found) -> Rewritten:
         """Have it written; raises Refused when this object cannot be, and KubeError when none can."""

@@ -90,7 +90,7 @@ class Operator(Generic[T]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        kind = _kind_of(cls)
+        kind = vars(cls).get("kind") or _kind_of(cls)
         if kind is None:
             return  # a base class for operators of several kinds
         cls.kind = kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from manager.setting import Setting, SettingValues
@@ -13,17 +13,16 @@ from manager.settings.values import written
 __all__ = ["load_declared"]
 
 
-def load_declared(declared: Iterable[Setting[Any]], flags: Mapping[str, str]) -> SettingValues:
-    """The values of the `declared` settings: from the flags, the environment, the file, else the defaults.
+def load_declared(declared: Iterable[Setting[Any]], sources: Sources) -> SettingValues:
+    """The values of the `declared` settings: from the sources, else the defaults.
 
     Raises `SettingsError` with one line: where the value came from, the value, what is expected.
     """
-    sources = Sources(flags)
     return SettingValues({setting: _value(setting, sources) for setting in declared})
 
 
 def _value(setting: Setting[Any], sources: Sources) -> Any:
-    given = sources.find(setting.name, (setting.variable,))
+    given = sources.find_declared(setting)
     if given is None:
         return setting.default_value()
     text = _text(given.value)

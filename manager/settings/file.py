@@ -31,8 +31,10 @@ def _mapping(path: str) -> dict[Any, Any]:
     # YAML costs half a megabyte, and most managers have no file.
     import yaml  # noqa: PLC0415
 
+    from manager import yaml_text  # noqa: PLC0415
+
     try:
-        content = yaml.safe_load(Path(path).read_bytes())
+        content = yaml_text.load(Path(path).read_bytes())
     except OSError as error:
         raise SettingsError(f"{path}: cannot read the settings file: {error.strerror}") from error
     except yaml.MarkedYAMLError as error:

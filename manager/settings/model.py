@@ -26,7 +26,7 @@ from manager.settings.values import (
 
 
 class Settings(BaseModel):
-    """The settings of `operator-manager run`.
+    """The settings of the command `run`.
 
     Each can be given as a flag, as an environment variable and as a key of the settings file,
     in this order of precedence. `load_settings` reads them; the description of a field is what
@@ -85,9 +85,10 @@ class Settings(BaseModel):
         description="work only while holding the lease, so that several replicas can run; "
         "without it, never run more than one",
     )
-    leader_election_id: Annotated[ObjectName, Shown("Leader election", "NAME")] = Field(
-        default="operator-manager",
-        description="name of the lease; replicas of one manager share it, different managers must not",
+    leader_election_id: Annotated[ObjectName | None, Shown("Leader election", "NAME")] = Field(
+        default=None,
+        description="name of the lease, without that of the program; replicas of one manager share it, "
+        "different managers must not",
     )
     leader_election_namespace: Annotated[Namespace | None, Shown("Leader election", "NAME")] = Field(
         default=None,
@@ -173,9 +174,10 @@ class Settings(BaseModel):
         default=".local/webhook",
         description="folder in which --webhook-certificates=local keeps its authority and its certificate",
     )
-    webhook_name_prefix: Annotated[NamePrefix, Shown("Webhooks", "TEXT")] = Field(
-        default="operator-manager-",
-        description="what the names of the webhook configurations and of the certificate's Secret begin with",
+    webhook_name_prefix: Annotated[NamePrefix | None, Shown("Webhooks", "TEXT")] = Field(
+        default=None,
+        description="what the names of the webhook configurations and of the certificate's Secret begin "
+        "with; without, the program's name and a dash",
     )
 
     log_level: Annotated[LogLevel, Shown("Logs", "LEVEL")] = Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENV_PREFIX = "OPERATOR_MANAGER_"
+from manager.program import Program
 
 ENV_ALSO: dict[str, tuple[str, ...]] = {
     "namespaces": ("WATCH_NAMESPACE",),
@@ -21,6 +21,6 @@ def key_name(field: str) -> str:
     return field.replace("_", "-")
 
 
-def env_names(field: str) -> tuple[str, ...]:
-    """The environment variables that set `field`, the strongest first."""
-    return (ENV_PREFIX + field.upper(), *ENV_ALSO.get(field, ()))
+def env_names(field: str, program: Program) -> tuple[str, ...]:
+    """The environment variables that set `field` of `program`, the strongest first."""
+    return (program.variables + field.upper(), *ENV_ALSO.get(field, ()))

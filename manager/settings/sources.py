@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from manager.program import Program
+from manager.setting import Setting
 from manager.settings.file import read_file
 from manager.settings.origin import env_names, flag_name, key_name
 
@@ -28,16 +30,24 @@ class Given:
 class Sources:
     """The flags, the environment and the file that one of these names, the strongest first."""
 
-    def __init__(self, flags: Mapping[str, str]) -> None:
+    def __init__(self, flags: Mapping[str, str], program: Program) -> None:
         """`flags` are by field, or by the name of a setting that an operator declared."""
         self._flags = flags
-        self.path = flags.get("config") or os.environ.get(env_names("config")[0]) or None
+        self._program = program
+        self.path = flags.get("config") or os.environ.get(env_names("config", program)[0]) or None
 
-    def find(self, field: str, variables: Sequence[str]) -> Given | None:
-        """What is given for `field`, also by one of the environment `variables`; None for nothing.
+    def find(self, field: str) -> Given | None:
+        """What is given for a field of `Settings`; None for nothing.
 
         Raises `SettingsError` for a file that cannot be read.
         """
+        return self._find(field, env_names(field, self._program))
+
+    def find_declared(self, setting: Setting[Any]) -> Given | None:
+        """What is given for a setting that an operator has declared; None for nothing. It raises the same."""
+        return self._find(setting.name, (setting.variable,))
+
+    def _find(self, field: str, variables: Sequence[str]) -> Given | None:
         if field in self._flags:
             return Given(flag_name(field), self._flags[field])
         for name in variables:

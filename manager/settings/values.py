@@ -65,8 +65,6 @@ class OwnAddress:
 
 
 def _duration(value: Any) -> float:
-    if isinstance(value, float):
-        return value
     # A number without a unit, as a file may have, could be seconds or milliseconds: refused as in Go.
     return parse_duration(str(value))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["MUTATING", "SECRET", "SERVICE", "VALIDATING"]
+from manager.program import Program
+
+__all__ = ["MUTATING", "SECRET", "SERVICE", "VALIDATING", "field_manager_of"]
 
 SECRET = "webhook-server-cert"  # noqa: S105 - its name
 """The Secret with the certificates, as kubebuilder names the one that cert-manager fills."""
@@ -12,3 +14,8 @@ SERVICE = "webhook-service"
 
 MUTATING = "mutating-webhook-configuration"
 VALIDATING = "validating-webhook-configuration"
+
+
+def field_manager_of(program: Program) -> str:
+    """Under which name `program` books what it writes for its webhooks."""
+    return f"{program.name}-webhook"

@@ -123,6 +123,4 @@ def _failure(request: web.Request, code: HTTPStatus, reason: str, message: str) 
     )
     if code == HTTPStatus.SERVICE_UNAVAILABLE:
         response.headers["Retry-After"] = "1"
-    if not request.content.is_eof():
-        response.force_close()  # what is left of the body is not worth reading
     return response

@@ -45,9 +45,7 @@ from manager.kube.watch import decode_event, lines, status_error
 from manager.leader.errors import MalformedLease
 from manager.leader.lease import Lease
 from manager.metrics import Metrics
-from manager.settings.declared import load_declared
 from manager.settings.error import SettingsError
-from manager.settings.load import load_settings
 from manager.settings.model import Settings
 from manager.tls import CertificateUnusable
 from manager.tls.issue import new_authority
@@ -60,6 +58,7 @@ from manager.webhook.unanswered import BadReview
 from petstore.proto import petstore_pb2 as pb
 from tests.fuzz import inputs
 from tests.support.petstores import local_store
+from tests.support.settings import load_declared, load_settings
 
 __all__ = ["TARGETS", "run"]
 
@@ -395,11 +394,21 @@ def yaml_of(document: Any) -> bytes:
     return b""
 
 
+# Few bytes that stand for many: aliases of aliases, and mappings that merge one another.
+ALIASES = [
+    f"k0: &k0 {first}\n" + "".join(f"k{n + 1}: &k{n + 1} {then.format(n)}\n" for n in range(60))
+    for first, then in (("{a: b}", "{{<<: [*k{0}, *k{0}]}}"), ("[a, b]", "[*k{0}, *k{0}]"))
+]
+
+
 def odd_yaml(originals: list[Any]) -> st.SearchStrategy[bytes]:
     """Files with something wrong in them; smaller, as they are not a stranger's, and the parser is slow."""
     written = [yaml_of(each) for each in originals]
     return st.one_of(
-        inputs.odd(originals).map(yaml_of), inputs.mutated(written, most=1500), inputs.bombs(1500)
+        inputs.odd(originals).map(yaml_of),
+        inputs.mutated(written, most=1500),
+        inputs.bombs(1500),
+        st.sampled_from(ALIASES).map(str.encode),
     )
 
 

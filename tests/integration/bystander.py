@@ -42,4 +42,4 @@ class BystanderOperator(Operator[ConfigMap]):
 if __name__ == "__main__":
     if seconds := os.environ.get("BYSTANDER_WATCH_SILENCE"):
         reflector.IDLE_TIMEOUT = float(seconds)
-    sys.exit(main(sys.argv[1:], (*OPERATORS, BystanderOperator)))
+    sys.exit(main(sys.argv[1:], (*OPERATORS, BystanderOperator), name="operator-manager", version="1"))

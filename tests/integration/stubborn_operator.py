@@ -55,4 +55,4 @@ class StubbornOperator(Operator[Foo]):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], (StubbornOperator,)))
+    sys.exit(main(sys.argv[1:], (StubbornOperator,), name="operator-manager", version="1"))

@@ -13,12 +13,12 @@ import pytest_asyncio
 from pydantic import Field
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
-from manager.api import Condition, ObjectKey, ObjectMeta, Resource
+from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured
 from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
-from manager.client import Client, NotCached, Outcome, OwnedByOther
+from manager.client import ApplyConflict, Client, NotCached, Outcome, OwnedByOther
 from manager.kube.config import load_config
-from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from manager.kube.errors import AlreadyExists, Conflict, Invalid, NoMatch, NotFound
 from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -449,6 +449,88 @@ async def test_a_value_that_the_server_spells_differently_is_sent_no_more_than_i
     assert bench.writes() == before
 
 
+async def test_a_dry_run_is_checked_as_a_write_is_and_changes_nothing(bench: Bench) -> None:
+    client = bench.client
+    assert (await client.create(bench.config_map("new", a="1"), dry_run=True)).metadata.uid
+    planned = await client.apply(bench.deployment("d"), dry_run=True)
+    assert planned.outcome is Outcome.CREATED
+    assert planned.object.spec["strategy"]["type"] == "RollingUpdate"  # as defaulted
+    for name, kind in (("new", ConfigMap), ("d", Deployment)):
+        assert await client.uncached.find(kind, bench.key(name)) is None
+        assert await client.find(kind, bench.key(name)) is None
+    held = await client.create(bench.config_map("held", a="1"))
+    memcached = await client.create(bench.memcached("m"))
+    held.data["a"] = "2"
+    assert (await client.update(held, dry_run=True)).data == {"a": "2"}
+    assert (await client.patch(held, dry_run=True)).data == {"a": "2"}
+    memcached.status.ready_replicas = 7
+    assert (await client.status.patch(memcached, dry_run=True)).status.ready_replicas == 7
+    memcached.metadata.annotations["a"] = "b" * 300_000
+    with pytest.raises(Invalid):
+        await client.patch(memcached, dry_run=True)
+    await client.delete(held, dry_run=True)
+    await client.delete_collection(ConfigMap, namespace=bench.namespace, dry_run=True)
+    for reader in (client, client.uncached):
+        assert (await reader.get(ConfigMap, held.key)).data == {"a": "1"}
+        assert (await reader.get(Memcached, memcached.key)).status.ready_replicas != 7
+
+
+async def test_an_unforced_apply_leaves_others_their_fields_and_names_them(bench: Bench) -> None:
+    client = bench.client
+    created = await client.apply(bench.deployment("d"))
+    created.object.spec["replicas"] = 5
+    await client.named("other").patch(created.object)
+    for dry_run in (False, True):
+        with pytest.raises(ApplyConflict) as caught:
+            await client.apply(bench.deployment("d"), force=False, dry_run=dry_run)
+        assert caught.value.conflicts == (("test-other", ".spec.replicas"),)
+    assert (await client.uncached.get(Deployment, bench.key("d"))).spec["replicas"] == 5
+    wanted = bench.deployment("d", env=[{"name": "A", "value": "1"}])
+    del wanted.spec["replicas"]
+    applied = await client.apply(wanted, force=False)
+    assert (applied.outcome, applied.object.spec["replicas"]) == (Outcome.UPDATED, 5)
+
+
+async def test_labels_of_an_object_whose_metadata_alone_is_cached_can_be_patched(bench: Bench) -> None:
+    client = bench.client
+    informer = bench.cache.informer(Secret, metadata_only=True)
+    await informer.wait_synced()
+    created = await client.create(
+        Secret(metadata=ObjectMeta(name="s", namespace=bench.namespace, labels={"a": "1"}))
+    )
+    partial = await client.metadata.find(Secret, created.key)
+    assert partial is not None
+    partial.metadata.labels = {"b": "2"}
+    partial.metadata.finalizers.append("example.com/kept")
+    patched = await client.patch(partial, kind=Secret)
+    assert patched == await client.metadata.find(Secret, created.key)
+    secret = await client.uncached.get(Secret, created.key)
+    assert (secret.metadata.labels, secret.metadata.finalizers) == ({"b": "2"}, ["example.com/kept"])
+    assert patched.metadata.resource_version == secret.metadata.resource_version
+    secret.metadata.finalizers.clear()
+    await client.patch(secret)
+
+
+async def test_a_collection_is_deleted_by_selector_and_finalizers_hold(bench: Bench) -> None:
+    client = bench.client
+    for name in ("one", "two", "three"):
+        wanted = bench.config_map(name)
+        wanted.metadata.labels["app"] = "web" if name != "three" else "db"
+        wanted.metadata.finalizers += ["example.com/kept"] if name == "two" else []
+        await client.create(wanted)
+    await client.delete_collection(ConfigMap, namespace=bench.namespace, label_selector="app=web")
+
+    async def left() -> bool:
+        found = await client.list(ConfigMap, namespace=bench.namespace, labels="app")
+        going = {each.metadata.name: each.metadata.deletion_timestamp is not None for each in found}
+        return going == {"two": True, "three": False}
+
+    await eventually_async(left)
+    two = await client.get(ConfigMap, bench.key("two"))
+    two.metadata.finalizers.clear()
+    await client.patch(two)
+
+
 async def test_an_object_of_somebody_else_is_not_touched(bench: Bench) -> None:
     client = bench.client
     owner = await client.create(bench.memcached("owner"))
@@ -463,6 +545,41 @@ async def test_an_object_of_somebody_else_is_not_touched(bench: Bench) -> None:
     assert bench.writes() == before
 
 
+async def test_a_kind_without_a_model_is_used_as_any_other(bench: Bench) -> None:
+    client = bench.client
+    foos = await client.discover("tutorial.my.domain/v1", "Foo")
+    assert (foos.plural, foos.namespaced) == ("foos", True)
+    assert not (await client.discover("v1", "Node")).namespaced
+    with pytest.raises(NoMatch):
+        await client.discover("tutorial.my.domain/v1", "Bar")
+    await bench.cache.informer(foos).wait_synced()
+    manifest = {
+        "apiVersion": "tutorial.my.domain/v1",
+        "kind": "Foo",
+        "metadata": {"name": "f", "namespace": bench.namespace},
+        "spec": {"name": "friend"},
+    }
+    foo = (await client.apply(Unstructured.parse(manifest))).object
+    assert (await client.apply(Unstructured.parse(manifest))).outcome is Outcome.UNCHANGED
+    foo.content["spec"]["name"] = "another"
+    await client.patch(foo)
+    foo = await client.get(foos, foo.key)
+    assert foo.content["spec"] == {"name": "another"}
+    foo.content["status"] = {"happy": True}
+    await client.status.patch(foo)
+    async with client.watch(foos, namespace=bench.namespace) as live:
+        [seen] = await anext(live)
+        assert (seen.content["spec"], seen.content["status"]) == ({"name": "another"}, {"happy": True})
+    config_maps = Unstructured.of("v1", "ConfigMap")
+    child = {"metadata": {"name": "c", "namespace": bench.namespace}, "data": {"a": "1"}}
+    await client.apply(config_maps.model_validate(child), owner=foo)
+    assert [each.content["data"] for each in await client.list(config_maps, owner=foo)] == [{"a": "1"}]
+    assert (await client.get(ConfigMap, bench.key("c"))).data == {"a": "1"}
+    # With a precondition, as the object that is meant is known.
+    await client.delete(foo)
+    assert await client.find(foos, foo.key) is None
+
+
 async def test_an_uncached_list_reads_every_page(bench: Bench, crds: ControlPlane) -> None:
     path = f"/api/v1/namespaces/{bench.namespace}/configmaps"
     crds.api.create_many(path, [{"metadata": {"name": f"c-{number:04d}"}} for number in range(600)])
@@ -471,3 +588,6 @@ async def test_an_uncached_list_reads_every_page(bench: Bench, crds: ControlPlan
     )
     names = [each.metadata.name for each in found if each.metadata.name.startswith("c-")]
     assert names == [f"c-{number:04d}" for number in range(600)]
+    pages = bench.client.uncached.pages(ConfigMap, namespace=bench.namespace, limit=250)
+    sizes = [len([each for each in page if each.metadata.name.startswith("c-")]) async for page in pages]
+    assert (sum(sizes), len(sizes)) == (600, 3)

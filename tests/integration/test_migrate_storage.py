@@ -15,7 +15,6 @@ import yaml
 from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
 from manager.api import ApiModel, Resource
 from manager.migration import migration_rights
-from manager.migration.definition import POSITION
 from tests.integration.gadgets import (
     GADGETS,
     GROUP,
@@ -38,6 +37,7 @@ from tests.support.eventually import eventually
 from tests.support.manager_process import PROGRAM, run_once
 from tests.support.namespaces import create_namespace
 from tests.support.webhook_server import WebhookServer
+from tests.unit.migration.server import POSITION
 
 if TYPE_CHECKING:
     import subprocess

@@ -13,6 +13,7 @@ from manager.kube.transport import Transport
 from manager.leader import Leadership
 from manager.manager import STOP_MARGIN, Manager, Runnable
 from manager.metrics import Metrics
+from manager.program import Program
 from manager.setting import SettingValues
 from manager.watchdog import Watchdog
 from tests.support.scripted_wire import ScriptedWire
@@ -66,6 +67,7 @@ class House:
         transport = Transport(self.wire, metrics=self.metrics, rng=self.rng, user_agent="test")
         self.manager = Manager(
             transport,
+            program=Program("operator-manager", "1"),
             metrics=self.metrics,
             rng=self.rng,
             identity="test",

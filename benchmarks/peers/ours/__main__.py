@@ -7,6 +7,7 @@ import sys
 
 from manager.cli import Operator
 from manager.cli import main as run_command
+from manager.version import VERSION
 
 OPERATORS = {
     "pods-metadata": Operator("pods-metadata", "benchmarks.peers.ours.pods_metadata"),
@@ -30,7 +31,7 @@ def main() -> int:
         f"--concurrency={operator.name}={options.concurrency}",
         "--log-level=warn",
     ]
-    return run_command(["run", *flags], (operator,))
+    return run_command(["run", *flags], (operator,), name="operator-manager", version=VERSION)
 
 
 if __name__ == "__main__":

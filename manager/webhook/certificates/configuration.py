@@ -12,7 +12,6 @@ from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.webhook.certificates.last_applied import noted
 from manager.webhook.certificates.target import (
-    FIELD_MANAGER,
     Absent,
     Found,
     bundle_of,
@@ -32,16 +31,20 @@ class InstalledConfiguration:
     Webhooks of others in it are left alone, as they have authorities of their own.
     """
 
-    def __init__(self, transport: Transport, kind: str, name: str, webhooks: Iterable[str]) -> None:
+    def __init__(
+        self, transport: Transport, kind: str, name: str, webhooks: Iterable[str], *, field_manager: str
+    ) -> None:
         """Args:
         transport: for the requests.
         kind: MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
         name: of the configuration.
         webhooks: the names of ours in it.
+        field_manager: under which writes are booked.
         """
         self._transport = transport
         self._kind, self._name = kind, name
         self._webhooks = frozenset(webhooks)
+        self._field_manager = field_manager
         self._path = f"{_collection(kind)}/{name}"
 
     def __str__(self) -> str:
@@ -70,7 +73,7 @@ class InstalledConfiguration:
                 {"op": "test", "path": f"{path}/clientConfig", "value": webhook["clientConfig"]},
                 {"op": "add", "path": f"{path}/clientConfig/caBundle", "value": text},
             ]
-        await send_patch(self._transport, self._path, operations)
+        await send_patch(self._transport, self._path, operations, field_manager=self._field_manager)
 
     def _ours(self, body: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
         """Our webhooks, and at which place they stand."""
@@ -86,9 +89,10 @@ class WrittenConfiguration:
     that is applied later takes it back (see `last_applied`).
     """
 
-    def __init__(self, transport: Transport, wanted: JsonObject) -> None:
-        """`wanted` is all of it but the CA bundles."""
+    def __init__(self, transport: Transport, wanted: JsonObject, *, field_manager: str) -> None:
+        """`wanted` is all of it but the CA bundles; writes are booked under `field_manager`."""
         self._transport = transport
+        self._query = {"fieldManager": field_manager}
         self._wanted = wanted
         self._name: str = wanted["metadata"]["name"]
         self._collection = _collection(wanted["kind"])
@@ -125,7 +129,7 @@ class WrittenConfiguration:
         method, path = (
             ("PUT", f"{self._collection}/{self._name}") if found.body else ("POST", self._collection)
         )
-        await self._transport.request(method, path, query={"fieldManager": FIELD_MANAGER}, body=body)
+        await self._transport.request(method, path, query=self._query, body=body)
 
 
 def _collection(kind: str) -> str:

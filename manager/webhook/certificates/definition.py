@@ -28,15 +28,19 @@ class Definition:
     Where nothing else is wanted, conversion is as who installed the CRD has it, but for the bundle.
     """
 
-    def __init__(self, transport: Transport, name: str, *, wanted: JsonObject | None = None) -> None:
+    def __init__(
+        self, transport: Transport, name: str, *, field_manager: str, wanted: JsonObject | None = None
+    ) -> None:
         """Args:
         transport: for the requests.
         name: of the CRD, such as "pets.petstore.example.com".
+        field_manager: under which writes are booked.
         wanted: what its `spec.conversion` is to be but for the bundle, until somebody applies another one
             (see `last_applied`); None is what somebody has installed.
         """
         self._transport = transport
         self._name = name
+        self._field_manager = field_manager
         self._wanted = wanted
         self._path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
 
@@ -81,7 +85,7 @@ class Definition:
                 {"op": "test", "path": "/metadata/resourceVersion", "value": version},
                 {"op": "add", "path": "/metadata/annotations", "value": noted(found.body, written)},
             ]
-        await send_patch(self._transport, self._path, operations)
+        await send_patch(self._transport, self._path, operations, field_manager=self._field_manager)
 
 
 def _conversion(definition: Any) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class Keeper:
         targets: Sequence[Target],
         *,
         names: Sequence[str],
+        authority: str,
         lifetimes: Lifetimes | None = None,
         look_every: float = LOOK_EVERY,
     ) -> None:
@@ -67,12 +68,14 @@ class Keeper:
         store: keeps the certificates.
         targets: what has CA bundles.
         names: whom the certificate is for while no target names a host; not empty.
+        authority: the name of those that are made.
         lifetimes: of what is made.
         look_every: seconds between two looks while nothing is to be done.
         """
         self._store = store
         self._watched = {str(each): _Watched(each) for each in targets}
         self._names = tuple(names)
+        self._authority = authority
         self._lifetimes = lifetimes or Lifetimes()
         self._look_every = look_every
         self._complaint = ""
@@ -181,7 +184,9 @@ class Keeper:
 
     async def _write(self, step: Authorize | Adopt | Issue | Retire, snapshot: Snapshot) -> None:
         now = clock.now()
-        material = after(step, Stored(snapshot.material, now), now, self._lifetimes)
+        material = after(
+            step, Stored(snapshot.material, now), now, self._lifetimes, authority=self._authority
+        )
         await self._store.write(material, snapshot)
         match step:
             case Authorize():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from manager.kube.transport import Transport
+from manager.program import Program
 from manager.runnables import Runnable
 from manager.tls import CertificateSource
 from manager.webhook.certificates.configuration import InstalledConfiguration, WrittenConfiguration
@@ -18,7 +19,7 @@ from manager.webhook.certificates.secret import SecretStore
 from manager.webhook.certificates.source import LocalCertificate, SecretCertificate
 from manager.webhook.certificates.target import Target, hosts_of
 from manager.webhook.configurations import by_url, conversion_by, webhook_configurations
-from manager.webhook.names import MUTATING, SECRET, SERVICE, VALIDATING
+from manager.webhook.names import MUTATING, SECRET, SERVICE, VALIDATING, field_manager_of
 from manager.webhook.webhooks import Webhooks
 
 __all__ = ["Certificates", "kept_in_folder", "kept_in_secret"]
@@ -34,6 +35,7 @@ class Certificates(NamedTuple):
 def kept_in_secret(
     transport: Transport,
     webhooks: Webhooks,
+    program: Program,
     *,
     namespace: str,
     prefix: str,
@@ -46,6 +48,7 @@ def kept_in_secret(
     Args:
         transport: for all requests.
         webhooks: all that are served; wherever the API server is told of them, it is told whom to trust.
+        program: whose they are.
         namespace: where the Secret is: the manager's own.
         prefix: what the names of the Secret and of the webhook configurations begin with.
         url: what comes before the path of each webhook. The configurations are then written as a whole, and
@@ -53,11 +56,12 @@ def kept_in_secret(
         lifetimes: of what is made; default those of `Lifetimes`.
         look_every: seconds between two looks of the leader at what it has written.
     """
-    store = SecretStore(transport, namespace=namespace, name=f"{prefix}{SECRET}")
+    store = SecretStore(transport, program, namespace=namespace, name=f"{prefix}{SECRET}")
     service = {"name": f"{prefix}{SERVICE}", "namespace": namespace}
     keeper = Keeper(
         store,
-        _targets(transport, webhooks, prefix, url),
+        _targets(transport, webhooks, program, prefix, url),
+        authority=f"{program.name} webhooks",
         names=hosts_of({"service": service} if url is None else {"url": url}),
         lifetimes=lifetimes,
         look_every=look_every,
@@ -69,6 +73,7 @@ def kept_in_secret(
 def kept_in_folder(
     transport: Transport,
     webhooks: Webhooks,
+    program: Program,
     *,
     folder: Path,
     prefix: str,
@@ -83,7 +88,8 @@ def kept_in_folder(
     store = FolderStore(folder)
     keeper = Keeper(
         store,
-        _targets(transport, webhooks, prefix, url),
+        _targets(transport, webhooks, program, prefix, url),
+        authority=f"{program.name} webhooks",
         names=hosts_of({"url": url}),
         lifetimes=lifetimes,
         look_every=look_every,
@@ -95,7 +101,10 @@ def _leading(keeper: Keeper) -> Runnable:
     return Runnable("webhook-certificates", keeper.run, leader_only=True)
 
 
-def _targets(transport: Transport, webhooks: Webhooks, prefix: str, url: str | None) -> list[Target]:
+def _targets(
+    transport: Transport, webhooks: Webhooks, program: Program, prefix: str, url: str | None
+) -> list[Target]:
+    manager = field_manager_of(program)
     conversions = {f"{each.hub.plural}.{each.hub.gvk.group}": each for each in webhooks.conversions}
     if url is None:
         sorts = (("Mutating", MUTATING, webhooks.mutating), ("Validating", VALIDATING, webhooks.validating))
@@ -106,17 +115,21 @@ def _targets(transport: Transport, webhooks: Webhooks, prefix: str, url: str | N
                     f"{sort}WebhookConfiguration",
                     f"{prefix}{name}",
                     [each.name for each in members],
+                    field_manager=manager,
                 )
                 for sort, name, members in sorts
                 if members
             ),
-            *(Definition(transport, name) for name in conversions),
+            *(Definition(transport, name, field_manager=manager) for name in conversions),
         ]
     at = by_url(url)
     return [
         *(
-            WrittenConfiguration(transport, each)
+            WrittenConfiguration(transport, each, field_manager=manager)
             for each in webhook_configurations(webhooks, at, prefix=prefix)
         ),
-        *(Definition(transport, name, wanted=conversion_by(each, at)) for name, each in conversions.items()),
+        *(
+            Definition(transport, name, field_manager=manager, wanted=conversion_by(each, at))
+            for name, each in conversions.items()
+        ),
     ]

@@ -11,17 +11,23 @@ from manager.webhook.certificates.steps import Adopt, Authorize, Issue, Retire
 
 __all__ = ["after"]
 
-_AUTHORITY = "operator-manager webhooks"
-
 
 def after(
-    step: Authorize | Adopt | Issue | Retire, stored: Stored, now: datetime, lifetimes: Lifetimes
+    step: Authorize | Adopt | Issue | Retire,
+    stored: Stored,
+    now: datetime,
+    lifetimes: Lifetimes,
+    *,
+    authority: str,
 ) -> Material:
-    """What is to be stored instead. Makes keys, and computes for some milliseconds."""
+    """What is to be stored instead; `authority` names one that is made.
+
+    Makes keys, and computes for some milliseconds.
+    """
     old = stored.material
     match step:
         case Authorize():
-            made = new_authority(_AUTHORITY, now, lifetimes.authority)
+            made = new_authority(authority, now, lifetimes.authority)
             kept = [each for each in stored.signers if each in step.kept]
             pair = made.issue(step.names, now, lifetimes.serving) if step.names else None
             return Material(

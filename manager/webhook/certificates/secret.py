@@ -11,14 +11,14 @@ import orjson
 
 from manager.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from manager.kube.transport import Transport
+from manager.program import Program
 from manager.webhook.certificates.material import Material
 from manager.webhook.certificates.store import Changed, Snapshot, StoreUnusable
+from manager.webhook.names import field_manager_of
 
 __all__ = ["SecretStore"]
 
 _DEADLINE = 10.0
-_FIELD_MANAGER = "operator-manager-webhook"
-_LABELS = {"app.kubernetes.io/name": "operator-manager", "app.kubernetes.io/managed-by": "operator-manager"}
 
 
 class SecretStore:
@@ -28,8 +28,9 @@ class SecretStore:
     has it too, and `ca.key`. What else somebody has put there, labels and annotations included, stays.
     """
 
-    def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
+    def __init__(self, transport: Transport, program: Program, *, namespace: str, name: str) -> None:
         self._transport = transport
+        self._program = program
         self._namespace = namespace
         self._name = name
         self._collection = f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets"
@@ -69,14 +70,15 @@ class SecretStore:
 
     async def _send(self, method: str, path: str, secret: dict[str, Any]) -> None:
         body = orjson.dumps(secret)
-        query = {"fieldManager": _FIELD_MANAGER}
+        query = {"fieldManager": field_manager_of(self._program)}
         await self._transport.request(method, path, query=query, body=body, deadline=_DEADLINE)
 
     def _new(self, data: dict[str, str]) -> dict[str, Any]:
+        labels = {**self._program.labels, "app.kubernetes.io/managed-by": self._program.name}
         return {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": self._name, "namespace": self._namespace, "labels": _LABELS},
+            "metadata": {"name": self._name, "namespace": self._namespace, "labels": labels},
             "type": "kubernetes.io/tls",
             "data": data,
         }

@@ -16,7 +16,6 @@ from manager.kube.decoding import json_object
 from manager.kube.transport import Transport
 
 __all__ = [
-    "FIELD_MANAGER",
     "Absent",
     "Found",
     "Target",
@@ -26,8 +25,6 @@ __all__ = [
     "hosts_of",
     "send_patch",
 ]
-
-FIELD_MANAGER = "operator-manager-webhook"
 
 _DEADLINE = 10.0
 
@@ -117,12 +114,14 @@ async def get(transport: Transport, path: str) -> dict[str, Any]:
     return json_object(await transport.request("GET", path, deadline=_DEADLINE), "an object")
 
 
-async def send_patch(transport: Transport, path: str, operations: list[dict[str, Any]]) -> None:
+async def send_patch(
+    transport: Transport, path: str, operations: list[dict[str, Any]], *, field_manager: str
+) -> None:
     """Send a JSON patch. Raises `KubeError`, `Invalid` when one of its tests fails."""
     await transport.request(
         "PATCH",
         path,
-        query={"fieldManager": FIELD_MANAGER},
+        query={"fieldManager": field_manager},
         body=orjson.dumps(operations),
         content_type="application/json-patch+json",
         deadline=_DEADLINE,

@@ -117,4 +117,4 @@ def _rename(judged: JsonObject, old: str, new: str) -> None:
 
 if __name__ == "__main__":
     served.RECHECK_INTERVAL = 0.5  # a test waits for it
-    sys.exit(main(sys.argv[1:], [JudgedOperator]))
+    sys.exit(main(sys.argv[1:], [JudgedOperator], name="operator-manager", version="1"))

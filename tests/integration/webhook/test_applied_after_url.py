@@ -75,10 +75,15 @@ async def write_urls(plane: ControlPlane) -> None:
     [conversion] = WEBHOOKS.conversions
     targets: list[Target] = [
         *(
-            WrittenConfiguration(transport, each)
+            WrittenConfiguration(transport, each, field_manager="test")
             for each in webhook_configurations(WEBHOOKS, AT_URL, prefix="test-")
         ),
-        Definition(transport, PETS.rpartition("/")[2], wanted=conversion_by(conversion, AT_URL)),
+        Definition(
+            transport,
+            PETS.rpartition("/")[2],
+            field_manager="test",
+            wanted=conversion_by(conversion, AT_URL),
+        ),
     ]
     try:
         for target in targets:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from controllers.main import OPERATORS
+from controllers.main import OPERATORS, PROGRAM
 from manager.kube.config import load_config
 from manager.kube.errors import Conflict, Invalid
 from manager.kube.http_wire import HttpWire
@@ -134,7 +134,13 @@ async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
     """A replica that leads, but for its server."""
     async with transport_of(kubeconfig) as transport:
         kept = kept_in_secret(
-            transport, WEBHOOKS, namespace="default", prefix="test-", lifetimes=SETTLES_SOON, look_every=0.5
+            transport,
+            WEBHOOKS,
+            PROGRAM,
+            namespace="default",
+            prefix="test-",
+            lifetimes=SETTLES_SOON,
+            look_every=0.5,
         )
         tasks = [asyncio.create_task(each.run(), name=each.name) for each in kept.runnables]
         try:
@@ -273,16 +279,23 @@ async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlP
         match sort:
             case "written":
                 wanted = webhook_configurations(WEBHOOKS, by_url(URL), prefix="test-")[-1]
-                target = WrittenConfiguration(transport, wanted)
+                target = WrittenConfiguration(transport, wanted, field_manager="test")
             case "definition":
-                path, target = PETS, Definition(transport, PETS.rpartition("/")[2])
+                path, target = PETS, Definition(transport, PETS.rpartition("/")[2], field_manager="test")
             case "written definition":
                 wanted = conversion_by(conversion, by_url(URL))
-                path, target = PETS, Definition(transport, PETS.rpartition("/")[2], wanted=wanted)
+                path, target = (
+                    PETS,
+                    Definition(transport, PETS.rpartition("/")[2], field_manager="test", wanted=wanted),
+                )
             case _:
                 names = [each.name for each in (*WEBHOOKS.mutating, *WEBHOOKS.validating)]
                 target = InstalledConfiguration(
-                    transport, f"{sort}WebhookConfiguration", path.rpartition("/")[2], names
+                    transport,
+                    f"{sort}WebhookConfiguration",
+                    path.rpartition("/")[2],
+                    names,
+                    field_manager="test",
                 )
         found = await target.look()
         if path == PETS:

@@ -12,6 +12,7 @@ from apis.cache.v1.memcached import Memcached
 from manager import Context, Operator, Setting
 from manager.cli import main
 from manager.operator import AnyOperator
+from manager.version import VERSION
 
 
 class Plain(Operator[Memcached]):
@@ -65,7 +66,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
     """Runs `operator-manager` in this process."""
 
     def call(*argv: str, operators: Sequence[AnyOperator] = OPERATORS) -> Outcome:
-        code = main(argv, operators)
+        code = main(argv, operators, name="operator-manager", version=VERSION)
         captured = capfd.readouterr()
         return Outcome(code, captured.out, captured.err)
 

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 import trustme
 
+from controllers.main import PROGRAM
 from manager.cli import assembly
 from manager.cli.assembly import assembled
 from manager.cli.errors import ServerUnusable
@@ -20,8 +21,8 @@ from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError
 from manager.manager import Manager
 from manager.setting import SettingValues
-from manager.settings import load_settings
 from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
+from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, Plain
 from tests.unit.leader.lease_server import PREFIX, LeaseServer
 
@@ -50,7 +51,7 @@ def set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def assemble(flags: dict[str, str], then: Callable[[Any], Any] = lambda manager: None) -> Any:
-    async with assembled(load_settings(flags), OPERATORS, SettingValues()) as manager:
+    async with assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues()) as manager:
         return then(manager)
 
 
@@ -87,7 +88,7 @@ async def test_the_lease_has_connections_of_its_own(
     wires = [wire, lane]
     monkeypatch.setattr(assembly, "HttpWire", lambda *_, **__: wires.pop(0))
     flags = {"leader_elect": "true", "metrics_bind_address": "0", "health_probe_bind_address": "0"}
-    async with assembled(load_settings(flags), [], SettingValues()) as manager:
+    async with assembled(PROGRAM, load_settings(flags), [], SettingValues()) as manager:
         running = asyncio.create_task(manager.run(stop))
         await asyncio.sleep(30)
         assert lane.sent("PUT", f"{PREFIX}*")
@@ -115,7 +116,7 @@ async def metrics_answer(flags: dict[str, str]) -> tuple[str, int]:
     insecure = ssl.create_default_context()
     insecure.check_hostname, insecure.verify_mode = False, ssl.CERT_NONE
     flags = {"metrics_bind_address": "127.0.0.1:0", "health_probe_bind_address": "0", **flags}
-    started = assembled(load_settings(flags), OPERATORS, SettingValues())
+    started = assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues())
     async with started as manager, AsyncExitStack() as stack:
         address = await stack.enter_async_context(manager._kept[0].enter())
         session = await stack.enter_async_context(aiohttp.ClientSession())
@@ -206,6 +207,6 @@ async def test_an_operator_that_cannot_be_set_up_closes_the_connection(wire: Scr
 
     wire.on("GET", "/version", VERSION)
     with pytest.raises(LookupError):
-        async with assembled(load_settings({}), [Broken], SettingValues()):
+        async with assembled(PROGRAM, load_settings({}), [Broken], SettingValues()):
             pytest.fail("it was assembled")
     assert wire.closed

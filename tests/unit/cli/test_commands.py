@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from manager.version import KUBERNETES_VERSIONS, VERSION
-from tests.unit.cli.conftest import Command
+from tests.unit.cli.conftest import OPERATORS, Command
 from tests.unit.cli.gadget import GadgetOperator
 
 
@@ -69,7 +69,7 @@ def test_version_tells_ours_pythons_and_kubernetes(command: Command, argv: str):
 
 
 def test_crds_are_one_yaml_stream(command: Command):
-    outcome = command("crds", operators=[Operator("memcached", "tests.unit.cli.operator_module")])
+    outcome = command("crds", operators=OPERATORS[:1])
     assert (outcome.code, outcome.err) == (0, "")
     [crd] = yaml.safe_load_all(outcome.out)
     assert crd["kind"] == "CustomResourceDefinition"

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from controllers.main import PROGRAM
 from manager.cli import assembly
 from manager.cli.declared import declared_settings
 from manager.cli.errors import UsageError
@@ -33,7 +34,7 @@ def setting(name: str) -> Setting[str | None]:
 
 @pytest.fixture(autouse=True)
 def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in declared_settings(OPERATORS):
+    for each in declared_settings(OPERATORS, PROGRAM):
         monkeypatch.delenv(each.variable, raising=False)
 
 
@@ -60,11 +61,11 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[SettingValues]:
 
 
 def test_all_are_known_in_the_order_of_their_operators():
-    assert declared_settings(OPERATORS) == (LABEL, INTERVAL, GREETING)
+    assert declared_settings(OPERATORS, PROGRAM) == (LABEL, INTERVAL, GREETING)
 
 
 def test_one_that_operators_share_is_one():
-    assert declared_settings([STORE, operator("other", LABEL)]) == (*(LABEL, INTERVAL),)
+    assert declared_settings([STORE, operator("other", LABEL)], PROGRAM) == (*(LABEL, INTERVAL),)
 
 
 def test_a_name_that_two_operators_declare_is_told_with_both(command: Command):
@@ -89,7 +90,7 @@ def test_a_name_that_two_operators_declare_is_told_with_both(command: Command):
 )
 def test_a_name_of_the_managers_own_is_refused(name: str, told: str):
     with pytest.raises(SettingsError, match=f"^the operator bold declares --{name}, but {told}$"):
-        declared_settings([operator("bold", setting(name))])
+        declared_settings([operator("bold", setting(name))], PROGRAM)
 
 
 # Flags and help.
@@ -104,7 +105,7 @@ def test_a_name_of_the_managers_own_is_refused(name: str, told: str):
     ],
 )
 def test_their_flags_are_read_as_the_managers_own_are(argv: list[str], expected: dict[str, str]):
-    assert parse_flags(argv, declared_settings(OPERATORS)) == expected
+    assert parse_flags(argv, declared_settings(OPERATORS, PROGRAM)) == expected
 
 
 @pytest.mark.parametrize(
@@ -116,12 +117,12 @@ def test_their_flags_are_read_as_the_managers_own_are(argv: list[str], expected:
 )
 def test_what_is_wrong_with_their_flags_is_told_alike(argv: list[str], told: str):
     with pytest.raises(UsageError) as error:
-        parse_flags(argv, declared_settings(OPERATORS))
+        parse_flags(argv, declared_settings(OPERATORS, PROGRAM))
     assert str(error.value) == told
 
 
 def test_help_shows_them_under_their_operator():
-    text = run_help(OPERATORS)
+    text = run_help(OPERATORS, PROGRAM)
     shown = text[text.index("\nOperator store:") :]
     assert shown == (
         "\nOperator store:\n"

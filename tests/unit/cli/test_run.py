@@ -15,6 +15,7 @@ from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
 from manager.leader import LeadershipLost
 from manager.manager import CannotStart
+from manager.program import Program
 from manager.setting import SettingValues
 from manager.settings import Settings, SettingsError
 from manager.watchdog import Watchdog
@@ -39,6 +40,7 @@ def assemble(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], list[tuple[Sett
 
         @asynccontextmanager
         async def assembled(
+            program: Program,
             settings: Settings,
             operators: Sequence[Operator],
             declared: SettingValues,

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from apis.cache.v1.memcached import Memcached
+from controllers.main import PROGRAM
 from manager import webhook
 from manager.cli import assembly
 from manager.cli.assembly import assembled
@@ -16,9 +17,10 @@ from manager.cli.webhooks import certificate_way
 from manager.kube.config import IN_CLUSTER
 from manager.operator import AnyOperator
 from manager.setting import SettingValues
-from manager.settings import SettingsError, load_settings
+from manager.settings import SettingsError
 from manager.webhook import AdmissionRequest
 from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, Plain
 
 pytestmark = pytest.mark.virtual_time
@@ -59,7 +61,9 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
 async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple[bool, list[str]]:
     """Whether webhooks are to be served, and what the log says of them."""
     with capture_logs() as lines:
-        async with assembled(load_settings(flags), (), SettingValues(), (known, *OPERATORS)) as manager:
+        async with assembled(
+            PROGRAM, load_settings(flags), (), SettingValues(), (known, *OPERATORS)
+        ) as manager:
             served = "webhook" in manager.health.readiness.names
             assert served == any(each.name == "webhooks" for each in manager._runnables)
     return served, [line["event"] for line in lines if line["logger_name"] == "webhook"]
@@ -105,7 +109,7 @@ async def test_nothing_is_said_where_no_operator_has_any(wire: ScriptedWire):
 
 
 async def test_readiness_waits_for_the_certificate(wire: ScriptedWire):
-    async with assembled(load_settings(FILES), (), SettingValues(), (With,)) as manager:
+    async with assembled(PROGRAM, load_settings(FILES), (), SettingValues(), (With,)) as manager:
         assert "no certificate" in str(manager.health.readiness.problem("webhook"))
 
 

@@ -9,8 +9,9 @@ import pytest
 from manager.api import ObjectMeta
 from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
-from manager.client import Client, Outcome
+from manager.client import ApplyConflict, Client, Outcome
 from manager.client.managed_fields import creator_name
+from manager.controller.failure import Failure
 from manager.kube.errors import Conflict, Invalid, ProtocolError
 from tests.support.scripted_wire import Reply, ScriptedWire, Step
 
@@ -72,6 +73,43 @@ def created_by_us(version: int) -> dict[str, Any]:
     entry = {"manager": "test+1", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
     metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(version)}
     return {"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": 5}}
+
+
+async def test_an_unforced_apply_names_who_has_set_the_fields_and_is_none_of_the_races(
+    client: Client, wire: ScriptedWire
+):
+    metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": "1"}
+    wire.on("GET", PATH, Reply.json({"metadata": metadata, "spec": {"replicas": 5}}))
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field}
+        for who, field in (
+            ('"kubectl" using apps/v1', ".spec.replicas"),
+            ("nobody that is named", ".spec.paused"),
+        )
+    ]
+    refused = Reply.status(409, "Conflict", details={"causes": causes})
+    other = Reply.status(409, "Conflict", details={"causes": [{"reason": "UnexpectedServerResponse"}, 1]})
+    wire.on("PATCH", PATH, refused, other)
+    with pytest.raises(ApplyConflict) as caught:
+        await client.apply(WANTED, force=False)
+    assert caught.value.conflicts == (("kubectl", ".spec.replicas"), ("", ".spec.paused"))
+    assert Failure.of(caught.value) is Failure.FAULT
+    with pytest.raises(Conflict) as by_another_cause:
+        await client.apply(WANTED)
+    assert Failure.of(by_another_cause.value) is Failure.RACE
+    assert [sent.query["force"] for sent in wire.sent("PATCH")] == ["false", "true"]
+
+
+async def test_a_dry_run_takes_nothing_over_and_is_not_remembered(client: Client, wire: ScriptedWire):
+    wire.on("GET", PATH, Reply.json(created_by_us(1)))
+    # As if the server spelt the wanted number in another way, which is remembered after a write.
+    wire.on("PATCH", PATH, Reply.json(created_by_us(2)))
+    for _ in range(2):
+        await client.apply(WANTED, dry_run=True, force=False)
+    # Our own create would be named as the other manager.
+    assert [(sent.query["dryRun"], sent.query["force"]) for sent in wire.sent("PATCH")] == [
+        ("All", "true")
+    ] * 2
 
 
 GARBLED: list[Step] = [

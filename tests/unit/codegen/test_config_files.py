@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from apis.cache.v1.memcached import Memcached
+from controllers.main import PROGRAM
 from manager.codegen import config_files, custom_resource_definitions, yaml_stream
 from manager.codegen.documents import yaml_document
 from manager.codegen.tree import HEADER, GeneratedTree
@@ -29,7 +30,7 @@ async def validate(widget: Widget, request: AdmissionRequest) -> None:
 
 
 WEBHOOKS = Webhooks([admission])
-FILES = config_files(KINDS, RULES, ["b.yaml", "a.yaml"], WEBHOOKS)
+FILES = config_files(PROGRAM, KINDS, RULES, ["b.yaml", "a.yaml"], WEBHOOKS)
 WEBHOOK_FOLDERS = ("certmanager", "webhook")
 
 
@@ -111,12 +112,12 @@ def test_each_operator_has_an_account_with_its_own_rights_and_a_lease_of_its_own
 
 
 def test_without_webhooks_there_is_nothing_for_them():
-    files = config_files(KINDS, RULES, [], Webhooks([]))
+    files = config_files(PROGRAM, KINDS, RULES, [], Webhooks([]))
     assert not [path for path in files if "webhook" in path or path.startswith(WEBHOOK_FOLDERS)]
 
 
 def test_the_same_input_gives_the_same_text():
-    assert config_files(KINDS, RULES, ["a.yaml", "b.yaml"], WEBHOOKS) == FILES
+    assert config_files(PROGRAM, KINDS, RULES, ["a.yaml", "b.yaml"], WEBHOOKS) == FILES
 
 
 def test_a_stream_reads_back_as_what_was_written():

@@ -32,7 +32,7 @@ def test_the_managers_role_is_for_the_whole_cluster():
 
 
 def test_the_role_for_leader_election_is_for_leases_in_one_namespace():
-    role = leader_election_role()
+    role = leader_election_role("a-program")
     assert (role["kind"], role["metadata"]["name"]) == ("Role", "leader-election-role")
     assert role["metadata"]["namespace"] == service_account()["metadata"]["namespace"]
     assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}

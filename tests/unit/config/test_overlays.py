@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from controllers.main import OPERATORS
+from controllers.main import OPERATORS, PROGRAM
 from manager.cli.flags import parse_flags
 from manager.codegen import yaml_documents
 from manager.http.address import parse_address
 from manager.manager import EVENTS_FLUSH_TIMEOUT
-from manager.settings import load_settings
 from manager.version import VERSION
 from manager.webhook.names import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
@@ -33,6 +32,7 @@ from tests.support.manifests import (
     pod_of,
     the,
 )
+from tests.support.settings import load_settings
 
 WEBHOOK_SERVICE = "operator-manager-webhook-service"
 
@@ -128,9 +128,9 @@ def test_each_manager_may_use_the_lease_that_it_asks_for_and_no_other(overlay: s
         ]
         settings = load_settings(parse_flags(flags_of(deployment)))
         assert named_in(the("Role", binding["roleRef"]["name"], overlay), "leases") == {
-            settings.leader_election_id
+            settings.leader_election_id or PROGRAM.name
         }
-        leases.add(settings.leader_election_id)
+        leases.add(settings.leader_election_id or PROGRAM.name)
     assert len(leases) == len(deployments)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
-from controllers.main import OPERATORS
+from controllers.main import OPERATORS, PROGRAM
 from devcluster.patch.json_patch import json_patch
 from manager.controller import ControllerOptions
 from manager.kube.transport import Transport
@@ -52,7 +52,12 @@ class OperatorWorld:
         operators = [each for each in OPERATORS if each.name in names]
         settings = {key: key.default_value() for each in operators for key in each.settings}
         self.manager = Manager(
-            transport, metrics=self.metrics, rng=rng, identity="test", settings=SettingValues(settings)
+            transport,
+            program=PROGRAM,
+            metrics=self.metrics,
+            rng=rng,
+            identity="test",
+            settings=SettingValues(settings),
         )
         self.manager.events = self.events  # type: ignore[assignment] # its one method is all they use
         for operator in operators:

@@ -47,6 +47,12 @@ class Client:
     def send(self, data: bytes) -> None:
         self._writer.write(data)
 
+    async def send_without_end(self) -> None:
+        """Send nothing that means anything until nobody takes it any more."""
+        while True:
+            self._writer.write(bytes(65536))
+            await self._writer.drain()
+
     async def answer(self) -> bytes:
         """The head of an answer and its body."""
         async with asyncio.timeout(10):
@@ -349,6 +355,7 @@ async def test_what_is_no_request_leaves_nothing_in_the_log(
 
 
 MUCH = 250_000
+LONG_BODY = b"Host: x\r\nContent-Length: 99999999\r\n\r\n" + bytes(MUCH)
 OVERLOAD = {
     "lines": b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * (MUCH // 6),
     "a target": b"GET /" + b"a" * MUCH,
@@ -358,6 +365,9 @@ OVERLOAD = {
     "more requests": REQUEST * (MUCH // len(REQUEST)),
     "garbage after a request": REQUEST + bytes(MUCH),
     "garbage after a body": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx" + bytes(MUCH),
+    "a body that its page does not read": b"GET / HTTP/1.1\r\n" + LONG_BODY,
+    "a body that its page reads too late": b"GET /?late HTTP/1.1\r\n" + LONG_BODY,
+    "a body that is for no page": b"POST / HTTP/1.1\r\n" + LONG_BODY,
     "trailers": b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
     + b"a: b\r\n" * 40_000,
     "a bad chunk": b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz" + b"z" * MUCH,
@@ -369,10 +379,16 @@ OVERLOAD = {
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
 async def test_nothing_is_kept_of_what_clients_have_sent_that_are_gone(tls: bool):
+    async def greets_or_reads(request: web.Request) -> web.Response:
+        if request.query_string:
+            await asyncio.sleep(0.2)
+            await request.read()
+        return await hello(request)
+
     gc.collect()
     gc.disable()  # it is tuned to come seldom
     try:
-        async with site(hello, limits=replace(PATIENT, goodbye=0.1), tls=tls) as address:
+        async with site(greets_or_reads, limits=replace(PATIENT, goodbye=0.1), tls=tls) as address:
             tracemalloc.start(6)
             for what, sent in OVERLOAD.items():
                 async with asyncio.TaskGroup() as group:
@@ -398,7 +414,9 @@ async def sent_and_gone(address: BindAddress, sent: bytes, *, tls: bool) -> None
     async with client(address, tls=tls) as hostile:
         hostile.send(sent)
         with suppress(TimeoutError, ConnectionError):
-            async with asyncio.timeout(0.1):
+            async with asyncio.timeout(1 if LONG_BODY in sent else 0.1):
+                if LONG_BODY in sent:
+                    await hostile.send_without_end()
                 await hostile.rest()
 
 
@@ -518,7 +536,7 @@ async def test_who_comes_when_no_descriptor_is_left_is_served_with_the_one_in_re
 async def test_where_descriptors_are_scarce_a_server_keeps_to_the_connections_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(connections, "scarce_from", lambda: 0)
+    monkeypatch.setattr(connections, "are_scarce", lambda: True)
     async with site(limits=PATIENT) as address, client(address) as first:
         first.send(REQUEST)
         assert await first.answer() == b"hello"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -80,7 +81,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "a read past the cache": lambda raw: decode_object(raw, Secret, KEY),
     "a subresource": lambda raw: json_object(raw, "a scale"),
     "what an apply looks at": lambda raw: _decoded(Secret, raw),
-    "a definition": decode_definition,
+    "a definition": functools.partial(decode_definition, position="a/position"),
     "a lease": renewed,
 }
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -109,6 +110,14 @@ async def test_a_command_without_a_folder_is_looked_for_in_the_path(plugin: Plug
     assert obtained.header == "Bearer x"
 
 
+async def test_a_program_beside_a_kubeconfig_without_a_folder_is_not_looked_for_in_the_path(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(plugin.folder)
+    configured = plugin.configured(printing({"token": "x"}))
+    assert (await replace(configured, folder=Path()).run()).header == "Bearer x"
+
+
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -121,6 +130,9 @@ async def test_a_command_without_a_folder_is_looked_for_in_the_path(plugin: Plug
         (printing({}), "gives neither a token nor a client certificate with its key"),
         (printing({"clientCertificateData": "x"}), "gives neither a token nor a client certificate"),
         (printing({"token": "x", "expirationTimestamp": "soon"}), "prints no ExecCredential"),
+        (printing({"token": "x", "expirationTimestamp": "2050-01-01T00:00:00"}), "prints no ExecCredential"),
+        ("cat /dev/zero", "prints more than 1000000 bytes"),
+        ("head -c 9000000 /dev/zero >&2; echo no session >&2; exit 3", "exit code 3: .*no session$"),
     ],
 )
 async def test_a_program_that_does_not_do_its_work_is_an_error_of_one_line(
@@ -149,6 +161,28 @@ async def test_a_program_that_hangs_is_ended(plugin: Plugin, monkeypatch: pytest
     monkeypatch.setattr("manager.kube.exec_plugin.TIMEOUT", 0.01)
     with pytest.raises(ConfigError, match=r"still not done after 0\.01 s"):
         await plugin.run("exec sleep 60")
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_program_that_leaves_its_output_to_another_one_leaves_no_open_files(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("manager.kube.exec_plugin.TIMEOUT", 0.5)
+    os.mkfifo(plugin.folder / "other")
+
+    async def tried() -> int:
+        with pytest.raises(ConfigError, match="still not done"):
+            await plugin.run('cat "$(dirname "$0")/other" & echo')
+        await asyncio.sleep(0)
+        return open_files()
+
+    before = await tried()
+    assert await tried() == before
+    # Its reader ends, now that somebody has written.
+    plugin.folder.joinpath("other").write_text("")
 
 
 async def test_a_program_that_nobody_waits_for_any_more_is_ended(plugin: Plugin):

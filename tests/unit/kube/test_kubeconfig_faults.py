@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +22,7 @@ INFO = "client.authentication.k8s.io/exec"
 
 SHAPES: list[Any] = [{}, [], [[]], [{}], [5], [None], ["a\nb"], {5: 6}, {"a": "b"}, {"a": 5}, {"a": ["b", 5]}]
 SHAPES += [{None: [None]}, {"a\nb": ["c"]}, [{"name": 5}], [{"name": INFO, "extension": {5: {b"x"}}}]]
-SCALARS: list[Any] = [None, True, False, 0, -1, 2**70, 1.5, float("nan"), b"\xff"]
+SCALARS: list[Any] = [None, True, False, 0, -1, 2**70, 2**20_000, 1.5, float("nan"), b"\xff"]
 TEXTS = ["", " ", ".", "..", "/", "//", "~", "a\0b", "a\nb", "\u00e9", "\ud800", "x" * 5000, "=", "eHg="]
 URLS = [
     "https://a:1",
@@ -87,7 +86,8 @@ def test_a_kubeconfig_with_anything_in_any_place_is_read_or_refused_in_one_line(
     path = tmp_path / "config"
     path.touch()
     for each in documents():
-        monkeypatch.setattr(yaml, "safe_load", lambda _, each=each: each)  # what no YAML spells is here too
+        # What no YAML spells is here too.
+        monkeypatch.setattr("manager.yaml_text.load", lambda _, each=each: each)
         try:
             found = config._find(str(path), None, {"HOME": "/none", "PATH": "/none"})
             asyncio.run(found.authorization())
@@ -113,6 +113,35 @@ def test_a_file_that_yaml_itself_cannot_take_is_refused_in_one_line(tmp_path: Pa
         read_kubeconfig([path], source="test")
 
 
+BOMB = "a: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}}\n" for n in range(1, 40))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (BOMB, "its aliases stand for too much"),
+        (MERGED, "its aliases stand for too much"),
+        (f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 200)}]", "its aliases stand for too much"),
+        ("a: &a [[*a]]", "it is part of itself, by an alias"),
+    ],
+)
+def test_aliases_of_aliases_are_refused_before_anybody_writes_them_out(
+    tmp_path: Path, content: str, problem: str
+):
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=rf"^{path}: not valid YAML in line \d+: {problem}$"):
+        read_kubeconfig([path], source="test")
+
+
+def test_aliases_in_reason_are_read(tmp_path: Path):
+    path = tmp_path / "config"
+    path.write_text("users: [{name: a, user: &a {token: x}}, {name: b, user: {<<: *a}}, {name: c, user: *a}]")
+    users = read_kubeconfig([path], source="test").sections["users"]
+    assert [entry.value for entry in users.values()] == [{"token": "x"}] * 3
+
+
 @given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_any_bytes_are_a_kubeconfig_or_refused_in_one_line(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
@@ -133,7 +162,8 @@ def test_any_bytes_are_a_kubeconfig_or_refused_in_one_line(
         (b"users: [{name: admin, user: {token: hunter2 ]", "not valid YAML in line 1: expected ',' or '}'"),
         (b"apiVersion: v1\nusers:\n- token: hunter2\n  'token\n", "not valid YAML in line 5: "),
         (b"token: hunter2\xff\xfe", "not valid YAML: "),
-        (b"token: hunter2\nport: " + b"9" * 5000, "not valid YAML: "),
+        (b"token: hunter2\nport: " + b"9" * 5000, "not valid YAML in line 2: it is a number of very many"),
+        (b"token: hunter2\nport: 0x" + b"f" * 5000, "not valid YAML in line 2: it is a number of very many"),
         (b"token: hunter2\nissued: 2001-99-99", "not valid YAML: "),
         (b"token: hunter2\nlasts: 1" + b":1" * 400 + b".5", "not valid YAML: "),
         (b"token: hunter2\nusers: " + b"[" * 1500, "not a kubeconfig: it is nested too deeply"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controllers.main import PROGRAM
 from manager.api import ObjectKey
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -55,7 +56,7 @@ class Run:
         transport = Transport(wire, metrics=Metrics(), rng=rng, user_agent="test")
         self.heard = Heard()
         patience = Patience(rng, tell=self.heard.waiting)
-        self.definitions = Definitions(transport, patience)
+        self.definitions = Definitions(transport, patience, PROGRAM)
         chosen = MigrationOptions(**{"page_size": 3, "concurrency": 2, **options})
         self.migration = Migration(transport, self.definitions, patience, options=chosen, report=self.heard)
 

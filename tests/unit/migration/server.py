@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from manager.migration.definition import POSITION
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Step
 
 NAME = "gadgets.test.example.com"
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{NAME}"
+POSITION = "operator-manager/storage-migration"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 GADGETS = "/apis/test.example.com/v1beta1/gadgets"
 

@@ -10,10 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from manager.migration import MigrationFailed, Outcome
-from manager.migration.definition import POSITION
 from tests.support.scripted_wire import Delayed, Reply, Sent, Stall, Step
 from tests.unit.migration.conftest import Run
-from tests.unit.migration.server import DEFINITION, GADGETS, GadgetServer, gadget_path, token_for
+from tests.unit.migration.server import DEFINITION, GADGETS, POSITION, GadgetServer, gadget_path, token_for
 
 pytestmark = pytest.mark.virtual_time
 

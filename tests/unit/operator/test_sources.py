@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from manager import Operator, Owns, Reads, Result, Watch, all_of, created_or_deleted, not_
-from manager.api import ObjectKey
+from manager.api import ObjectKey, Unstructured
 from manager.cache import Cache, Informer, Meta, Selection
 from manager.client import Client
 from manager.controller import Controller, ControllerOptions
@@ -139,6 +139,22 @@ async def test_the_primary_its_children_and_what_is_mapped_ask_for_the_primary(h
         pods.put("p4")
         await turns()
     assert reconciler.names == ["f1", "f2", "f3", "f4"]
+
+
+async def test_owner_and_owned_may_be_kinds_without_a_model(host: Host):
+    declared = declaring(
+        kind=Unstructured.of(Foo.gvk.api_version, "Foo"), owns=(Unstructured.of("v1", "Pod"),)
+    )
+    controller, reconciler = host.runs(declared)
+    foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod)
+    foos.synced()
+    pods.synced()
+    async with running(controller):
+        foos.put("f1")
+        pods.put("p1", ownerReferences=[owner("f2")])
+        await turns()
+    assert controller.name == "foo"
+    assert reconciler.names == ["f1", "f2"]
 
 
 async def test_it_waits_for_every_kind_that_it_reads(host: Host):

@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from manager.cli.flags import parse_flags
-from manager.settings import load_settings
 from manager.version import VERSION
 from release import OLDEST_KUBERNETES
 from release.cli import main
 from release.kustomize import ROOT
 from tests.support.manifests import MANAGER, Manifest, container_of, flags_of, manifests, pod_of, the
+from tests.support.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

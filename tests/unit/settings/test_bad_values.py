@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from manager.settings import SettingsError, load_settings
+from controllers.main import PROGRAM
+from manager.settings import SettingsError
 from manager.settings.environment import unknown_variables
+from tests.support.settings import load_settings
 from tests.unit.settings.conftest import WriteFile
 
 
@@ -77,6 +79,10 @@ def test_a_wrong_value_under_another_name_of_a_variable_names_that_one(monkeypat
     [
         ("log-level: loud", "'loud'", "log-level"),
         ("leader-elect-retry-period: 2", "'2'", "leader-elect-retry-period"),
+        ("leader-elect-retry-period: 1.5", "'1.5'", "leader-elect-retry-period"),
+        ("graceful-shutdown-timeout: .nan", "'nan'", "graceful-shutdown-timeout"),
+        ("leader-elect-lease-duration: .inf", "'inf'", "leader-elect-lease-duration"),
+        ("kubeconfig: -.inf", "'-inf'", "kubeconfig"),
         ("concurrency: {memcached: 0}", "'memcached=0'", "concurrency"),
         ("concurrency: {memcached: yes}", "'memcached=True'", "concurrency"),
         ("namespaces: {a: b}", "'a=b'", "namespaces"),
@@ -106,7 +112,8 @@ def test_a_wrong_value_in_a_file_names_the_file_and_the_key(
         ("log-level: info\n a: [", "not valid YAML in line 2"),
         ("a: [", "not valid YAML in line 1"),
         ("\0", "not a YAML text"),
-        ("log-level: " + "9" * 5000, "not a YAML text"),
+        ("log-level: " + "9" * 5000, "not valid YAML in line 1: it is a number of very many digits"),
+        ("log-level: 0x" + "f" * 5000, "not valid YAML in line 1: it is a number of very many digits"),
         ("log-level: 2001-99-99", "not a YAML text"),
         ("log-level: " + "[" * 1500, "not a settings file: it is nested too deeply"),
     ],
@@ -173,7 +180,7 @@ def test_a_mistyped_variable_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
     monkeypatch.setenv("OPERATOR_MANAGER_LOG_LEVEL", "debug")
     monkeypatch.setenv("WATCH_NAMESPACE", "a")
-    assert unknown_variables() == ("OPERATOR_MANAGER_LOGLEVEL",)
+    assert unknown_variables(PROGRAM) == ("OPERATOR_MANAGER_LOGLEVEL",)
 
 
 @pytest.mark.parametrize(
@@ -192,4 +199,4 @@ def test_what_kubernetes_sets_for_services_is_not_taken_for_a_setting(
     monkeypatch: pytest.MonkeyPatch, name: str
 ):
     monkeypatch.setenv(name, "tcp://10.0.0.1:8080")
-    assert unknown_variables() == ()
+    assert unknown_variables(PROGRAM) == ()

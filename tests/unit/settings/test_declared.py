@@ -7,7 +7,8 @@ import pytest
 from manager.address import parse_address
 from manager.duration import parse_duration
 from manager.setting import Setting, parse_text
-from manager.settings import SettingsError, load_declared, load_settings
+from manager.settings import SettingsError
+from tests.support.settings import load_declared, load_settings
 from tests.unit.settings.conftest import WriteFile
 
 ADDRESS = Setting("store-address", parse_address, default="localhost:6742", description="where it is")

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from manager.http.address import BindAddress
-from manager.settings import Settings, load_settings
+from manager.settings import Settings
+from tests.support.settings import load_settings
 from tests.unit.settings.conftest import WriteFile
 
 

@@ -59,7 +59,7 @@ class Target:
 
 
 async def a_minute_of(target: Target) -> None:
-    keeping = asyncio.create_task(Keeper(Store(), [target], names=["a.b.svc"]).run())
+    keeping = asyncio.create_task(Keeper(Store(), [target], names=["a.b.svc"], authority="test").run())
     await asyncio.wait([keeping], timeout=60)
     assert not keeping.done(), keeping.exception()
     keeping.cancel()
@@ -98,7 +98,9 @@ async def test_webhooks_of_others_in_the_same_configuration_are_left_alone() -> 
     wire.on("GET", path, Reply.json({"webhooks": both}))
     wire.on("PATCH", path, Reply.json({}))
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    target = InstalledConfiguration(transport, "MutatingWebhookConfiguration", "x", ["ours.kb.io"])
+    target = InstalledConfiguration(
+        transport, "MutatingWebhookConfiguration", "x", ["ours.kb.io"], field_manager="test"
+    )
     found = await target.look()
     assert found.hosts == ("ours.ns.svc", "ours.ns.svc.cluster.local")
     assert found.bundles == (b"old",)

@@ -14,6 +14,7 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from controllers.main import PROGRAM
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.tls import CertificateUnusable, new_authority
@@ -48,7 +49,7 @@ def stored(kept: Material, **metadata: str) -> dict[str, Any]:
 
 def secret_store(wire: ScriptedWire) -> SecretStore:
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    return SecretStore(transport, namespace="system", name="webhook-server-cert")
+    return SecretStore(transport, PROGRAM, namespace="system", name="webhook-server-cert")
 
 
 def test_what_is_shown_of_it_has_no_key():

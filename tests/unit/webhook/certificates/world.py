@@ -191,6 +191,7 @@ class CertificateWorld:
             StoreView(self, fate),
             [View(each, fate) for each in self.targets],
             names=NAMES,
+            authority="test",
             lifetimes=self.lifetimes,
         )
         context = copy_context()

@@ -1,0 +1,293 @@
+"""TLS between a socket and what speaks on it, so that no client's records keep the event loop from others."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, cast
+
+from manager.http.limits import Limits
+from manager.logs import get_logger
+
+__all__ = ["TlsTransport"]
+
+_RECEIVED = memoryview(bytearray(16 * 1024))
+"""Where all connections receive: what is in it goes on to OpenSSL before anything else comes. It is as much
+as one of them has in a turn of the loop, before others have theirs."""
+
+_CLEAR = memoryview(bytearray(4 * len(_RECEIVED)))
+"""Where it is decrypted: one turn, and what was there of a record before."""
+
+_PIECE = 64 * 1024
+"""Bytes of an answer that are encrypted at a time, as the client takes them."""
+
+_FOR_NOTHING = 64 * 1024
+"""Bytes that a client may send besides data, and as many more as there are data.
+
+A handshake takes some thousand, and each record 29. To decrypt one takes as long however little is in it.
+"""
+
+_CAPITALS = range(ord("A"), ord("Z") + 1)
+"""How methods of HTTP begin. A TLS record begins with the number of its sort, 22."""
+
+_TEXT = b"this port is for HTTPS, and the request came over plain HTTP\n"
+_IS_FOR_TLS = (
+    b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(_TEXT), _TEXT)
+)
+
+_log = get_logger("http")
+
+
+class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
+    """The protocol of a socket's transport, and the transport of `protocol`.
+
+    That one has its connection made when the handshake is over, and lost in any case.
+
+    asyncio's and uvloop's own read all that the client has sent before they return, with a new buffer of
+    256 KiB for each record: one that sends a byte in each held the loop until the lease was lost.
+    """
+
+    def __init__(self, protocol: asyncio.Protocol, context: ssl.SSLContext, limits: Limits) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self._limits = limits
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._session: ssl.SSLObject | None = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=True
+        )
+        self._socket: asyncio.Transport = cast("asyncio.Transport", None)
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_made = False
+        """Whether the handshake is over."""
+        self._closing = False
+        self._has_ended = False
+        """Whether the client sends no more."""
+        self._came = self._was_data = 0
+        """Bytes so far."""
+        self._waits = False
+        """Whether nothing is wanted for now."""
+        self._backlog = deque[bytes | memoryview]()
+        """What is to be sent, once the client has taken what is before it."""
+        self._is_full = self._is_told = False
+        """Whether the socket takes nothing for now, and whether `protocol` knows."""
+
+    # What the socket calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The client may begin the handshake."""
+        self._socket = cast("asyncio.Transport", transport)
+        self._limit(self._limits.handshake)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - what is more comes the next time
+        """Where the next part goes."""
+        return _RECEIVED
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """A part has come."""
+        if nbytes == len(_RECEIVED):  # there may be more: not before others have had their turn
+            self._socket.pause_reading()
+            asyncio.get_running_loop().call_soon(self._go_on)
+        if self._closing or self._session is None:
+            return
+        if not self._came and _RECEIVED[0] in _CAPITALS:
+            self._closing = True
+            self._socket.write(_IS_FOR_TLS)
+            self._part()
+            return
+        self._came += nbytes
+        self._incoming.write(_RECEIVED[:nbytes])
+        try:
+            if not self._is_made:
+                self._session.do_handshake()
+                self._begin()
+            size, ends = self._decrypted(self._session)
+        except ssl.SSLWantReadError:
+            size, ends = 0, False
+        except ssl.SSLError as error:
+            self._give_up(error.reason or str(error))
+            return
+        self._flush()
+        self._was_data += size
+        if self._came - self._was_data > _FOR_NOTHING + self._was_data:
+            self._give_up("too much besides data")
+            return
+        if size:
+            self._protocol.data_received(bytes(_CLEAR[:size]))
+        if ends:
+            self.eof_received()
+
+    def eof_received(self) -> bool:
+        """The client sends no more."""
+        if self._has_ended:
+            return True
+        self._has_ended = True
+        if not self._is_made:
+            return False
+        self._protocol.eof_received()
+        if self._closing and not self._backlog:
+            return False
+        self.close()
+        return True
+
+    def pause_writing(self) -> None:
+        """The client takes what it is sent more slowly than that comes."""
+        self._is_full = True
+        if not self._is_told:
+            self._is_told = True
+            self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._is_full = False
+        self._send()
+        if not self._is_full and self._is_told:
+            self._is_told = False
+            self._protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end, whoever wanted it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._closing, self._session = True, None
+        self._backlog.clear()
+        self._protocol.connection_lost(exc)
+
+    # What the protocol calls.
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send it, as any transport."""
+        if data and not self._closing:
+            self._backlog.append(bytes(data))
+            self._send()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Send them together."""
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        """Not before the end."""
+        return False
+
+    def close(self) -> None:
+        """Send what is to be sent, and the end of the session."""
+        if self._closing:
+            return
+        self._closing = True
+        self._send()
+
+    def abort(self) -> None:
+        """End it at once."""
+        self._closing = True
+        self._backlog.clear()
+        self._socket.abort()
+
+    def is_closing(self) -> bool:
+        """Whether it has an end, or will soon."""
+        return self._closing
+
+    def pause_reading(self) -> None:
+        """Have no more come for now."""
+        self._waits = True
+        self._socket.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Have more come."""
+        self._waits = False
+        self._socket.resume_reading()
+
+    def is_reading(self) -> bool:
+        """Whether more may come."""
+        return not self._waits
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """About the session and who is at its other end, and about the socket."""
+        if self._session is not None:
+            if name == "ssl_object":
+                return self._session
+            if name == "sslcontext":
+                return self._session.context
+            if name == "peercert":
+                return self._session.getpeercert()
+        return self._socket.get_extra_info(name, default)
+
+    def get_write_buffer_size(self) -> int:
+        """How many bytes are still to be sent."""
+        return self._socket.get_write_buffer_size() + sum(map(len, self._backlog))
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """From how many on it is told that they are many."""
+        self._socket.set_write_buffer_limits(high, low)
+
+    def _begin(self) -> None:
+        self._is_made = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._flush()
+        self._protocol.connection_made(self)
+
+    @staticmethod
+    def _decrypted(session: ssl.SSLObject) -> tuple[int, bool]:
+        """How many bytes of data are there now, and whether that was the last."""
+        size = 0
+        try:
+            while count := session.read(len(_CLEAR) - size, cast("bytearray", _CLEAR[size:])):
+                size += cast("int", count)
+        except ssl.SSLWantReadError:
+            return size, False
+        return size, True
+
+    def _go_on(self) -> None:
+        """Others have had their turn."""
+        if not self._waits or self._closing:
+            self._socket.resume_reading()
+
+    def _send(self) -> None:
+        """Encrypt what the client can take now."""
+        session = self._session
+        while self._backlog and session is not None and not self._is_full:
+            piece = self._backlog.popleft()
+            if len(piece) > _PIECE:
+                self._backlog.appendleft(memoryview(piece)[_PIECE:])
+                piece = memoryview(piece)[:_PIECE]
+            session.write(piece)
+            self._flush()
+        if self._closing and not self._backlog and session is not None:
+            self._say_goodbye(session)
+
+    def _say_goodbye(self, session: ssl.SSLObject) -> None:
+        with suppress(ssl.SSLError):  # the client has not said so yet
+            session.unwrap()
+        self._flush()
+        self._part()
+
+    def _part(self) -> None:
+        """No more is sent; the client has a moment to take what was."""
+        self._session = None
+        if self._has_ended:
+            self._socket.close()
+            return
+        # To close it with something unread would be a reset, which can overtake the answer.
+        with suppress(OSError):  # the client is gone
+            self._socket.write_eof()
+        self._socket.resume_reading()
+        self._limit(self._limits.goodbye)
+
+    def _flush(self) -> None:
+        if self._outgoing.pending:
+            self._socket.write(self._outgoing.read())
+
+    def _give_up(self, reason: str) -> None:
+        """The client's affair: a port scan, somebody who does not trust us, an attack."""
+        _log.debug("a connection failed", error=reason)
+        self._flush()  # what is wrong, in TLS's own words
+        self._closing, self._session = True, None
+        self._socket.close()
+
+    def _limit(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)

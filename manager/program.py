@@ -1,0 +1,52 @@
+"""Which program a process is of: what a cluster tells it from others by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Program"]
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_LONGEST = 40
+"""With all that is put to it, such as "-webhook-service", it still names an object of each kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The name and the version of a program, handed down to all that a cluster could see of it.
+
+    Field managers, user agent, Events, lease, the certificate's Secret, webhook configurations, generated
+    manifests and environment variables are called after it, so that two programs of different names share
+    none of these. Raises `ValueError` for a name that they cannot have.
+    """
+
+    name: str
+    version: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or len(self.name) > _LONGEST:
+            raise ValueError(
+                f"{self.name!r} cannot name a program: lower-case words joined by '-' are expected, "
+                f"of at most {_LONGEST} characters"
+            )
+
+    @property
+    def agent(self) -> str:
+        """What it calls itself to servers."""
+        return f"{self.name}/{self.version}"
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its objects begin with."""
+        return f"{self.name}-"
+
+    @property
+    def variables(self) -> str:
+        """What the names of its environment variables begin with."""
+        return f"{self.name.replace('-', '_').upper()}_"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of its objects."""
+        return {"app.kubernetes.io/name": self.name}

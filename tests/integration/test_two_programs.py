@@ -1,0 +1,136 @@
+"""Two programs on the same kinds of one cluster: everything that they write is called after them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from tests.integration import mirror_program
+from tests.support.eventually import eventually
+from tests.support.fault_proxy import FaultProxy
+from tests.support.foos import foo, foo_path
+from tests.support.manager_process import ManagerProcess
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.control_plane import ControlPlane
+
+PROGRAM = (sys.executable, "-m", mirror_program.__name__)
+NAMES = ("first", "first-of-all")
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
+
+
+class World(NamedTuple):
+    """What two programs have left in a namespace of their own, and what they called themselves."""
+
+    plane: ControlPlane
+    namespace: str
+    agents: set[str]
+
+    def listed(self, path: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.plane.api.get(path)["items"]
+        return items
+
+    def child(self) -> dict[str, Any]:
+        """The object that both write."""
+        made: dict[str, Any] = self.plane.api.get(f"/api/v1/namespaces/{self.namespace}/configmaps/sample")
+        return made
+
+    def written(self, path: str) -> dict[str, set[str]]:
+        """Who has written each object, by its name."""
+        return {
+            each["metadata"]["name"]: {entry["manager"] for entry in each["metadata"]["managedFields"]}
+            for each in self.listed(path)
+        }
+
+
+@pytest.fixture(scope="module")
+def world(crds: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder, namespace = tmp_path_factory.mktemp("programs"), "two-programs"
+    crds.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    crds.api.create(foo_path(namespace), foo("sample", "friend"))
+    with FaultProxy(crds.credentials, folder=folder) as proxy, PortBlock(2) as ports:
+        managers = [
+            ManagerProcess(
+                proxy.kubeconfig,
+                f"--namespaces={namespace}",
+                "--leader-elect",
+                f"--leader-election-namespace={namespace}",
+                "--webhook-certificates=secret",
+                f"--webhook-bind-address=127.0.0.1:{port}",
+                f"--webhook-url=https://127.0.0.1:{port}",
+                folder=folder / name,
+                environ={mirror_program.VARIABLE: name},
+                program=PROGRAM,
+            )
+            for name, port in zip(NAMES, ports, strict=True)
+        ]
+        with managers[0], managers[1]:
+            made = World(crds, namespace, set())
+            for manager in managers:
+                manager.wait_ready()
+
+            def settled() -> None:
+                assert len(made.child()["data"]) == len(NAMES)
+                assert len(made.listed(f"/api/v1/namespaces/{namespace}/events")) >= len(NAMES)
+                for sort in ("mutating", "validating"):
+                    names = made.written(f"{CONFIGURATIONS}/{sort}webhookconfigurations")
+                    assert {f"{name}-{sort}-webhook-configuration" for name in NAMES} <= names.keys()
+
+            eventually(settled)
+            yield made._replace(agents={each.user_agent for each in proxy.exchanges()})
+    for sort in ("mutating", "validating"):
+        for name in NAMES:
+            crds.api.delete(
+                f"{CONFIGURATIONS}/{sort}webhookconfigurations/{name}-{sort}-webhook-configuration"
+            )
+    crds.api.delete(f"/api/v1/namespaces/{namespace}")
+
+
+def test_each_leads_by_a_lease_of_its_own(world: World):
+    leases = world.listed(f"/apis/coordination.k8s.io/v1/namespaces/{world.namespace}/leases")
+    assert {each["metadata"]["name"] for each in leases} == set(NAMES)
+    assert len({each["spec"]["holderIdentity"] for each in leases}) == len(NAMES)
+
+
+def test_each_has_a_certificate_of_its_own(world: World):
+    secrets = f"/api/v1/namespaces/{world.namespace}/secrets"
+    assert world.written(secrets) == {f"{name}-webhook-server-cert": {f"{name}-webhook"} for name in NAMES}
+    for each in world.listed(secrets):
+        name = each["metadata"]["name"].removesuffix("-webhook-server-cert")
+        assert each["metadata"]["labels"] == {
+            "app.kubernetes.io/name": name,
+            "app.kubernetes.io/managed-by": name,
+        }
+
+
+@pytest.mark.parametrize("sort", ["mutating", "validating"])
+def test_each_has_webhook_configurations_of_its_own(world: World, sort: str):
+    written = world.written(f"{CONFIGURATIONS}/{sort}webhookconfigurations")
+    ours = {name: by for name, by in written.items() if name.startswith("first")}
+    assert ours == {f"{name}-{sort}-webhook-configuration": {f"{name}-webhook"} for name in NAMES}
+
+
+def test_each_books_the_fields_that_it_sets_under_its_own_name(world: World):
+    child = world.child()
+    assert child["data"] == dict.fromkeys(NAMES, "friend")
+    # Who has created it has a mark of what it wanted after its name.
+    by = {
+        entry["manager"].partition("+")[0]: entry["fieldsV1"]["f:data"].keys() - {"."}
+        for entry in child["metadata"]["managedFields"]
+    }
+    assert by == {f"{name}-mirror": {f"f:{name}"} for name in NAMES}
+
+
+def test_each_says_in_events_who_it_is(world: World):
+    events = world.listed(f"/api/v1/namespaces/{world.namespace}/events")
+    said = {each["reportingComponent"] for each in events if each["reason"] == "Mirrored"}
+    assert said == set(NAMES)
+
+
+def test_each_tells_the_server_who_it_is(world: World):
+    assert world.agents == {f"{name}/1.2" for name in NAMES}

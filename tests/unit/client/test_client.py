@@ -1,0 +1,145 @@
+"""What the client sends, what it makes of the answers, and which of them the caches learn of."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from manager.api import ObjectKey
+from manager.cache import Cache
+from manager.client import Client
+from manager.kube.errors import Gone
+from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.cache.objects import Node, Pod, encoded, pod
+from tests.unit.cache.server import expired, page
+
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
+
+PATH = "/api/v1/namespaces/ns/pods"
+KEY = ObjectKey("ns", "a")
+
+
+@pytest.fixture
+async def wire(wire: ScriptedWire) -> ScriptedWire:
+    kinds = [{"name": "pods", "kind": "Pod", "namespaced": True}, {"name": "nodes", "kind": "Node"}]
+    wire.on("GET", "/api/v1", Reply.json({"resources": kinds}))
+    return wire
+
+
+async def patch(client: Client, read: Pod) -> Pod:
+    read.spec["nodeName"] = "n2"
+    return await client.patch(read, dry_run=True)
+
+
+async def patch_status(client: Client, read: Pod) -> Pod:
+    setattr(read, "status", {"phase": "Running"})  # noqa: B010 - the model has none
+    return await client.status.patch(read, dry_run=True)
+
+
+WRITES: dict[str, Callable[[Client, Pod], Awaitable[object]]] = {
+    "create": lambda client, read: client.create(read, dry_run=True),
+    "update": lambda client, read: client.update(read, dry_run=True),
+    "patch": patch,
+    "apply": lambda client, read: client.apply(read, dry_run=True),
+    "delete": lambda client, read: client.delete(read, dry_run=True),
+    "status.patch": patch_status,
+    "status.update": lambda client, read: client.status.update(read, dry_run=True),
+    "subresource": lambda client, read: client.subresource("x").patch(read, {}, dry_run=True),
+    "delete_collection": lambda client, _: client.delete_collection(Pod, namespace="ns", dry_run=True),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_a_dry_run_says_so_and_no_read_shows_it(
+    client: Client, cache: Cache, wire: ScriptedWire, write: Callable[[Client, Pod], Awaitable[object]]
+):
+    cache.informer(Pod)
+    cache.observe_write(Pod, encoded(pod("a", 5)))
+    for method in ("POST", "PUT", "PATCH"):
+        wire.on(method, "*", Reply.json(pod("a", 9, spec={"nodeName": "n9"})))
+    wire.on("DELETE", "*", Reply.json({"kind": "Status", "details": {"uid": "a-1"}}))
+    await write(client, await client.get(Pod, KEY))
+    [sent] = [sent for sent in wire.requests if sent.method != "GET"]
+    assert sent.query.get("dryRun") == "All" or sent.json().get("dryRun") == ["All"]
+    assert (await client.get(Pod, KEY)).metadata.resource_version == "5"
+
+
+async def test_of_metadata_alone_a_patch_returns_metadata_and_every_cache_learns_of_it(
+    client: Client, cache: Cache, wire: ScriptedWire
+):
+    for metadata_only in (False, True):
+        cache.informer(Pod, metadata_only=metadata_only)
+    cache.observe_write(Pod, encoded(pod("a", 5, labels={"x": "1"})))
+    wire.on("PATCH", f"{PATH}/a", Reply.json(pod("a", 6, labels={"x": "2"})))
+    partial = await client.metadata.find(Pod, KEY)
+    assert partial is not None
+    partial.metadata.labels["x"] = "2"
+    patched = await client.patch(partial, kind=Pod)
+    assert [sent.json() for sent in wire.sent("PATCH")] == [
+        {"metadata": {"labels": {"x": "2"}, "uid": "a-1"}}
+    ]
+    assert type(patched) is type(partial)
+    assert patched.metadata.labels == {"x": "2"}
+    assert patched.model_extra == {}
+    assert (await client.get(Pod, KEY)).metadata.labels == {"x": "2"}
+    assert await client.metadata.find(Pod, KEY) == patched
+
+
+class TestPages:
+    async def read(self, client: Client) -> list[list[str]]:
+        pages = client.uncached.pages(Pod, namespace="ns", label_selector="app=web", limit=2)
+        return [[each.metadata.name for each in found] async for found in pages]
+
+    async def test_come_one_by_one(self, client: Client, wire: ScriptedWire):
+        wire.on("GET", PATH, page(9, ("a", 1), ("b", 2), resume="c1"), page(9, ("c", 3)))
+        assert await self.read(client) == [["a", "b"], ["c"]]
+        assert [sent.query for sent in wire.sent("GET", PATH)] == [
+            {"limit": "2", "labelSelector": "app=web"},
+            {"limit": "2", "labelSelector": "app=web", "continue": "c1"},
+        ]
+
+    async def test_go_on_in_what_there_is_when_the_first_ones_time_is_over(
+        self, client: Client, wire: ScriptedWire
+    ):
+        too_old = Reply.json(expired() | {"metadata": {"continue": "c2"}}, status=410)
+        wire.on("GET", PATH, page(9, ("a", 1), resume="c1"), too_old, page(20, ("c", 3)))
+        assert await self.read(client) == [["a"], ["c"]]
+        assert [sent.query.get("continue") for sent in wire.sent("GET", PATH)] == [None, "c1", "c2"]
+
+    @pytest.mark.parametrize("resume", ["", "c1"])
+    async def test_end_where_the_server_has_nothing_to_go_on_with(
+        self, client: Client, wire: ScriptedWire, resume: str
+    ):
+        too_old = Reply.json(expired() | {"metadata": {"continue": resume}}, status=410)
+        wire.on("GET", PATH, page(9, ("a", 1), resume="c1"), too_old)
+        with pytest.raises(Gone):
+            await self.read(client)
+
+    async def test_have_at_least_one_object(self, client: Client):
+        with pytest.raises(ValueError, match="limit must be at least 1, not 0"):
+            await anext(client.uncached.pages(Pod, limit=0))
+
+
+class TestDeletingACollection:
+    async def test_says_what_is_meant_and_waits_for_the_watch(
+        self, client: Client, cache: Cache, wire: ScriptedWire
+    ):
+        cache.informer(Pod)
+        cache.observe_write(Pod, encoded(pod("a", 5)))
+        wire.on("DELETE", PATH, page(9, ("a", 5)))
+        await client.delete_collection(
+            Pod, namespace="ns", label_selector="app=web", field_selector="x=y", propagation="Orphan"
+        )
+        [sent] = wire.sent("DELETE")
+        assert sent.query == {"labelSelector": "app=web", "fieldSelector": "x=y"}
+        assert sent.json() == {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan"}
+        # It may have a finalizer.
+        assert await client.find(Pod, KEY) is not None
+
+    async def test_needs_the_namespace_of_a_kind_that_has_them(self, client: Client, wire: ScriptedWire):
+        with pytest.raises(ValueError, match=r"Pod\.v1 is namespaced: .* one namespace at a time"):
+            await client.delete_collection(Pod)
+        wire.on("DELETE", "/api/v1/nodes", Reply.status(200, ""))
+        await client.delete_collection(Node)
+        assert len(wire.sent("DELETE")) == 1

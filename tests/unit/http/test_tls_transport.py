@@ -1,0 +1,268 @@
+"""TLS as a client speaks it that makes its records itself."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from typing import cast
+
+import pytest
+
+from manager.http.limits import Limits
+from manager.http.tls_transport import TlsTransport
+from manager.tls import SelfSigned
+
+pytestmark = pytest.mark.each_loop
+
+MUCH = 3_000_000
+LONG = 30.0
+
+
+@functools.cache
+def trusting() -> ssl.SSLContext:
+    """A client that trusts whoever answers."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+class Heard(asyncio.Protocol):
+    """Notes what a server hears."""
+
+    def __init__(self) -> None:
+        self.transport = cast("asyncio.Transport", None)
+        self.received = bytearray()
+        self.awaited, self.there = 0, asyncio.Event()
+        self.by_turn = Counter[int]()
+        self.turn = 0
+        self.told: list[str] = []
+        self.made, self.ended, self.lost = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.made.set()
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        self.by_turn[self.turn] += len(data)
+        if len(self.received) >= self.awaited:
+            self.there.set()
+
+    async def until(self, size: int) -> None:
+        """Return when so many bytes are there."""
+        self.awaited, self.there = size, asyncio.Event()
+        async with asyncio.timeout(10):
+            await self.there.wait()
+
+    def eof_received(self) -> None:
+        self.ended.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set()
+
+    def pause_writing(self) -> None:
+        self.told.append("pause")
+
+    def resume_writing(self) -> None:
+        self.told.append("resume")
+
+    async def count_turns(self) -> None:
+        for self.turn in itertools.count():
+            await asyncio.sleep(0)
+
+
+class Client:
+    """Makes records, and sends them when it likes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.session = trusting().wrap_bio(self._incoming, self._outgoing)
+
+    async def shake_hands(self) -> None:
+        while True:
+            try:
+                self.session.do_handshake()
+            except ssl.SSLWantReadError:
+                self.writer.write(self._outgoing.read())
+                self._incoming.write(await self.reader.read(65536))
+            else:
+                self.writer.write(self._outgoing.read())
+                return
+
+    def records(self, data: bytes, *, of: int) -> bytes:
+        """`data` in records of so many bytes."""
+        for start in range(0, len(data), of):
+            self.session.write(data[start : start + of])
+        return self._outgoing.read()
+
+    async def rest(self) -> bytearray:
+        """All that comes until the server says that this is the end; else it raises an error."""
+        received = bytearray()
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    part = self.session.read(65536)
+                except ssl.SSLZeroReturnError:
+                    return received
+                except ssl.SSLWantReadError:
+                    came = await self.reader.read(65536)
+                    assert came, "the connection ends, and the session does not"
+                    self._incoming.write(came)
+                else:
+                    if not part:
+                        return received
+                    received += part
+
+    def end_session(self) -> bytes:
+        with pytest.raises(ssl.SSLWantReadError):
+            self.session.unwrap()
+        return self._outgoing.read()
+
+
+Connect = Callable[..., AbstractAsyncContextManager[tuple[Heard, Client]]]
+
+
+@pytest.fixture(scope="module")
+def context() -> ssl.SSLContext:
+    return SelfSigned().pair(datetime.now(UTC)).context()
+
+
+@pytest.fixture
+def connected(context: ssl.SSLContext) -> Connect:
+    @asynccontextmanager
+    async def scene(*, goodbye: float = LONG) -> AsyncIterator[tuple[Heard, Client]]:
+        heard, limits = Heard(), Limits(goodbye=goodbye)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: TlsTransport(heard, context, limits), "127.0.0.1", 0
+        )
+        async with server:
+            client = Client(*await asyncio.open_connection(*server.sockets[0].getsockname()))
+            try:
+                yield heard, client
+            finally:
+                client.writer.transport.abort()
+                async with asyncio.timeout(10):
+                    await heard.lost.wait()
+
+    return scene
+
+
+async def test_who_sends_a_byte_in_each_record_is_cut_off(connected: Connect):
+    async with connected() as (heard, client):
+        await client.shake_hands()
+        client.writer.write(client.records(bytes(20_000), of=1))
+        async with asyncio.timeout(10):
+            await heard.lost.wait()
+        assert 0 < len(heard.received) < 5_000
+
+
+@pytest.mark.parametrize("size", [100, 16 * 1024])
+async def test_however_much_has_come_a_turn_of_the_loop_takes_a_little_of_it(connected: Connect, size: int):
+    async with connected() as (heard, client):
+        await client.shake_hands()
+        await heard.made.wait()
+        records = client.records(bytes(MUCH), of=size)
+        counting = asyncio.create_task(heard.count_turns())
+        for start in range(0, len(records), 600_000):
+            # As much as the sockets take is there before the loop goes on.
+            client.writer.write(records[start : start + 600_000])
+            await client.writer.drain()
+        await heard.until(MUCH)
+        counting.cancel()
+        assert max(heard.by_turn.values()) <= 64 * 1024
+
+
+async def test_what_is_sent_arrives_though_it_is_taken_slowly(connected: Connect):
+    sent = bytes(range(256)) * 64 * 1024  # more than sockets keep
+    async with connected() as (heard, client):
+        await client.shake_hands()
+        await heard.made.wait()
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        heard.transport.write(sent)
+        heard.transport.write(b"the end")
+        await asyncio.sleep(0.05)
+        assert heard.told == ["pause"]
+        assert heard.transport.get_write_buffer_size() > 0
+        heard.transport.close()
+        client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert await client.rest() == sent + b"the end"
+        assert heard.told == ["pause", "resume"]
+
+
+async def test_who_still_sends_gets_the_last_words_and_the_end_of_the_session(connected: Connect):
+    async with connected() as (heard, client):
+        await client.shake_hands()
+        await heard.made.wait()
+        client.writer.write(client.records(bytes(1_000_000), of=1000))
+        heard.transport.write(b"enough")
+        heard.transport.close()
+        assert await client.rest() == b"enough"
+        assert not heard.lost.is_set()
+        client.writer.close()
+        async with asyncio.timeout(10):
+            await heard.lost.wait()
+
+
+async def test_who_does_not_answer_the_end_of_the_session_is_not_waited_for(connected: Connect):
+    async with connected(goodbye=0.05) as (heard, client):
+        await client.shake_hands()
+        await heard.made.wait()
+        heard.transport.close()
+        async with asyncio.timeout(1):
+            await heard.lost.wait()
+
+
+@pytest.mark.parametrize("how", ["session", "connection"])
+async def test_a_client_that_sends_no_more_is_heard_to_the_end(connected: Connect, how: str):
+    async with connected() as (heard, client):
+        await client.shake_hands()
+        client.writer.write(client.records(b"the last", of=3))
+        if how == "session":
+            client.writer.write(client.end_session())
+        else:
+            client.writer.write_eof()
+        async with asyncio.timeout(10):
+            await heard.ended.wait()
+        assert heard.received == b"the last"
+        assert heard.transport.is_closing()
+        assert await client.rest() == b""
+
+
+async def test_nothing_comes_while_nothing_is_wanted(connected: Connect):
+    async with connected() as (heard, client):
+        await client.shake_hands()
+        await heard.made.wait()
+        heard.transport.pause_reading()
+        client.writer.write(client.records(bytes(MUCH), of=10_000))
+        await asyncio.sleep(0.05)
+        assert len(heard.received) <= 64 * 1024
+        heard.transport.resume_reading()
+        await heard.until(MUCH)
+
+
+async def test_it_tells_who_is_there_and_that_it_is_tls(connected: Connect):
+    async with connected() as (heard, client):
+        await client.shake_hands()
+        await heard.made.wait()
+        about = heard.transport.get_extra_info
+        assert about("sslcontext") is not None
+        assert about("ssl_object").version() == "TLSv1.2"
+        assert about("ssl_object").selected_alpn_protocol() is None
+        assert about("peercert") is None
+        assert about("peername") == client.writer.get_extra_info("sockname")
+
+
+async def test_a_handshake_that_is_none_gets_an_answer_in_words_of_tls(connected: Connect):
+    async with connected() as (heard, client):
+        client.writer.write(b"\x16\x03\x01\x00\x05hello")
+        async with asyncio.timeout(10):
+            alert = await client.reader.read(100)
+        assert alert[:1] == b"\x15"
+        assert not heard.made.is_set()
