@@ -22,7 +22,7 @@ from manager.controller import (
 )
 from manager.kube.errors import ApiError, NotFound
 from manager.logs import reconcile_log
-from manager.operator.context import Changed, Context, Gone
+from manager.operator.context import Changed, Context, Gone, is_missing
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.operator.operator import Operator
 
@@ -139,7 +139,7 @@ class _ByObject(Generic[T]):
             except Gone:
                 break
             except NotFound as error:
-                if error.details.get("name") != key.name or error.details.get("kind") != operator.kind.plural:
+                if not is_missing(error, operator.kind, key):
                     raise
                 break
             except ApiError as error:
@@ -175,4 +175,4 @@ class _ByObject(Generic[T]):
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
         await ctx.patch()
-        ctx.tell()
+        ctx.written()
