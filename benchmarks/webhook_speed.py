@@ -25,13 +25,14 @@ import orjson
 import uvloop
 
 from benchmarks.table import table
-from controllers.petstore.webhooks import WEBHOOKS
+from controllers.petstore.pet import PetOperator
 from manager.http.address import BindAddress
 from manager.logs import configured
 from manager.metrics import Metrics
 from manager.tls import SelfSigned, ServedCertificate
 from manager.webhook.server import WebhookServer, endpoints_of
 from manager.webhook.webhooks import Webhooks
+from tests.support.admission import webhooks_of
 from tests.support.ports import PortBlock
 
 GROUP = "petstore.example.com"
@@ -117,7 +118,7 @@ def conversion_review(objects: int, *, start: str, end: str) -> bytes:
 async def serve(port: int) -> None:
     """The server, until it is killed."""
     metrics = Metrics()
-    endpoints = endpoints_of(Webhooks(WEBHOOKS), metrics)
+    endpoints = endpoints_of(Webhooks(webhooks_of(PetOperator)), metrics)
     address, certificate = BindAddress("127.0.0.1", port), ServedCertificate(SelfSigned())
     await WebhookServer(address, endpoints, certificate, metrics=metrics).run()
 
@@ -192,7 +193,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 async def measure(server: subprocess.Popen[bytes], port: int, options: argparse.Namespace) -> None:
-    endpoints = {each.path: each for each in endpoints_of(Webhooks(WEBHOOKS), Metrics())}
+    endpoints = {each.path: each for each in endpoints_of(Webhooks(webhooks_of(PetOperator)), Metrics())}
     paths = {"defaults": f"/mutate-{GROUP.replace('.', '-')}-v1beta1-pet", "convert": "/convert"}
     paths["validation"] = paths["defaults"].replace("mutate", "validate")
     admissions = (

@@ -3,17 +3,7 @@
     async with PetStoreClient("localhost:6742") as store:
         (identity,) = await store.add([Pet(name="Thor", type=PetType.DOG, birthday=date(2021, 4, 1))])
 
-What a call can raise:
-
-PetStoreError
-├── NoAnswer             whether the call took effect is unknown; the same call may be made again
-│   ├── Unreachable        the store is down, cannot be reached, or cannot write now
-│   └── DeadlinePassed     it did not answer in time
-├── InvalidPet           the store refuses a value; the text names the field
-├── UnknownPet           there is no pet of that id
-├── KeyRefused           another idempotency key, or another pet, stands in the way
-├── Exhausted            the store is full, or has too much to do; nothing was done
-└── UnexpectedAnswer     anything else
+What a call can raise stands in `petstore.errors`.
 """
 
 from __future__ import annotations
@@ -27,6 +17,17 @@ from typing import TYPE_CHECKING, Final, Self
 
 import grpc
 
+from petstore.errors import (
+    DeadlinePassed,
+    Exhausted,
+    InvalidPet,
+    KeyRefused,
+    NoAnswer,
+    PetStoreError,
+    UnexpectedAnswer,
+    UnknownPet,
+    Unreachable,
+)
 from petstore.metrics import code_name
 from petstore.pet import Pet, PetType
 from petstore.proto import petstore_pb2 as pb
@@ -72,42 +73,6 @@ _OPTIONS: Final = (
 
 _LOOK_EVERY: Final = 10.0
 """Seconds between two looks at the files of certificates."""
-
-
-class PetStoreError(Exception):
-    """Any of them; the text is for people, and has what the store said."""
-
-
-class NoAnswer(PetStoreError):
-    """Whether the call took effect is unknown; the same call may be made again."""
-
-
-class Unreachable(NoAnswer):
-    """The store is down, cannot be reached, or cannot write now."""
-
-
-class DeadlinePassed(NoAnswer):
-    """The store did not answer in time."""
-
-
-class InvalidPet(PetStoreError):
-    """The store refuses a value; the text names the field."""
-
-
-class UnknownPet(PetStoreError):
-    """There is no pet of that id."""
-
-
-class KeyRefused(PetStoreError):
-    """The pet has another idempotency key, or the key belongs to another pet."""
-
-
-class Exhausted(PetStoreError):
-    """The store is full, or has too much to do; nothing was done."""
-
-
-class UnexpectedAnswer(PetStoreError):
-    """The store failed, or is not the store that this client knows."""
 
 
 _ERRORS: Final = {

@@ -5,7 +5,13 @@ from __future__ import annotations
 import datetime
 import re
 
-__all__ = ["InvalidBirthday", "day_of", "day_of_moment"]
+from manager import clock
+from manager.webhook import Refused, invalid
+
+__all__ = ["FIRST_BIRTHDAY", "InvalidBirthday", "check_birthday", "day_of", "day_of_moment"]
+
+FIRST_BIRTHDAY = datetime.date(1900, 1, 1)
+"""No pet is older than this."""
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 # Wider than RFC 3339, as the server is: any character may stand before the fraction, and an offset may be of
@@ -63,6 +69,23 @@ def day_of_moment(text: str) -> datetime.date:
     except (ValueError, OverflowError):
         raise InvalidBirthday(f"{_shown(text)} is not a moment of the years 1 to 9999 in UTC") from None
     return moment.date()
+
+
+def check_birthday(birthday: str) -> None:
+    """Raise Refused for a day after today, in UTC, or before the first one.
+
+    What is no day at all comes from v1alpha1 alone, whose schema lets pass moments that no calendar has.
+    """
+    try:
+        day = day_of(birthday)
+    except InvalidBirthday:
+        # As long as one likes: it may have any number of digits behind the second.
+        raise Refused(invalid("spec.birthday", birthday[:_SHOWN], "must be a day of the calendar")) from None
+    today = clock.now().date()
+    if day > today:
+        raise Refused(invalid("spec.birthday", birthday, f"must not be in the future (it is {today} in UTC)"))
+    if day < FIRST_BIRTHDAY:
+        raise Refused(invalid("spec.birthday", birthday, f"must not be before {FIRST_BIRTHDAY}"))
 
 
 def _shown(text: str) -> str:

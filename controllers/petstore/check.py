@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
-from controllers.petstore.cached import CachedPet, CachedPets
+from pydantic import ValidationError
+
+from apis.petstore.v1beta1.pet import Pet
+from controllers.petstore.birthday import InvalidBirthday
+from controllers.petstore.claims import BY_ID, BY_UID, oldest
 from controllers.petstore.outlook import Outlook
-from controllers.petstore.record import Content
-from manager.api import ObjectKey
-from manager.controller import ChannelSource, Priority
+from controllers.petstore.record import Content, wanted
+from manager import Informer, ObjectKey
+from manager.cache import Record as CachedPet
 from manager.logs import get_logger
-from petstore.client import DeadlinePassed, NoAnswer, PetStoreClient, PetStoreError
-from petstore.client import Pet as Record
+from petstore.errors import DeadlinePassed, NoAnswer, PetStoreError
+from petstore.pet import Pet as Record
+
+if TYPE_CHECKING:
+    from petstore.client import PetStoreClient
 
 __all__ = ["StoreCheck"]
 
@@ -23,7 +32,7 @@ _JITTER = 0.1
 _LONGEST = 300.0
 """Seconds that reading the whole store may take."""
 
-_AT_ONCE = 100
+_AT_ONCE = 50
 """Records, or Pets, looked at before others get their turn: a millisecond's worth."""
 
 _log = get_logger("petstore")
@@ -39,8 +48,8 @@ class StoreCheck:
     def __init__(
         self,
         store: PetStoreClient,
-        pets: CachedPets,
-        channel: ChannelSource,
+        pets: Informer,
+        ask_for: Callable[[ObjectKey], None],
         outlook: Outlook,
         *,
         interval: float,
@@ -49,7 +58,7 @@ class StoreCheck:
         """Checks every `interval` seconds, give or take a tenth."""
         self._store = store
         self._pets = pets
-        self._channel = channel
+        self._ask_for = ask_for
         self._outlook = outlook
         self._interval = interval
         self._rng = rng
@@ -63,7 +72,8 @@ class StoreCheck:
                 await self.check()
             except NoAnswer:
                 self._outlook.doubt()
-                await self._tell_all()
+                # Every Pet is to say that the store does not answer.
+                await self._ask_for_all(lambda pet: not self._outlook.is_waiting(pet.key))
             except PetStoreError as error:
                 _log.warning("the pet store cannot be checked", error=str(error))
 
@@ -74,7 +84,7 @@ class StoreCheck:
             await self._read(seen)
         except TimeoutError:
             raise DeadlinePassed("no further record came in time") from None
-        await self._ask_for_lost(seen)
+        await self._ask_for_all(lambda pet: pet.key not in seen and _read(pet) is not None)
 
     async def _read(self, seen: set[ObjectKey]) -> None:
         """Read all records, and note whose they are; raises TimeoutError when none come for a while."""
@@ -83,47 +93,46 @@ class StoreCheck:
         number = 0
         async with asyncio.timeout(patience) as deadline, aclosing(records):
             async for record in records:
-                pet = self._owner(record)
-                if pet is not None and pet.key not in seen:
-                    seen.add(pet.key)
-                    if self._is_wrong(pet, record):
-                        self._ask_for(pet)
+                # A record's Pet is the one that it has the key of, else the one that has its id.
+                key = record.idempotency_key
+                cached = oldest(self._pets.list(index=(BY_UID, key) if key else (BY_ID, record.id)))
+                if cached is not None and cached.key not in seen:
+                    seen.add(cached.key)
+                    # What cannot be made right before its spec is, is left alone.
+                    if not cached.deleting and (pet := _read(cached)) and self._is_wrong(pet, record):
+                        self._ask_for(pet.key)
                 number += 1
                 if number % _AT_ONCE == 0:
                     deadline.reschedule(now() + patience)
                     await asyncio.sleep(0)
 
-    def _owner(self, record: Record) -> CachedPet | None:
-        """The Pet whose record it is."""
-        if record.idempotency_key:
-            return self._pets.of_uid(record.idempotency_key)
-        return min(self._pets.of_id(record.id), key=lambda pet: pet.age, default=None)
-
-    def _is_wrong(self, pet: CachedPet, record: Record) -> bool:
-        wanted = pet.wanted
-        if wanted is None:
-            return False  # it cannot be made right before its spec is
+    def _is_wrong(self, pet: Pet, record: Record) -> bool:
+        status = pet.status
         # A store that has never shown a key is not asked to take one from every Pet.
         lacks_key = not record.idempotency_key and self._store.knows_keys is True
-        is_right = pet.id == record.id and Content.of(record) == wanted and not lacks_key
-        # Nor does any watch tell of a status that somebody else has written.
-        return not is_right or not pet.says_all_is_well
+        true = {each.type for each in status.conditions if each.status == "True"}
+        return (
+            status.id != record.id
+            or Content.of(record) != wanted(pet)
+            or lacks_key
+            # Nor does any watch tell of a status that somebody else has written.
+            or status.observed_generation != pet.metadata.generation
+            or not true >= {"Ready", "StoreReachable"}
+        )
 
-    async def _ask_for_lost(self, seen: set[ObjectKey]) -> None:
-        for number, pet in enumerate(self._pets, start=1):
-            if pet.key not in seen and pet.wanted is not None:
-                self._ask_for(pet)
+    async def _ask_for_all(self, is_meant: Callable[[CachedPet], bool]) -> None:
+        for number, pet in enumerate(self._pets.list(), start=1):
+            if not pet.deleting and is_meant(pet):
+                self._ask_for(pet.key)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    async def _tell_all(self) -> None:
-        """Have every Pet say that the store does not answer."""
-        for number, pet in enumerate(self._pets, start=1):
-            if not self._outlook.is_waiting(pet.key):
-                self._ask_for(pet)
-            if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)
 
-    def _ask_for(self, pet: CachedPet) -> None:
-        if not pet.deleting:
-            self._channel.send(pet.key, priority=Priority.LOW)
+def _read(cached: CachedPet) -> Pet | None:
+    """A Pet, as far as it can be said what the store is to have of it."""
+    try:
+        pet = cached.decode(Pet)
+        wanted(pet)
+    except (InvalidBirthday, ValidationError):
+        return None  # nor when it is not of a Pet's shape: the operator says so to whoever made it
+    return pet

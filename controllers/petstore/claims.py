@@ -6,12 +6,35 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from apis.petstore.v1beta1.pet import Pet
-from controllers.petstore.cached import CachedPets
-from controllers.petstore.record import Content
-from manager.api import ObjectKey
+import msgspec
 
-__all__ = ["Claims"]
+from apis.petstore.v1beta1.pet import Pet
+from controllers.petstore.record import Content
+from manager import Informer, ObjectKey
+from manager.cache import Record, index_by
+
+__all__ = ["BY_ID", "BY_UID", "INDEXES", "Claims", "oldest"]
+
+BY_ID, BY_UID = "store-id", "uid"
+INDEXES = {BY_ID: index_by("status.id"), BY_UID: index_by("metadata.uid")}
+"""How Pets are found in the cache. Several have the same id only after somebody wrote it there."""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    creation_timestamp: str | None = None
+
+
+class _Created(msgspec.Struct):
+    metadata: _Metadata
+
+
+def oldest(pets: Iterable[Record]) -> Record | None:
+    """The Pet that was there first, also where nothing else of it can be read."""
+    return min(pets, key=_age, default=None)
+
+
+def _age(pet: Record) -> tuple[str, str]:
+    return msgspec.json.decode(pet.raw, type=_Created).metadata.creation_timestamp or "", pet.uid
 
 
 class Claims:
@@ -21,7 +44,7 @@ class Claims:
     noted here. The store itself knows it by the key; this is for stores that know no keys.
     """
 
-    def __init__(self, pets: CachedPets) -> None:
+    def __init__(self, pets: Informer) -> None:
         self._pets = pets
         self._by_key: dict[ObjectKey, tuple[str, str]] = {}  # UID and id
         self._by_id: dict[str, ObjectKey] = {}
@@ -36,10 +59,14 @@ class Claims:
         """The Pet of that name which may have got a record that its status does not tell of."""
         return self._begun.get(key)
 
+    def end(self, key: ObjectKey) -> None:
+        """Note that the store has nothing more of what was begun for a Pet."""
+        self._begun.pop(key, None)
+
     def settle(self, key: ObjectKey) -> None:
         """Forget all that was noted of a Pet: its status has it now, or it is gone."""
         self.release(key)
-        self._begun.pop(key, None)
+        self.end(key)
 
     def claim(self, pet: Pet, id: str) -> None:  # noqa: A002 - the field's name
         """Note that the record is that Pet's, and no other one."""
@@ -64,8 +91,7 @@ class Claims:
         holder = self._by_id.get(id)
         if holder is not None and self._by_key[holder][0] != pet.metadata.uid:
             return True
-        rivals = self._pets.of_id(id)
-        first = min(rivals, key=lambda rival: rival.age, default=None)
+        first = oldest(self._pets.list(index=(BY_ID, id)))
         return first is not None and first.uid != pet.metadata.uid
 
     @asynccontextmanager

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
+from manager import ObjectKey
 from manager.backoff import ExponentialDelay
-from manager.controller import ChannelSource, Priority, Request
 from manager.logs import get_logger
-from petstore.client import NoAnswer, PetStoreClient, PetStoreError, Unreachable
+from petstore.errors import NoAnswer, PetStoreError, Unreachable
+
+if TYPE_CHECKING:
+    from petstore.client import PetStoreClient
 
 __all__ = ["Outlook"]
 
@@ -34,17 +39,19 @@ class Outlook:
     not down, and leaves the Pets to their back-off.
     """
 
-    def __init__(self, store: PetStoreClient, channel: ChannelSource, *, rng: random.Random) -> None:
+    def __init__(
+        self, store: PetStoreClient, ask_for: Callable[[ObjectKey], None], *, rng: random.Random
+    ) -> None:
         self.down = False
         """Whether the last probe had no answer."""
         self._store = store
-        self._channel = channel
+        self._ask_for = ask_for
         self._rng = rng
-        self._waiting: set[Request] = set()
+        self._waiting: set[ObjectKey] = set()
         # The queue's own back-off is for what is over in milliseconds, as a conflict is; a store that is down
         # stays so for seconds at least, and calls that end by their deadline hold up the others.
         self._delay = ExponentialDelay(base=0.5, cap=30.0, rng=rng)
-        self._failures: dict[Request, int] = {}
+        self._failures: dict[ObjectKey, int] = {}
         self._doubt = asyncio.Event()
 
     def require(self) -> None:
@@ -56,24 +63,24 @@ class Outlook:
         """A call had no answer."""
         self._doubt.set()
 
-    def wait(self, request: Request) -> None:
+    def wait(self, key: ObjectKey) -> None:
         """Ask for that Pet when the store is back."""
-        self._waiting.add(request)
+        self._waiting.add(key)
 
-    def try_again_after(self, request: Request) -> float:
+    def try_again_after(self, key: ObjectKey) -> float:
         """The store has failed that Pet once more: seconds to wait, at first half a one, at last thirty."""
-        failures = self._failures.get(request, 0)
-        self._failures[request] = failures + 1
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
         return self._delay(failures)
 
-    def forget(self, request: Request) -> None:
+    def forget(self, key: ObjectKey) -> None:
         """It worked for that Pet, or the Pet is gone."""
-        self._waiting.discard(request)
-        self._failures.pop(request, None)
+        self._waiting.discard(key)
+        self._failures.pop(key, None)
 
-    def is_waiting(self, request: Request) -> bool:
+    def is_waiting(self, key: ObjectKey) -> bool:
         """Whether that Pet waits for the store."""
-        return request in self._waiting
+        return key in self._waiting
 
     async def run(self) -> None:
         """Probe whenever there is doubt, until cancelled."""
@@ -86,16 +93,14 @@ class Outlook:
                 await asyncio.sleep(self._rng.uniform(*_PROBE_EVERY))
             self._doubt.clear()
             if self.down:
-                self._recovered()
+                self.down = False
+                waiting = len(self._waiting)
+                _log.info("the pet store answers again", address=self._store.address, waiting=waiting)
+                for key in self._waiting:
+                    self._ask_for(key)
+                self._waiting.clear()
             # Calls that fail while probes do not are no reason to probe all the time.
             await asyncio.sleep(self._rng.uniform(*_PROBE_EVERY))
-
-    def _recovered(self) -> None:
-        self.down = False
-        _log.info("the pet store answers again", address=self._store.address, waiting=len(self._waiting))
-        for request in self._waiting:
-            self._channel.send(request, priority=Priority.LOW)  # what people do now comes first
-        self._waiting.clear()
 
     async def _answers(self) -> bool:
         timeout = min(_PROBE_TIMEOUT, self._store.timeout)

@@ -1,257 +1,392 @@
-"""Pet: keeps a record in a pet store equal to each Pet, and removes it with the Pet."""
+"""Pet: keeps a record in a pet store equal to each Pet, and removes it with the Pet.
+
+Only `setup` imports gRPC: webhooks are served, and flags known, where the operator does not run.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
-from controllers.petstore.birthday import InvalidBirthday
-from controllers.petstore.cached import CachedPets
+from controllers.petstore.birthday import InvalidBirthday, check_birthday
 from controllers.petstore.check import StoreCheck
-from controllers.petstore.claims import Claims
-from controllers.petstore.keeper import Keeper
-from controllers.petstore.metrics import StoreMetrics
-from controllers.petstore.notes import FINALIZER, OURS, Notes, PetChanged, PetGone, is_not_there, was_begun
+from controllers.petstore.claims import INDEXES, Claims
+from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
+from controllers.petstore.keeper import Deed, Keeper, Kept
 from controllers.petstore.outlook import Outlook
-from controllers.petstore.record import noted, wanted
-from controllers.petstore.report import Reporter
-from controllers.petstore.settings import (
-    PETSTORE_ADDRESS,
-    PETSTORE_CHECK_INTERVAL,
-    PETSTORE_TIMEOUT,
-    PETSTORE_TLS,
-)
-from manager.cache import CacheEvent
-from manager.client import Client
-from manager.controller import (
-    ChannelSource,
-    ControllerBuilder,
-    ControllerOptions,
-    Request,
+from controllers.petstore.record import ADDED_AS, Content, noted, wanted
+from manager import (
+    Context,
+    ObjectKey,
+    Operator,
+    Priority,
     Result,
+    Setting,
     any_of,
     generation_changed,
     termination_started,
+    webhook,
 )
-from manager.kube.errors import Conflict, Invalid, NotFound
+from manager.address import parse_address
+from manager.api import find_condition
+from manager.cache import CacheEvent
+from manager.duration import parse_duration
 from manager.logs import reconcile_log
-from manager.manager import Manager, Runnable
 from manager.rate_limit import Repeats
-from manager.rbac import rbac
-from manager.settings import SettingsError
-from petstore.client import (
-    InvalidPet,
-    NoAnswer,
-    PetStoreClient,
-    PetStoreError,
-    Tls,
-    TlsFiles,
-    TlsUnusable,
-)
+from manager.runnables import Runnable
+from manager.setting import parse_text
+from manager.settings.error import SettingsError
+from manager.webhook import AdmissionRequest, JsonObject
+from petstore.errors import InvalidPet, NoAnswer, PetStoreError
 
-__all__ = ["KINDS", "RECONCILERS", "PetReconciler", "setup"]
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from petstore.client import Handled, PetStoreClient, Tls
+
+__all__ = ["PetOperator", "calls_counted"]
+
+_MESSAGE_LENGTH = 1000
+"""Characters of what a store says that are passed on."""
 
 
-@rbac(groups="petstore.example.com", resources="pets", verbs="get;list;watch;patch")
-@rbac(groups="petstore.example.com", resources="pets/status", verbs="patch")
-@rbac(groups="", resources="events", verbs="create;patch")
-class PetReconciler:
-    """Brings the store to what one Pet says, and the Pet's status to what the store answers.
+def lacks_finalizer(event: CacheEvent) -> bool:
+    """Somebody took away what holds the Pet until its record is gone."""
+    return PetOperator.finalizer not in event.meta.finalizers
+
+
+def some_time(text: str) -> float:
+    """Seconds. Raises ValueError unless it is a duration above 0."""
+    seconds = parse_duration(text)
+    if seconds <= 0:
+        raise ValueError("a duration above 0 is expected")
+    return seconds
+
+
+class PetOperator(Operator[Pet]):
+    """Brings the store to what each Pet says, and the Pet's status to what the store answers.
 
     The first write for a Pet stores the finalizer and a note of what is about to be added, before the store
     hears of it; the last one the id in its status. What fails in between is found again by `Keeper`.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        keeper: Keeper,
-        claims: Claims,
-        outlook: Outlook,
-        reporter: Reporter,
-    ) -> None:
-        self.client = client
-        self.keeper = keeper
-        self.claims = claims
-        self.outlook = outlook
-        self.reporter = reporter
-        self.told: defaultdict[tuple[str, type[PetStoreError]], Repeats] = defaultdict(Repeats)
+    versions = (OldPet,)
+    on = any_of(generation_changed, termination_started, lacks_finalizer)
+    indexes = INDEXES
+    conditions = ("Ready", "StoreReachable")
+    # Left by the operator that this one takes over from; it knows no record that we would not find.
+    former_finalizers = ("pet.petstore.example.com",)
+    finalizer_first = False
 
-    async def reconcile(self, request: Request) -> Result | None:
-        """Bring one Pet up to date."""
-        pet = await self.client.find(Pet, request)
-        begun = self.claims.begun(request)
-        if pet is None or (begun is not None and begun.metadata.uid != pet.metadata.uid):
-            later = await self.gone(request)
-            if later is not None or pet is None:
-                return later
+    address = Setting(
+        "petstore-address",
+        parse_address,
+        default="localhost:6742",
+        description="where the pet store is that Pets are kept in",
+        placeholder="HOST:PORT",
+    )
+    timeout = Setting(
+        "petstore-timeout",
+        some_time,
+        default="5s",
+        description="how long to wait for an answer of the pet store",
+        placeholder="DURATION",
+    )
+    check_interval = Setting(
+        "petstore-check-interval",
+        some_time,
+        default="5m",
+        description="how often to look for records of Pets that were changed or lost in the pet store",
+        placeholder="DURATION",
+    )
+    # The files are read again when they are renewed.
+    tls_ca_file = Setting(
+        "petstore-tls-ca-file",
+        parse_text,
+        description="talk to the pet store over TLS, and trust these authorities (PEM)",
+        placeholder="FILE",
+    )
+    tls_cert_file = Setting(
+        "petstore-tls-cert-file",
+        parse_text,
+        description="the certificate to show the pet store (PEM)",
+        placeholder="FILE",
+    )
+    tls_key_file = Setting(
+        "petstore-tls-key-file",
+        parse_text,
+        description="the key of --petstore-tls-cert-file (PEM)",
+        placeholder="FILE",
+    )
+    tls_server_name = Setting(
+        "petstore-tls-server-name",
+        parse_text,
+        description="whom the pet store's certificate is for; default the host of --petstore-address",
+        placeholder="NAME",
+    )
+
+    # What runs as long as the manager
+
+    def setup(self) -> None:
+        """Make the client of the store, and the watch over the store beside it."""
+        from petstore.client import PetStoreClient  # noqa: PLC0415 - it brings gRPC
+
+        manager = self.manager
+        # One connection for the whole process; it is made with the first call.
+        store = PetStoreClient(
+            self.address,
+            timeout=self.timeout,
+            handled=calls_counted(manager.metrics.registry),
+            writing=manager.leadership.held,
+            tls=self.tls(),
+            server_name=self.tls_server_name,
+        )
+        manager.keep(lambda: store)
+        self.use(store)
+        manager.add(Runnable("petstore-outlook", self.outlook.run, leader_only=True))
+        manager.add(Runnable("petstore-check", self.check.run, leader_only=True))
+
+    def use(self, store: PetStoreClient) -> None:
+        """Keep Pets in that store."""
+        pets, rng = self.manager.cache.informer(Pet), self.manager.rng
+        ask_for = partial(self.enqueue, priority=Priority.LOW)  # what people do now comes first
+        self.claims = Claims(pets)
+        self.keeper = Keeper(store, self.claims)
+        self.outlook = Outlook(store, ask_for, rng=rng)
+        self.check = StoreCheck(store, pets, ask_for, self.outlook, interval=self.check_interval, rng=rng)
+        self.failures: defaultdict[tuple[str, type[PetStoreError]], Repeats] = defaultdict(Repeats)
+
+    def tls(self) -> Tls | None:
+        """What the settings say. Raises SettingsError."""
+        from petstore.client import Tls, TlsFiles, TlsUnusable  # noqa: PLC0415 - as above
+
+        files = (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
+        ca, cert, key = (Path(file) if file else None for file in files)
         try:
-            while True:
-                try:
-                    return await self.bring_up_to_date(pet)
-                except PetChanged as changed:
-                    pet = changed.pet
-        except PetGone:
-            return await self.gone(request)
-        except NotFound as error:
-            if not is_not_there(error, request):
-                raise
-            return await self.gone(request)
+            return Tls.of_client(TlsFiles(ca_file=ca, cert_file=cert, key_file=key))
+        except TlsUnusable as error:
+            raise SettingsError(f"--petstore-tls-{error.file.replace('_', '-')}: {error}") from None
 
-    async def bring_up_to_date(self, pet: Pet) -> Result | None:
-        """Bring one Pet up to date. Raises PetGone; PetChanged when it is not the newest."""
-        notes, key = Notes(self.client, pet), pet.key
-        try:
-            if pet.metadata.deletion_timestamp is None:
-                await self.keep(notes)
-            else:
-                await self.remove(pet)
-        except NoAnswer as error:
-            return await self.try_again(notes.pet, error)
-        except InvalidBirthday as error:
-            message = f"spec.birthday: {error}"
-            await self.reporter.impossible(pet, "InvalidBirthday", message, answered=False)
-        except InvalidPet as error:
-            # It names the field as it stands in the call: "pets[0].name: must not be blank".
-            message = str(error).replace("pets[0].type", "spec.species").replace("pets[0].", "spec.")
-            await self.reporter.impossible(notes.pet, "InvalidPet", message, answered=True)
-        except PetStoreError as error:
-            self.tell("the pet store failed", error)
-            await self.reporter.failed(notes.pet, str(error))
-            return Result(requeue_after=self.outlook.try_again_after(key))
-        self.outlook.forget(key)
-        return None
+    # What is done for each Pet
 
-    async def keep(self, notes: Notes) -> None:
+    async def reconcile(self, pet: Pet, ctx: Context) -> None:
         """Make sure that the store has it."""
-        pet = notes.pet
-        content = wanted(pet)
+        await self.take_back(pet.key, but=pet.metadata.uid)
+        content, key = wanted(pet), pet.key
         self.outlook.require()
         id_known = bool(self.claims.id_of(pet))
-        fresh = not id_known and not was_begun(pet)
-        await notes.begin(None if id_known else content)
-        kept = await self.keeper.keep(notes, content, fresh=fresh)
-        try:
-            await self.reporter.kept(notes.pet, content, kept)
-        except (Conflict, Invalid):
-            if self.claims.begun(pet.key) is not None:
-                await notes.confirm(again=True)  # another Pet may have its name now
-            raise
-        self.claims.settle(pet.key)  # the status has it
+        fresh = (
+            not id_known
+            and ADDED_AS not in pet.metadata.annotations
+            and self.finalizers.isdisjoint(pet.metadata.finalizers)
+        )
+        note = {} if id_known or noted(pet) is not None else {ADDED_AS: content.note()}
+        await ctx.ensure_finalizer(annotations=note)
+        kept = await self.keeper.keep(pet, content, ctx, fresh=fresh)
+        self.announce(pet, content, kept, ctx)
+        pet.status.id = kept.id
+        ctx.condition("Ready", True, "InStore", f"the store has it as {kept.id}")
+        self.answered(pet, ctx)
+        self.outlook.forget(key)
+        ctx.once_written(lambda: self.claims.settle(key))
 
-    async def remove(self, pet: Pet) -> None:
-        """Make sure that the store does not have it, then let it go."""
-        finalizers = pet.metadata.finalizers
-        others = [name for name in finalizers if name not in OURS]
-        if others == finalizers:
-            self.claims.settle(pet.key)  # nothing was added for it, or all is done
-            return
+    async def cleanup(self, pet: Pet, ctx: Context) -> None:
+        """Make sure that the store does not have it."""
+        await self.take_back(pet.key, but=pet.metadata.uid)
         self.outlook.require()
         try:
             content = wanted(pet)
         except InvalidBirthday:
             content = None
         removed = await self.keeper.remove(pet, content)
-        pet.metadata.finalizers = others
-        await self.client.patch(pet)
-        self.claims.settle(pet.key)
+        self.claims.end(pet.key)
         if removed:
-            self.reporter.removed(pet)
+            ctx.event("Removed", f"Removed {pet.spec.name} from the pet store", once_written=True)
 
-    async def try_again(self, pet: Pet, error: NoAnswer) -> Result | None:
-        """Say that the store does not answer, and come back: when it does, or after a while."""
-        if not self.outlook.down:
-            self.tell("no answer from the pet store", error)
-            self.outlook.doubt()
-        self.outlook.wait(pet.key)
-        down = self.outlook.down
-        await self.reporter.no_answer(pet)
-        if down:
-            return (
-                None  # `Outlook` asks for it when that ends; thousands of timers would do nothing until then
-            )
-        return Result(requeue_after=self.outlook.try_again_after(pet.key))
-
-    async def gone(self, request: Request) -> Result | None:
+    async def gone(self, key: ObjectKey) -> Result | None:
         """There is no such Pet any more, whatever the cache says: take back what was added, and forget it."""
-        pet = self.claims.begun(request)
-        if pet is not None:
-            try:
-                self.outlook.require()
-                if await self.keeper.remove(pet, noted(pet)):
-                    reconcile_log().info("took back the record of a Pet that is gone", uid=pet.metadata.uid)
-            except PetStoreError as error:
-                self.tell("cannot take back the record of a Pet that is gone", error)
-                if isinstance(error, NoAnswer):
-                    self.outlook.doubt()
-                return Result(requeue_after=self.outlook.try_again_after(request))
-        self.claims.settle(request)
-        self.outlook.forget(request)
+        try:
+            await self.take_back(key)
+        except PetStoreError as error:
+            self.log_failure("cannot take back the record of a Pet that is gone", error)
+            if isinstance(error, NoAnswer):
+                self.outlook.doubt()
+            return Result(requeue_after=self.outlook.try_again_after(key))
+        self.claims.settle(key)
+        self.outlook.forget(key)
         return None
 
-    def tell(self, event: str, error: PetStoreError) -> None:
+    async def take_back(self, key: ObjectKey, *, but: str = "") -> None:
+        """Remove what was begun for a Pet of that name, for any `but` the one of this UID."""
+        begun = self.claims.begun(key)
+        if begun is None or begun.metadata.uid == but:
+            return
+        self.outlook.require()
+        if await self.keeper.remove(begun, noted(begun)):
+            reconcile_log().info("took back the record of a Pet that is gone", uid=begun.metadata.uid)
+        self.claims.settle(key)
+        self.outlook.forget(key)
+
+    async def on_error(self, pet: Pet, error: Exception, ctx: Context) -> Result | None:
+        """Say what the store, or the calendar, has against it."""
+        match error:
+            case NoAnswer():
+                return self.no_answer(pet, error, ctx)
+            case InvalidBirthday():
+                self.impossible("InvalidBirthday", f"spec.birthday: {error}", ctx)
+            case InvalidPet():
+                # It names the field as it stands in the call: "pets[0].name: must not be blank".
+                message = str(error).replace("pets[0].type", "spec.species").replace("pets[0].", "spec.")
+                self.impossible("InvalidPet", message, ctx)
+                self.answered(pet, ctx)
+            case PetStoreError():
+                # It answered something that nobody expected.
+                self.log_failure("the pet store failed", error)
+                ready = find_condition(pet.status.conditions, "Ready")
+                known = ready is not None and ready.reason == "StoreFailed"
+                message = str(error)[:_MESSAGE_LENGTH]
+                ctx.condition("Ready", False, "StoreFailed", message, event=None if known else "Warning")
+                self.answered(pet, ctx)
+                return Result(requeue_after=self.outlook.try_again_after(pet.key))
+            case _:
+                return await super().on_error(pet, error, ctx)
+        self.outlook.forget(pet.key)
+        return None
+
+    # What a person is told
+
+    def announce(self, pet: Pet, content: Content, kept: Kept, ctx: Context) -> None:
+        """Tell what was done. Nobody asked for it when the Pet was ready as it is."""
+        match kept.deed:
+            case Deed.ADDED if pet.status.id:
+                ctx.event("Restored", f"Added {content} to the pet store again, as {kept.id}")
+            case Deed.ADDED:
+                ctx.event("Added", f"Added {content} to the pet store as {kept.id}")
+            case Deed.ADOPTED:
+                ctx.event("Adopted", f"Took over {kept.id} of the pet store, which was nobody's: {content}")
+            case Deed.UPDATED if _is_settled(pet, "True"):
+                ctx.event("Restored", f"Put {kept.id} of the pet store back as it should be: {content}")
+            case Deed.UPDATED:
+                ctx.event("Updated", f"Changed {kept.id} of the pet store to {content}")
+
+    def answered(self, pet: Pet, ctx: Context) -> None:
+        """The store has answered."""
+        if _was_unreachable(pet):
+            ctx.event("StoreReachable", f"The pet store at {self.address} answers again", once_written=True)
+        ctx.condition("StoreReachable", True, "Answered")
+
+    def no_answer(self, pet: Pet, error: NoAnswer, ctx: Context) -> Result | None:
+        """Say that the store does not answer, and come back: when it does, or after a while."""
+        if not self.outlook.down:
+            self.log_failure("no answer from the pet store", error)
+            self.outlook.doubt()
+        self.outlook.wait(pet.key)
+        # The same from one attempt to the next, so that they write nothing: the log has the details.
+        message = f"the pet store at {self.address} does not answer; it is asked again until it does"
+        if not _was_unreachable(pet):
+            told = message[0].upper() + message[1:]
+            ctx.event("StoreUnreachable", told, warning=True, once_written=True)
+        # What was right when the store was last seen may still be; what was never done, is not.
+        still = pet.metadata.deletion_timestamp is None and _is_settled(pet, "True", "Unknown")
+        ctx.condition("Ready", "Unknown" if still else False, "StoreUnreachable", message)
+        ctx.condition("StoreReachable", False, "NoAnswer", message)
+        if self.outlook.down:
+            # `Outlook` asks for it when that ends; thousands of timers would do nothing until then.
+            return None
+        return Result(requeue_after=self.outlook.try_again_after(pet.key))
+
+    def impossible(self, reason: str, message: str, ctx: Context) -> None:
+        """The Pet is not what a store can have."""
+        ctx.condition("Ready", False, reason, message[:_MESSAGE_LENGTH], event="Warning")
+
+    def log_failure(self, event: str, error: PetStoreError) -> None:
         """A store that fails does so for every Pet: the log says it at once, and then less and less often."""
-        if (times := self.told[event, type(error)].count()) is not None:
+        if (times := self.failures[event, type(error)].count()) is not None:
             log = reconcile_log()
             # That it does not answer is what `Outlook` warns of.
             write = log.info if isinstance(error, NoAnswer) else log.warning
             write(event, error=str(error), times=times)
 
+    # What the API server asks
+    #
+    # None of it stands in the way of whoever only removes a finalizer: an object that came in before a rule
+    # did, or while nobody was asked, can be edited and deleted as ever, as long as what is wrong is not
+    # written anew.
 
-def _lacks_finalizer(event: CacheEvent) -> bool:
-    """Somebody took away what holds the Pet until its record is gone."""
-    return FINALIZER not in event.meta.finalizers
+    @webhook.default
+    async def tidy(self, pet: JsonObject, request: AdmissionRequest) -> None:
+        """Trim the name and write the species in lower case, where this request brings them.
+
+        What is no text is left to the schema to refuse, and so is a name with nothing in it but space:
+        trimmed, the message would quote a name that nobody has written. Space is what the store, and the
+        schema, call blank. What was stored untrimmed stays as it is while only something else is written:
+        taking a finalizer away renames no pet.
+        """
+        spec, old = _spec(pet), _spec(request.old_object)
+        name, species = spec.get("name"), spec.get("species")
+        if isinstance(name, str) and name != old.get("name"):
+            spec["name"] = name.strip() or name
+        if isinstance(species, str) and species != old.get("species"):
+            spec["species"] = species.lower()
+
+    @webhook.validate_create
+    async def check_new(self, pet: Pet, _: AdmissionRequest) -> None:
+        """Refuse a birthday that cannot be one."""
+        check_birthday(pet.spec.birthday)
+
+    @webhook.validate_update
+    async def check_change(self, old: Pet, new: Pet, request: AdmissionRequest) -> Iterable[str]:
+        """Refuse a new birthday that cannot be one, and warn of a pet that becomes another animal.
+
+        What is being deleted may become anything: nobody will have it for long.
+        """
+        if new.metadata.deletion_timestamp is not None:
+            return ()
+        if new.spec.birthday != old.spec.birthday:
+            check_birthday(new.spec.birthday)
+        if new.spec.species == old.spec.species:
+            return ()
+        field = "spec.type" if request.requested_kind == OldPet.gvk else "spec.species"
+        change = f"{field}: changed from {old.spec.species} to {new.spec.species}"
+        return (f"{change}; the pet keeps its record in the store: for another animal, make another Pet",)
+
+    @webhook.to_hub(OldPet)
+    async def from_v1alpha1(self, pet: JsonObject) -> None:
+        """Show a Pet of v1alpha1 in v1beta1."""
+        v1alpha1_to_v1beta1(pet)
+
+    @webhook.from_hub(OldPet)
+    async def to_v1alpha1(self, pet: JsonObject) -> None:
+        """Show a Pet of v1beta1 in v1alpha1."""
+        v1beta1_to_v1alpha1(pet)
 
 
-def _tls(*files: str | None) -> Tls | None:
-    """What the settings say. Raises SettingsError."""
-    ca, cert, key = (Path(file) if file else None for file in files)
-    try:
-        return Tls.of_client(TlsFiles(ca_file=ca, cert_file=cert, key_file=key))
-    except TlsUnusable as error:
-        raise SettingsError(f"--petstore-tls-{error.file.replace('_', '-')}: {error}") from None
+def calls_counted(registry: CollectorRegistry) -> Handled:
+    """What counts the calls of a client, under the names that go-grpc-prometheus gave them."""
+    from prometheus_client import Counter  # noqa: PLC0415 - help does without it
+
+    labels = ("grpc_type", "grpc_service", "grpc_method", "grpc_code")
+    calls = Counter("grpc_client_handled", "Calls ended, by status.", labels, registry=registry)
+    return lambda kind, method, code: calls.labels(kind, "petstore.PetStore", method, code).inc()
 
 
-def setup(manager: Manager, options: ControllerOptions) -> None:
-    """Wire the controller up, and the watch over the store beside it."""
-    client = manager.client.named("pet")
-    *files, server_name = (manager.settings[key] for key in PETSTORE_TLS)
-    # One connection for the whole process; it is made with the first call.
-    store = PetStoreClient(
-        manager.settings[PETSTORE_ADDRESS],
-        timeout=manager.settings[PETSTORE_TIMEOUT],
-        handled=StoreMetrics(manager.metrics.registry).handled,
-        writing=manager.leadership.held,
-        tls=_tls(*files),
-        server_name=server_name,
-    )
-    manager.keep(lambda: store)
-    pets = CachedPets(manager.cache)
-    channel = ChannelSource()
-    claims = Claims(pets)
-    outlook = Outlook(store, channel, rng=manager.rng)
-    interval = manager.settings[PETSTORE_CHECK_INTERVAL]
-    check = StoreCheck(store, pets, channel, outlook, interval=interval, rng=manager.rng)
-    manager.add(Runnable("petstore-outlook", outlook.run, leader_only=True))
-    manager.add(Runnable("petstore-check", check.run, leader_only=True))
-    (
-        ControllerBuilder(manager, Pet)
-        .predicates(any_of(generation_changed, termination_started, _lacks_finalizer))
-        .source(channel)
-        .options(options)
-        .complete(
-            PetReconciler(
-                client,
-                Keeper(store, claims),
-                claims,
-                outlook,
-                Reporter(client, manager.events, address=store.address),
-            )
-        )
-    )
+def _was_unreachable(pet: Pet) -> bool:
+    reachable = find_condition(pet.status.conditions, "StoreReachable")
+    return reachable is not None and reachable.status == "False"
 
 
-KINDS = (OldPet, Pet)
-RECONCILERS = (PetReconciler,)
+def _is_settled(pet: Pet, *statuses: str) -> bool:
+    """Whether Ready has one of these statuses, and tells of the spec as it is now."""
+    ready, generation = find_condition(pet.status.conditions, "Ready"), pet.metadata.generation
+    return ready is not None and ready.status in statuses and ready.observed_generation == generation
+
+
+def _spec(pet: JsonObject | None) -> JsonObject:
+    """The spec, as far as there is one that can be read."""
+    spec = (pet or {}).get("spec")
+    return spec if isinstance(spec, dict) else {}

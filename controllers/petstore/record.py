@@ -8,8 +8,8 @@ import json
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.birthday import day_of
-from petstore.client import Pet as Record
-from petstore.client import PetType
+from petstore.pet import Pet as Record
+from petstore.pet import PetType
 
 __all__ = ["ADDED_AS", "Content", "noted", "wanted"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from structlog.typing import FilteringBoundLogger
@@ -19,13 +20,13 @@ from manager.api import (
     set_condition,
 )
 from manager.client import Applied, Client, ObjectList, Outcome, OwnedByOther
-from manager.kube.errors import Invalid
+from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log
 
 if TYPE_CHECKING:
     from manager.operator.operator import Operator
 
-__all__ = ["LEFT_OVER", "NAME_TAKEN", "Blocked", "Changed", "Context", "Gone"]
+__all__ = ["LEFT_OVER", "NAME_TAKEN", "Blocked", "Changed", "Context", "Gone", "is_missing"]
 
 R = TypeVar("R", bound=Resource)
 O = TypeVar("O", bound=Resource)  # noqa: E741 - the object
@@ -72,6 +73,11 @@ class Changed(Exception):
         self.object = obj
 
 
+def is_missing(error: NotFound, kind: type[Resource], key: ObjectKey) -> bool:
+    """Whether it is that object which was not found, and not its kind, while its definition is replaced."""
+    return error.details.get("name") == key.name and error.details.get("kind") == kind.plural
+
+
 class _Told(NamedTuple):
     type: Literal["Normal", "Warning"]
     reason: str
@@ -92,7 +98,7 @@ class Context:
         self.client: Client = operator.client
         self._operator = operator
         self._before: dict[str, Condition] | None = None
-        self._later: list[_Told] = []
+        self._later: list[Callable[[], object]] = []
         self._applied: set[tuple[type[Resource], ObjectKey]] = set()
         self._confirmed = False
 
@@ -140,7 +146,7 @@ class Context:
         if event is not None:
             said = self._before.get(kind)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
-                self._later.append(_Told(event, reason, told or message))
+                self.once_written(partial(self._record, _Told(event, reason, told or message)))
 
     def event(self, reason: str, message: str, *, warning: bool = False, once_written: bool = False) -> None:
         """Record an Event about the object; `message` must hold no secret.
@@ -148,11 +154,15 @@ class Context:
         With `once_written` it waits for the status to be written, as what is told from a comparison with the
         status has to: a write that fails is tried again, and so would be what is told.
         """
-        told = _Told("Warning" if warning else "Normal", reason, message)
+        tell = partial(self._record, _Told("Warning" if warning else "Normal", reason, message))
         if once_written:
-            self._later.append(told)
+            self.once_written(tell)
         else:
-            self._record(told)
+            tell()
+
+    def once_written(self, call: Callable[[], object]) -> None:
+        """Have something called when the status is written, or, in a `cleanup`, the finalizer is gone."""
+        self._later.append(call)
 
     def is_observed(self) -> bool:
         """Whether the status was made for the spec as it is: nobody has asked for anything since."""
@@ -225,12 +235,13 @@ class Context:
         if self._confirmed:
             return
         obj = self.object
-        live = await self.client.uncached.find(type(obj), obj.key)
-        if (
-            live is None
-            or live.metadata.uid != obj.metadata.uid
-            or live.metadata.deletion_timestamp is not None
-        ):
+        try:
+            live = await self.client.uncached.get(type(obj), obj.key)
+        except NotFound as error:
+            if not is_missing(error, type(obj), obj.key):
+                raise
+            raise Gone from None
+        if live.metadata.uid != obj.metadata.uid or live.metadata.deletion_timestamp is not None:
             raise Gone
         if live.metadata.generation != obj.metadata.generation:
             if unchanged:
@@ -280,17 +291,26 @@ class Context:
     # What the runtime calls
 
     async def finish(self) -> None:
-        """Write the status, if it differs, and tell what waited for that."""
+        """Write the status, if it differs, and do what waited for that.
+
+        Raises Gone when that shows that the object is gone, and there was something to clean up with it.
+        """
         if self._operator.has_status:
             if self._operator.has_observed_generation:
                 self.object.status.observed_generation = self.object.metadata.generation  # type: ignore[attr-defined]
-            await self.client.status.report(self.object)
-        self.tell()
+            try:
+                await self.client.status.report(self.object)
+            except (Conflict, Invalid):
+                if self._operator.finalizers and self.object.metadata.deletion_timestamp is None:
+                    self._confirmed = False
+                    await self.confirm()  # another object may have its name now
+                raise
+        self.written()
 
-    def tell(self) -> None:
-        """Record the Events that waited."""
-        for told in self._later:
-            self._record(told)
+    def written(self) -> None:
+        """Do what waited for the last write."""
+        for call in self._later:
+            call()
         self._later.clear()
 
     async def prune(self, kind: type[Resource], *, metadata_only: bool) -> None:

@@ -22,11 +22,11 @@ from manager.controller import (
 )
 from manager.kube.errors import ApiError, NotFound
 from manager.logs import reconcile_log
-from manager.operator.context import Changed, Context, Gone
+from manager.operator.context import Changed, Context, Gone, is_missing
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.operator.operator import Operator
 
-__all__ = ["add_controller"]
+__all__ = ["ObjectReconciler", "add_controller"]
 
 T = TypeVar("T", bound=Resource)
 
@@ -41,7 +41,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     if cls.reconcile_key is not Operator.reconcile_key:
         reconciler = _ByKey(operator)
     elif cls.reconcile is not Operator.reconcile:
-        reconciler = _ByObject(operator)
+        reconciler = ObjectReconciler(operator)
     else:
         operator.setup()
         return None
@@ -113,7 +113,7 @@ class _ByKey:
         return await self._operator.reconcile_key(request)
 
 
-class _ByObject(Generic[T]):
+class ObjectReconciler(Generic[T]):
     """Finds the object, calls the operator, and writes down what came of it."""
 
     def __init__(self, operator: Operator[T]) -> None:
@@ -139,7 +139,7 @@ class _ByObject(Generic[T]):
             except Gone:
                 break
             except NotFound as error:
-                if error.details.get("name") != key.name or error.details.get("kind") != operator.kind.plural:
+                if not is_missing(error, operator.kind, key):
                     raise
                 break
             except ApiError as error:
@@ -175,4 +175,4 @@ class _ByObject(Generic[T]):
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
         await ctx.patch()
-        ctx.tell()
+        ctx.written()

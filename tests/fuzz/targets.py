@@ -21,11 +21,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from controllers.cache.webhooks import WEBHOOKS as CACHE
-from controllers.example.webhooks import WEBHOOKS as EXAMPLE
 from controllers.main import OPERATORS
-from controllers.petstore.webhooks import WEBHOOKS as PETSTORE
-from controllers.petstore.webhooks import conversion
 from manager.access.expired import has_expired
 from manager.address import parse_address
 from manager.api import GroupVersionKind
@@ -52,11 +48,13 @@ from manager.tls.issue import new_authority
 from manager.webhook.admission import Admission
 from manager.webhook.admit import AdmissionEndpoint
 from manager.webhook.certificates.material import Material, Stored
+from manager.webhook.conversion import Conversion
 from manager.webhook.convert import ConversionEndpoint
 from manager.webhook.json_patch import json_patch
 from manager.webhook.unanswered import BadReview
 from petstore.proto import petstore_pb2 as pb
 from tests.fuzz import inputs
+from tests.support.admission import webhooks_of
 from tests.support.petstores import local_store
 from tests.support.settings import load_declared, load_settings
 
@@ -522,7 +520,8 @@ def review_of(admission: Admission[Any], operation: str) -> dict[str, Any]:
     }
 
 
-ADMISSIONS = [each for each in (*CACHE, *EXAMPLE, *PETSTORE) if isinstance(each, Admission)]
+WEBHOOKS = webhooks_of(*OPERATORS)
+ADMISSIONS = [each for each in WEBHOOKS if isinstance(each, Admission)]
 REVIEWS = [review_of(each, operation) for each in ADMISSIONS for operation in ("CREATE", "UPDATE", "DELETE")]
 PANICS = Metrics().webhook_panics
 ENDPOINTS = [endpoint for each in ADMISSIONS for endpoint in AdmissionEndpoint.all_of(each, panics=PANICS)]
@@ -560,7 +559,9 @@ CONVERSIONS = [
 @target(body=inputs.odd_json(CONVERSIONS))
 def conversion_reviews(body: bytes) -> None:
     metrics = Metrics()
-    endpoint = ConversionEndpoint([conversion], panics=metrics.conversion_panics)
+    endpoint = ConversionEndpoint(
+        [each for each in WEBHOOKS if isinstance(each, Conversion)], panics=metrics.conversion_panics
+    )
     with suppress(BadReview):
         assert orjson.loads(asyncio.run(endpoint.answer(body)))["response"]["uid"]
     panics = "controller_runtime_conversion_webhook_panics_total"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controllers.petstore.notes import FINALIZER
+from controllers.petstore.pet import PetOperator
 from tests.support.api_access import ApiAccess, ApiFailure
 from tests.support.api_objects import condition, deployment_path, object_path
 from tests.support.control_plane import Feature
@@ -242,7 +242,7 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
 
     eventually(lambda: has_status("petstore.example.com/v1beta1", "pets", "pet-sample1"))
     # Begun by an earlier manager: a record is added once the server has said that the Pet is still there.
-    begun = {"name": "begun", "finalizers": [FINALIZER]}
+    begun = {"name": "begun", "finalizers": [PetOperator.finalizer]}
     spec = {"name": "Begun", "species": "dog", "birthday": "2020-01-01"}
     plane.api.create(
         object_path("petstore.example.com/v1beta1", NAMESPACE, "pets"),

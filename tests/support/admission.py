@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from manager.webhook import AdmissionRequest
+from manager.webhook.methods import registrations
 
 if TYPE_CHECKING:
     from manager.api import GroupVersionKind, Resource
-    from manager.webhook import JsonObject
+    from manager.operator import AnyOperator
+    from manager.webhook import Admission, Conversion, JsonObject
     from manager.webhook.request import Operation
 
 
@@ -24,3 +27,13 @@ def request(
     return AdmissionRequest(
         uid="0f5a", operation=operation, kind=gvk, resource="", old_object=old, requested_kind=requested
     )
+
+
+def without_manager(operator: AnyOperator) -> Any:
+    """One of these operators that runs nowhere; its webhooks can be called."""
+    return operator(SimpleNamespace(client=SimpleNamespace(named=lambda name: None)))  # type: ignore[arg-type]
+
+
+def webhooks_of(*operators: AnyOperator) -> list[Admission[Any] | Conversion]:
+    """Their webhooks, where none of them runs."""
+    return [each for operator in operators for each in registrations(without_manager(operator))]

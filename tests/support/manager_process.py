@@ -26,7 +26,7 @@ PROGRAM = Path(sys.executable).with_name("operator-manager")
 # What a person's shell may carry and a test must not depend on.
 UNWANTED = (
     *("KUBECONFIG", "WATCH_NAMESPACE", "POD_NAMESPACE", "HOME", "KUBERNETES_SERVICE_HOST"),
-    *(setting.variable for operator in OPERATORS for setting in operator.settings),
+    *(setting.variable for operator in OPERATORS for setting in operator.declared_settings),
 )
 READY_WITHIN = 90.0
 STOP_WITHIN = 90.0

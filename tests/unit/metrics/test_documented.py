@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
-from controllers.petstore.metrics import StoreMetrics
+from controllers.petstore.pet import calls_counted
 from manager.metrics import Metrics
 
 PAGE = Path("docs/metrics.md")
@@ -22,7 +22,7 @@ Family = tuple[str, tuple[str, ...]]
 @pytest.fixture(scope="module")
 def registered() -> dict[str, Family]:
     metrics = Metrics()
-    StoreMetrics(metrics.registry)
+    calls_counted(metrics.registry)
     return {**_families(metrics.registry), **_families(metrics.process_registry)}
 
 

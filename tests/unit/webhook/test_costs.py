@@ -10,13 +10,14 @@ import orjson
 import pytest
 
 from apis.petstore.v1beta1.pet import Pet
-from controllers.petstore.webhooks import WEBHOOKS
+from controllers.petstore.pet import PetOperator
 from manager.metrics import Metrics
 from manager.webhook.json_patch import json_patch
 from manager.webhook.server import endpoints_of
 from manager.webhook.turns import Turns
 from manager.webhook.unanswered import Busy, TooCostly, Unanswered
 from manager.webhook.webhooks import Webhooks
+from tests.support.admission import webhooks_of
 from tests.support.hostile_reviews import CONVERT, MUTATE, admission, conversion, hostile_reviews
 
 LONGEST = 0.3
@@ -136,4 +137,4 @@ async def test_a_large_review_does_not_wait_for_its_turn_for_ever():
 
 
 def _endpoint(path: str) -> Any:
-    return {each.path: each for each in endpoints_of(Webhooks(WEBHOOKS), Metrics())}[path]
+    return {each.path: each for each in endpoints_of(Webhooks(webhooks_of(PetOperator)), Metrics())}[path]

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
-from controllers.petstore.admission import admission, check, check_change, tidy
+from controllers.petstore.pet import PetOperator
 from manager.webhook import Refused
-from tests.support.admission import request
+from manager.webhook.methods import registrations
+from tests.support.admission import request, without_manager
 
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
+PETS = without_manager(PetOperator)
+admission, _ = registrations(PETS)
 DELETED = {"deletionTimestamp": "2026-02-28T00:00:00Z", "finalizers": ["pet.petstore.example.com/finalizer"]}
 UPDATE = request(Pet, "UPDATE")
 
@@ -50,7 +53,7 @@ def pet(**fields: Any) -> Pet:
 
 async def tidied(body: dict[str, Any], *, old: dict[str, Any] | None = None) -> Any:
     kind = request(Pet, "UPDATE" if old else "CREATE", old=old)
-    await tidy(body, kind)
+    await PETS.tidy(body, kind)
     return body["spec"]
 
 
@@ -70,7 +73,7 @@ async def test_the_name_is_trimmed_and_the_species_becomes_lower_case():
 async def test_what_is_tidy_stays_as_it_is():
     body = written(name="Thor the  Great")
     before = copy.deepcopy(body)
-    await tidy(body, request(Pet))
+    await PETS.tidy(body, request(Pet))
     assert body == before
 
 
@@ -117,7 +120,7 @@ async def test_what_cannot_be_read_is_left_alone_and_nothing_but_two_texts_chang
     body: dict[str, Any], old: dict[str, Any] | None
 ):
     before = copy.deepcopy(body)
-    await tidy(body, request(Pet, "UPDATE" if old else "CREATE", old=old))
+    await PETS.tidy(body, request(Pet, "UPDATE" if old else "CREATE", old=old))
     spec, was = body.get("spec"), before.get("spec")
     if isinstance(spec, dict) and isinstance(was, dict):
         for key in ("name", "species"):
@@ -128,7 +131,7 @@ async def test_what_cannot_be_read_is_left_alone_and_nothing_but_two_texts_chang
 
 @pytest.mark.parametrize("birthday", ["1900-01-01", "2021-04-01", "2024-02-29", "2026-03-01"])
 async def test_a_birthday_from_1900_to_today_is_taken(birthday: str):
-    await check(pet(birthday=birthday), request(Pet))
+    await PETS.check_new(pet(birthday=birthday), request(Pet))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +145,7 @@ async def test_a_birthday_from_1900_to_today_is_taken(birthday: str):
 )
 async def test_any_other_birthday_is_refused_with_the_field_and_the_reason(birthday: str, why: str):
     with pytest.raises(Refused) as error:
-        await check(pet(birthday=birthday), request(Pet))
+        await PETS.check_new(pet(birthday=birthday), request(Pet))
     status = refusal_of(error)
     assert (status["code"], status["reason"]) == (422, "Invalid")
     said = f'Pet.petstore.example.com "thor" is invalid: spec.birthday: Invalid value: "{birthday}": {why}'
@@ -155,15 +158,15 @@ async def test_today_is_the_day_in_utc():
     new_year = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
     turn_to(new_year - datetime.timedelta(seconds=1))
     with pytest.raises(Refused):
-        await check(pet(birthday="2027-01-01"), request(Pet))
+        await PETS.check_new(pet(birthday="2027-01-01"), request(Pet))
     turn_to(new_year)
-    await check(pet(birthday="2027-01-01"), request(Pet))
+    await PETS.check_new(pet(birthday="2027-01-01"), request(Pet))
 
 
 @pytest.mark.parametrize("birthday", ["0000-01-01T00:00:00Z", f"9999-12-31T23:59:59.{'9' * 900}-01:00"])
 async def test_a_moment_that_is_on_no_calendar_is_refused_and_shown_in_short(birthday: str):
     with pytest.raises(Refused, match="must be a day of the calendar") as error:
-        await check(pet(birthday=birthday), request(Pet))
+        await PETS.check_new(pet(birthday=birthday), request(Pet))
     assert birthday[:64] in str(error.value)
     assert len(str(error.value)) < 200
 
@@ -171,25 +174,25 @@ async def test_a_moment_that_is_on_no_calendar_is_refused_and_shown_in_short(bir
 @pytest.mark.parametrize("birthday", ["2999-01-01", "1899-12-31", "0000-01-01T00:00:00Z"])
 async def test_an_old_pet_with_an_impossible_birthday_can_still_be_changed(birthday: str):
     old, new = pet(birthday=birthday), pet(birthday=birthday, name="Thorbert", labels={"good": "yes"})
-    assert list(await check_change(old, new, UPDATE)) == []
+    assert list(await PETS.check_change(old, new, UPDATE)) == []
 
 
 async def test_a_birthday_is_judged_when_it_changes():
     with pytest.raises(Refused, match="in the future"):
-        await check_change(pet(), pet(birthday="2999-01-01"), UPDATE)
+        await PETS.check_change(pet(), pet(birthday="2999-01-01"), UPDATE)
     with pytest.raises(Refused, match="before 1900-01-01"):
-        await check_change(pet(birthday="2999-01-01"), pet(birthday="1800-01-01"), UPDATE)
-    assert list(await check_change(pet(birthday="2999-01-01"), pet(), UPDATE)) == []
+        await PETS.check_change(pet(birthday="2999-01-01"), pet(birthday="1800-01-01"), UPDATE)
+    assert list(await PETS.check_change(pet(birthday="2999-01-01"), pet(), UPDATE)) == []
 
 
 async def test_nothing_is_said_of_a_pet_that_is_being_deleted():
     old = pet(birthday="2999-01-01", **DELETED)
     new = pet(birthday="2998-01-01", species="cat", **{**DELETED, "finalizers": []})
-    assert list(await check_change(old, new, UPDATE)) == []
+    assert list(await PETS.check_change(old, new, UPDATE)) == []
 
 
 async def test_another_species_is_warned_about():
-    (warning,) = await check_change(pet(), pet(species="cat"), UPDATE)
+    (warning,) = await PETS.check_change(pet(), pet(species="cat"), UPDATE)
     assert warning.startswith("spec.species: changed from dog to cat; ")
     # The API server shows no more than 256 characters where several are too long together.
     assert len(warning) < 256
@@ -197,12 +200,12 @@ async def test_another_species_is_warned_about():
 
 async def test_who_writes_v1alpha1_reads_the_name_that_the_field_has_there():
     asked = request(Pet, "UPDATE", requested=OldPet.gvk)
-    (warning,) = await check_change(pet(), pet(species="cat"), asked)
+    (warning,) = await PETS.check_change(pet(), pet(species="cat"), asked)
     assert warning.startswith("spec.type: changed from dog to cat; ")
 
 
 async def test_what_stays_the_same_is_not_warned_about():
-    assert list(await check_change(pet(), pet(name="Thorbert", birthday="2021-04-02"), UPDATE)) == []
+    assert list(await PETS.check_change(pet(), pet(name="Thorbert", birthday="2021-04-02"), UPDATE)) == []
 
 
 def test_every_pet_that_is_written_is_looked_at_and_none_that_is_deleted():

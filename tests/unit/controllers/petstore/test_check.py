@@ -41,18 +41,12 @@ class Scene:
         """The names of the Pets that a check asks for."""
         sent: list[str] = []
 
-        class Channel:
-            def send(self, request: ObjectKey, **how: Any) -> None:
-                sent.append(request.name)
+        def ask_for(key: ObjectKey) -> None:
+            sent.append(key.name)
 
-        channel: Any = Channel()
+        pets: Any = self.process.cache
         check = StoreCheck(
-            self.store.client,
-            self.process.pets,
-            channel,
-            self.process.outlook,
-            interval=1,
-            rng=random.Random(1),
+            self.store.client, pets, ask_for, self.process.outlook, interval=1, rng=random.Random(1)
         )
         await check.check()
         return sorted(sent)

@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 from controllers.petstore.check import StoreCheck
+from manager.api import ObjectKey
 from petstore.client import Pet as Record
 from petstore.client import PetStoreClient, PetType
 from petstore.proto import petstore_pb2 as pb
@@ -88,12 +89,11 @@ async def test_a_record_that_nobody_understands_disturbs_no_pet(lax: LaxStore, c
     lax.pets[identity].ClearField("birthday")
     sent: list[str] = []
 
-    class Channel:
-        def send(self, request: Any, **how: Any) -> None:
-            sent.append(request.name)
+    def ask_for(key: ObjectKey) -> None:
+        sent.append(key.name)
 
-    channel: Any = Channel()
-    check = StoreCheck(client, process.pets, channel, process.outlook, interval=1, rng=random.Random(1))
+    pets: Any = process.cache
+    check = StoreCheck(client, pets, ask_for, process.outlook, interval=1, rng=random.Random(1))
     await check.check()
     assert sent == ["thor"]
     await process.settle(key)

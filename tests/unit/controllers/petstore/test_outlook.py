@@ -11,7 +11,7 @@ import pytest
 from controllers.petstore.check import StoreCheck
 from controllers.petstore.outlook import Outlook
 from manager.api import ObjectKey
-from petstore.client import Unreachable
+from petstore.errors import Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -43,14 +43,6 @@ class Store:
             yield nothing
 
 
-class Channel:
-    def __init__(self) -> None:
-        self.sent: list[ObjectKey] = []
-
-    def send(self, request: ObjectKey, **how: Any) -> None:
-        self.sent.append(request)
-
-
 class CachedPet:
     deleting = False
 
@@ -58,7 +50,15 @@ class CachedPet:
         self.key = key
 
 
-class Pets(list[CachedPet]):
+class Pets:
+    """The cache of these Pets."""
+
+    def __init__(self, *keys: ObjectKey) -> None:
+        self._keys = keys
+
+    def list(self) -> list[CachedPet]:
+        return [CachedPet(key) for key in self._keys]
+
     async def wait_synced(self) -> None:
         await asyncio.sleep(0)
 
@@ -68,8 +68,8 @@ class Watch:
 
     def __init__(self) -> None:
         self.store: Any = Store()
-        self.channel: Any = Channel()
-        self.outlook = Outlook(self.store, self.channel, rng=random.Random(1))
+        self.asked_for: list[ObjectKey] = []
+        self.outlook = Outlook(self.store, self.asked_for.append, rng=random.Random(1))
 
 
 @contextlib.asynccontextmanager
@@ -109,7 +109,7 @@ async def test_all_that_wait_are_asked_for_within_seconds_of_the_return():
         watch.outlook.forget(TRON)
         watch.store.up = True
         await asyncio.sleep(2.1)
-        assert watch.channel.sent == [THOR]
+        assert watch.asked_for == [THOR]
         assert not watch.outlook.down
         watch.outlook.require()
         assert not watch.outlook.is_waiting(THOR)
@@ -125,39 +125,45 @@ async def test_calls_that_fail_while_probes_do_not_leave_the_pets_to_their_back_
         for _ in range(100):
             watch.outlook.doubt()
             await asyncio.sleep(0.1)
-    assert watch.channel.sent == []
+    assert watch.asked_for == []
     assert not watch.outlook.down
     assert len(watch.store.searches) <= 11
 
 
 async def test_a_check_that_gets_no_answer_has_every_pet_say_so_that_does_not_yet():
     watch = Watch()
-    pets: Any = Pets([CachedPet(THOR), CachedPet(TRON)])
-    check = StoreCheck(watch.store, pets, watch.channel, watch.outlook, interval=300, rng=random.Random(1))
+    pets: Any = Pets(THOR, TRON)
+    check = StoreCheck(
+        watch.store, pets, watch.asked_for.append, watch.outlook, interval=300, rng=random.Random(1)
+    )
     watch.store.up = False
     watch.outlook.wait(TRON)
     async with running(check.run()), running(watch.outlook.run()):
         await asyncio.sleep(269)
         assert watch.store.searches == []
         await asyncio.sleep(62)
-        assert watch.channel.sent == [THOR]
+        assert watch.asked_for == [THOR]
         assert watch.outlook.down
 
 
 async def test_a_check_does_not_wait_for_a_store_that_hangs():
     watch = Watch()
-    pets: Any = Pets([CachedPet(THOR)])
-    check = StoreCheck(watch.store, pets, watch.channel, watch.outlook, interval=100, rng=random.Random(1))
+    pets: Any = Pets(THOR)
+    check = StoreCheck(
+        watch.store, pets, watch.asked_for.append, watch.outlook, interval=100, rng=random.Random(1)
+    )
     watch.store.up, watch.store.hangs = False, True
     async with running(check.run()), running(watch.outlook.run()):
         await asyncio.sleep(110 + watch.store.timeout + 2.1)
-        assert watch.channel.sent == [THOR]
+        assert watch.asked_for == [THOR]
         assert watch.outlook.down
 
 
 async def test_checks_come_at_intervals_that_vary():
     watch = Watch()
-    check = StoreCheck(watch.store, Pets(), watch.channel, watch.outlook, interval=300, rng=random.Random(1))  # type: ignore[arg-type]
+    check = StoreCheck(
+        watch.store, Pets(), watch.asked_for.append, watch.outlook, interval=300, rng=random.Random(1)
+    )  # type: ignore[arg-type]
     async with running(check.run()):
         await asyncio.sleep(36_000)
     times = [0.0, *watch.store.searches]

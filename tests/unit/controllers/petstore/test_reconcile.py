@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from apis.petstore.v1beta1.pet import Pet
-from controllers.petstore.notes import FINALIZER, OLD_FINALIZER
+from controllers.petstore.pet import PetOperator
 from controllers.petstore.record import ADDED_AS
 from manager.api import find_condition
 from manager.kube.errors import ConnectionLost
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from manager.api import ObjectKey
 
+FINALIZER, (OLD_FINALIZER,) = PetOperator.finalizer, PetOperator.former_finalizers
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 
 

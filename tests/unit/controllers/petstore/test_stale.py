@@ -181,3 +181,46 @@ async def test_a_new_pet_costs_no_further_look_and_one_that_is_added_again_costs
     await process.settle(KEY)
     assert fate.passed.count("get") == 1
     assert [pet.name for pet in await store.pets()] == ["Thor"]
+
+
+async def test_a_kind_that_is_not_served_for_a_moment_is_no_pet_that_is_gone(store: Store):
+    """Its definition is replaced; the status of what was just added is not known to be written."""
+    server, fate = ApiServer(), Fate()
+    process = Process(server, store.client, fate)
+    server.create(KEY.name, THOR)
+
+    def stop_serving() -> None:
+        server.serves_pets = False
+
+    step = 4
+    fate.meanwhile = {step: stop_serving}
+    with pytest.raises(NotFound):
+        await process.reconcile(KEY)
+    assert fate.passed[step:] == ["patch status"]
+    (added,) = await store.pets()
+    await store.client.delete([added.id])
+    with pytest.raises(NotFound):
+        await process.reconcile(KEY)  # it asks whether the Pet is there before it adds it once more
+    assert fate.passed[-1] == "get"
+    server.serves_pets = True
+    await process.settle(KEY)
+    assert len(await store.pets()) == 1
+
+
+async def test_a_pet_whose_name_another_one_has_when_the_status_is_written_is_taken_back_at_once(
+    store: Store,
+):
+    """Whatever the cache shows, and although the process may not live to see it catch up."""
+    server, fate = ApiServer(), Fate()
+    process = Process(server, store.client, fate)
+    server.create(KEY.name, THOR)
+    process.cache.hold_back()
+
+    def replace() -> None:
+        server.vanish(KEY)
+        server.create(KEY.name, TRON)
+
+    fate.meanwhile = {4: replace}
+    assert await process.reconcile(KEY) is None
+    assert fate.passed[4:6] == ["patch status", "get"]
+    assert await store.pets() == []

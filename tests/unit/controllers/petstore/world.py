@@ -13,21 +13,18 @@ import datetime
 import json
 import random
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from apis.petstore.v1beta1.pet import Pet
-from controllers.petstore.cached import CachedPet
-from controllers.petstore.claims import Claims
-from controllers.petstore.keeper import Keeper
-from controllers.petstore.outlook import Outlook
-from controllers.petstore.pet import PetReconciler
-from controllers.petstore.report import Reporter
+from controllers.petstore.pet import PetOperator
 from manager.api import ObjectKey
 from manager.cache import Record
-from manager.controller import ChannelSource
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
+from manager.operator.running import ObjectReconciler
+from manager.setting import SettingValues
 from petstore.bounds import CallRefused
 from petstore.client import PetStoreClient, Unreachable
 from petstore.limits import Limits
@@ -36,7 +33,7 @@ from petstore.storage import Storage
 from tests.unit.controllers.fate import Fate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
     from manager.controller import Result
     from petstore.client import Pet as StoredPet
@@ -144,6 +141,8 @@ class ApiServer:
         self.history: list[dict[ObjectKey, dict[str, Any]]] = []
         """All that there was, after each change."""
         self.writes = 0
+        self.serves_pets = True
+        """Whether it knows the kind; not so for a moment when the definition is replaced."""
         self._version = 0
 
     def create(self, name: str, spec: dict[str, str], **metadata: Any) -> ObjectKey:
@@ -183,14 +182,11 @@ class ApiServer:
         self.delete(key)
 
     def get(self, key: ObjectKey) -> Pet:
-        if key not in self.pets:
-            raise NotFound(404, "NotFound", "gone", {"name": key.name})
+        self._find(key)
         return self.record(key).decode(Pet)
 
     def patch(self, pet: Pet, part: str) -> Pet:
-        stored = self.pets.get(pet.key)
-        if stored is None:
-            raise NotFound(404, "NotFound", "gone", {"name": pet.key.name})
+        stored = self._find(pet.key)
         wire = pet.to_wire()
         if part == "status":
             if stored["metadata"]["uid"] != pet.metadata.uid:
@@ -213,6 +209,13 @@ class ApiServer:
 
     def record(self, key: ObjectKey) -> Record:
         return _record(key, self.pets[key])
+
+    def _find(self, key: ObjectKey) -> dict[str, Any]:
+        if not self.serves_pets:
+            raise NotFound(404, "NotFound", "the server could not find the requested resource")
+        if key not in self.pets:
+            raise NotFound(404, "NotFound", "gone", {"name": key.name, "kind": "pets"})
+        return self.pets[key]
 
     def _touch(self, stored: dict[str, Any]) -> None:
         self._version += 1
@@ -257,25 +260,22 @@ class Cache:
             assert pet.origin is not None
             self._held[pet.key] = json.loads(pet.origin)
 
-    def records(self) -> dict[ObjectKey, Record]:
+    def get(self, key: ObjectKey) -> Record | None:
         pets = self._server.pets if self._held is None else self._held
-        return {key: _record(key, stored) for key, stored in pets.items()}
+        return _record(key, pets[key]) if key in pets else None
 
+    def informer(self, kind: type[Pet]) -> Cache:
+        """It is its own: there is one kind."""
+        return self
 
-class Pets:
-    """What `CachedPets` shows."""
-
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-
-    def __iter__(self) -> Iterator[CachedPet]:
-        return map(CachedPet, self._cache.records().values())
-
-    def of_id(self, identity: str) -> list[CachedPet]:
-        return [pet for pet in self if pet.id == identity]
-
-    def of_uid(self, uid: str) -> CachedPet | None:
-        return next((pet for pet in self if pet.uid == uid), None)
+    def list(self, *, index: tuple[str, str] | None = None) -> list[Record]:
+        pets = self._server.pets if self._held is None else self._held
+        records = [_record(key, stored) for key, stored in pets.items()]
+        if index is None:
+            return records
+        name, value = index
+        function = PetOperator.indexes[name]
+        return [record for record in records if value in function(record, record.meta())]
 
     async def wait_synced(self) -> None:
         await asyncio.sleep(0)
@@ -293,8 +293,11 @@ class FatefulClient:
             self.status = FatefulClient(server, cache, fate, "status")
             self.uncached = FatefulReader(server, fate)
 
+    def named(self, controller: str) -> FatefulClient:
+        return self
+
     async def find(self, kind: type[Pet], key: ObjectKey) -> Pet | None:
-        record = self._cache.records().get(key)
+        record = self._cache.get(key)
         return record and record.decode(Pet)
 
     async def patch(self, pet: Pet) -> Pet:
@@ -344,22 +347,21 @@ class Process:
         self, server: ApiServer, client: PetStoreClient, fate: Fate, told: Told | None = None
     ) -> None:
         self.told = told or Told()
-        self.channel = ChannelSource()
         self.store: Any = FatefulStore(client, fate)
         self.cache = Cache(server)
-        self.pets: Any = Pets(self.cache)
-        api: Any = FatefulClient(server, self.cache, fate)
-        events: Any = self.told
-        rng = random.Random(1)
-        self.claims = Claims(self.pets)
-        self.outlook = Outlook(self.store, self.channel, rng=rng)
-        self.reconciler = PetReconciler(
-            api,
-            Keeper(self.store, self.claims),
-            self.claims,
-            self.outlook,
-            Reporter(api, events, address="the store"),
+        settings = {each: each.default_value() for each in PetOperator.declared_settings}
+        manager: Any = SimpleNamespace(
+            client=FatefulClient(server, self.cache, fate),
+            cache=self.cache,
+            events=self.told,
+            settings=SettingValues(settings),
+            rng=random.Random(1),
         )
+        self.operator = PetOperator(manager)
+        self.operator.use(self.store)
+        self.claims = self.operator.claims
+        self.outlook = self.operator.outlook
+        self.reconciler = ObjectReconciler(self.operator)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         return await self.reconciler.reconcile(key)
