@@ -6,19 +6,16 @@ import random
 from typing import TYPE_CHECKING, NoReturn
 
 from benchmarks.micro.documents import FIELD_MANAGER
-from manager.cache import Cache
-from manager.client import Client
-from manager.events import EventRecorder
-from manager.kube.rest_mapping import RestMapper
+from controllers.cache.memcached import MemcachedOperator
 from manager.kube.transport import Transport
+from manager.manager import Manager
 from manager.metrics import Metrics
+from manager.program import Program
+from manager.setting import SettingValues
 
 if TYPE_CHECKING:
     from manager.api import Resource
     from manager.kube.wire import WireRequest
-
-IMAGE = "memcached:1.6.39-alpine"
-"""What the sampled Deployment was made with."""
 
 
 class NoServer:
@@ -38,23 +35,24 @@ class NoServer:
 
 
 class World:
-    """What a reconciler works with, and a cache that shows what it is given.
-
-    Attributes:
-        client: of the memcached controller.
-        events: takes Events, and sends none.
-    """
+    """The Memcached operator, which is not run, and a cache that shows what it is given."""
 
     def __init__(self) -> None:
         metrics, rng = Metrics(), random.Random(1)
         self.transport = Transport(NoServer(), metrics=metrics, rng=rng, user_agent="benchmark")
-        mapper = RestMapper(self.transport)
-        self.cache = Cache(self.transport, mapper, field_manager=FIELD_MANAGER, metrics=metrics, rng=rng)
-        self.events = EventRecorder(
-            self.transport, component="benchmark", instance="benchmark", metrics=metrics, rng=rng
+        settings = {key: key.default_value() for key in MemcachedOperator.declared_settings}
+        self.manager = Manager(
+            self.transport,
+            program=Program(FIELD_MANAGER, "0"),
+            metrics=metrics,
+            rng=rng,
+            identity="benchmark",
+            settings=SettingValues(settings),
         )
-        shared = Client(self.transport, mapper, self.cache, field_manager=FIELD_MANAGER)
-        self.client = shared.named("memcached")
+        self.cache = self.manager.cache
+        self.operator = MemcachedOperator(self.manager)
+        self.operator.proxy = []
+        self.client = self.operator.client
 
     def hold(self, kind: type[Resource], *objects: bytes, metadata_only: bool = False) -> None:
         """Have these in the cache."""

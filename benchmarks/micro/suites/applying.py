@@ -10,8 +10,7 @@ import orjson
 from apis.cache.v1.memcached import Memcached
 from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import sample
-from benchmarks.micro.world import IMAGE, World
-from controllers.cache.memcached import MemcachedReconciler
+from benchmarks.micro.world import World
 from manager.api.apps_v1 import Deployment
 from manager.client import Outcome
 from manager.client.managed_fields import own_entries
@@ -114,8 +113,7 @@ def apply() -> Work:
     world = World()
     world.hold(Deployment, sample("deployment"))
     owner = Memcached.decode(sample("memcached"))
-    reconciler = MemcachedReconciler(world.client, world.events, image=IMAGE, proxy=())
-    child = reconciler.deployment(owner)
+    child = world.operator.deployment(owner)
 
     async def work() -> None:
         applied = await world.client.apply(child, owner=owner)

@@ -12,8 +12,7 @@ from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import sample
 from benchmarks.micro.suites.applying import contains, wanted
 from benchmarks.micro.suites.queue import make_queue
-from benchmarks.micro.world import IMAGE, World
-from controllers.cache.memcached import MemcachedReconciler
+from benchmarks.micro.world import World
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.controller import Request
@@ -22,6 +21,7 @@ from manager.controller.queue.item import QueueItem
 from manager.controller.runner import ReconcileRunner
 from manager.logs import get_logger
 from manager.metrics import Metrics
+from manager.operator.running import ObjectReconciler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -95,8 +95,7 @@ def memcached() -> Work:
     world.hold(Memcached, sample("memcached"))
     world.hold(Deployment, sample("deployment"))
     world.hold(Pod, *pods(), metadata_only=True)
-    reconciler = MemcachedReconciler(world.client, world.events, image=IMAGE, proxy=())
-    return _of(reconciler.reconcile)
+    return _of(ObjectReconciler(world.operator).reconcile)
 
 
 def naive_memcached() -> Work:

@@ -5,14 +5,49 @@ from __future__ import annotations
 import argparse
 import sys
 
-from manager.cli import Operator
+from apis.cache.v1.memcached import Memcached
+from manager import ObjectKey, Operator, Result
+from manager.api.core_v1 import Pod
 from manager.cli import main as run_command
+from manager.operator import AnyOperator
 from manager.version import VERSION
 
-OPERATORS = {
-    "pods-metadata": Operator("pods-metadata", "benchmarks.peers.ours.pods_metadata"),
-    "pods": Operator("pods", "benchmarks.peers.ours.pods"),
-    "ten": Operator("ten", "benchmarks.peers.ours.ten"),
+COUNT = 10
+
+
+class PodsOperator(Operator[Pod]):
+    """A cache of all Pods, whole; nothing reads it."""
+
+    name = "pods"
+
+    def setup(self) -> None:
+        """Have them cached."""
+        self.manager.cache.informer(Pod)
+
+
+class PodsMetadataOperator(Operator[Pod]):
+    """A cache of all Pods, for their metadata; nothing reads it."""
+
+    name = "pods-metadata"
+
+    def setup(self) -> None:
+        """Have them cached."""
+        self.manager.cache.informer(Pod, metadata_only=True)
+
+
+class Looking(Operator[Memcached]):
+    """One of ten controllers on one kind, which each look at their object and do nothing."""
+
+    async def reconcile_key(self, key: ObjectKey) -> Result | None:
+        """Read the object from the cache; nothing is made of it."""
+        await self.client.find(Memcached, key)
+        return None
+
+
+OPERATORS: dict[str, tuple[AnyOperator, ...]] = {
+    "pods-metadata": (PodsMetadataOperator,),
+    "pods": (PodsOperator,),
+    "ten": tuple(type(f"Looking{index}", (Looking,), {"name": f"c{index}"}) for index in range(COUNT)),
 }
 
 
@@ -23,15 +58,15 @@ def main() -> int:
     parser.add_argument("--health-probe-bind-address", required=True)
     parser.add_argument("--workload", choices=OPERATORS, required=True)
     options = parser.parse_args()
-    operator = OPERATORS[options.workload]
+    operators = OPERATORS[options.workload]
     flags = [
         f"--kubeconfig={options.kubeconfig}",
         f"--health-probe-bind-address={options.health_probe_bind_address}",
         "--metrics-bind-address=0",
-        f"--concurrency={operator.name}={options.concurrency}",
+        *(f"--concurrency={operator.name}={options.concurrency}" for operator in operators),
         "--log-level=warn",
     ]
-    return run_command(["run", *flags], (operator,), name="operator-manager", version=VERSION)
+    return run_command(["run", *flags], operators, name="operator-manager", version=VERSION)
 
 
 if __name__ == "__main__":
