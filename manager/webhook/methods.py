@@ -78,12 +78,14 @@ def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
     cls = operator if isinstance(operator, type) else type(operator)
     judged = converted = False
     for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
-        method = getattr(operator, name, None)
-        role, *spoke = getattr(method, _ATTRIBUTE, ("",))
+        role, *spoke = getattr(getattr(cls, name, None), _ATTRIBUTE, ("",))
+        if not role:
+            continue  # a setting has no value where the operator does not run
+        method = getattr(operator, name)
         if spoke:
             getattr(conversion, role)(*spoke)(method)
             converted = True
-        elif role:
+        else:
             getattr(admission, role)(method)
             judged = True
     if judged:

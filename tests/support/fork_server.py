@@ -51,7 +51,7 @@ IMPORTED = (
         "manager.cli.migrate_run",
         "manager.cli.certificates",
     ),
-    *("manager.webhook.server", "devcluster.cluster"),
+    *("manager.webhook.server", "devcluster.cluster", "petstore.client"),
     *("aiohttp.web", "cryptography.x509", "uvloop", "yaml"),
 )
 READ_AT_START = ("PYTHON", "GLIBC_", "LD_", "MALLOC_", "GRPC_")
@@ -273,9 +273,6 @@ def _import_all() -> None:
     gc.disable()
     for name in (*ENTRIES.values(), *IMPORTED):
         importlib.import_module(name)
-    for operator in importlib.import_module("controllers.main").OPERATORS:
-        operator.load()
-        operator.load_webhooks()
     gc.freeze()
     gc.enable()
 

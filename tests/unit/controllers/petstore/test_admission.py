@@ -4,6 +4,7 @@ import asyncio
 import copy
 import datetime
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
+from manager.setting import SettingValues
 from manager.webhook import Refused
 from manager.webhook.methods import registrations
 from tests.support.admission import request, without_manager
@@ -215,3 +217,8 @@ def test_every_pet_that_is_written_is_looked_at_and_none_that_is_deleted():
     assert admission.validating.operations == ("CREATE", "UPDATE")
     assert admission.validating.failure_policy == "Fail"
     assert admission.validating.match_policy == "Equivalent"
+
+
+def test_an_operator_that_does_not_run_answers_without_the_values_of_its_settings():
+    manager: Any = SimpleNamespace(client=SimpleNamespace(named=lambda name: None), settings=SettingValues())
+    assert len(list(registrations(PetOperator(manager)))) == 2
