@@ -45,6 +45,7 @@ def _settings(
     """The manager's settings, the operators to run, and the values of what these have declared."""
     from manager.cli.selection import check_names, enabled_operators
     from manager.settings import Sources, given_by, load_declared, load_settings
+    from manager.webhook.methods import registrations
 
     declared = declared_settings(operators, program)
     sources = Sources(parse_flags(argv, declared), program)
@@ -52,7 +53,9 @@ def _settings(
     check_names(operators, settings.concurrency, where=given_by("concurrency", sources)[0])
     where, _ = given_by("controllers", sources)
     enabled = enabled_operators(operators, settings.controllers, where=where)
-    return settings, enabled, load_declared(declared_settings(enabled, program), sources)
+    # Webhooks are served whether their operator runs or not.
+    used = [each for each in operators if each in enabled or any(registrations(each))]
+    return settings, enabled, load_declared(declared_settings(used, program), sources)
 
 
 def _run(
