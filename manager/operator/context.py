@@ -46,18 +46,26 @@ class Blocked(Exception):
     """
 
     def __init__(
-        self, reason: str, message: str, *, passing: bool = False, retry_after: float | None = None
+        self,
+        reason: str,
+        message: str,
+        *,
+        passing: bool = False,
+        awaited: bool = False,
+        retry_after: float | None = None,
     ) -> None:
         """Args:
         reason: one word in CamelCase, for programs.
         message: what is the matter, for people.
         passing: it goes away by itself soon, and is worth no Event.
+        awaited: a person or the cluster is expected to bring what is missing, as for what passes.
         retry_after: seconds after which to look again; None where an event tells.
         """
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.passing = passing
+        self.awaited = awaited or passing
         self.retry_after = retry_after
 
 

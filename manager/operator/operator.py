@@ -176,8 +176,8 @@ class Operator(Generic[T]):
     def blocked(self, by: Blocked, ctx: Context) -> None:
         """Say in the conditions what stands in the way.
 
-        Degraded is true, unless it goes away by itself; Progressing is true if it does; all others are
-        false. The Event comes with Degraded, or else with the first.
+        Degraded is true, unless it goes away by itself; Progressing is true if it does, or is awaited; all
+        others are false. The Event comes with Degraded, or else with the first.
         """
         told_in = "Degraded" if "Degraded" in self.conditions else self.conditions[0]
         for kind in self.conditions:
@@ -185,7 +185,7 @@ class Operator(Generic[T]):
             if kind == "Degraded" and by.passing:
                 ctx.condition(kind, False, "AsExpected")
             else:
-                holds = kind == "Degraded" or (kind == "Progressing" and by.passing)
+                holds = kind == "Degraded" or (kind == "Progressing" and by.awaited)
                 ctx.condition(kind, holds, by.reason, by.message, event=event)
 
     # What it may use
