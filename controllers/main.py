@@ -18,7 +18,13 @@ __all__ = ["OPERATORS", "PROGRAM", "main"]
 PROGRAM = Program("operator-manager", VERSION)
 """It is released together with the library."""
 
-OPERATORS = (MemcachedOperator, FooOperator, PetOperator, WordpressOperator, MySrvOperator)
+OPERATORS = (
+    MemcachedOperator,
+    FooOperator,
+    PetOperator,
+    WordpressOperator,
+    MySrvOperator,
+)
 """Every operator."""
 
 

@@ -24,7 +24,7 @@ WEBHOOKS_PAGE = ROOT / "docs" / "webhooks.md"
 PACKAGE = '"""Greetings."""\n'
 # A block that is a file says in its first line which.
 _FILE = re.compile(
-    r"# (?P<path>[\w./]+)(?P<how>, continued|, in OPERATORS|, at the top|, instead of [A-Z]+)?\n"
+    r"# (?P<path>[\w./]+)(?P<how>, continued|, in the class|, in OPERATORS|, at the top|, instead of \w+)?\n"
 )
 
 
@@ -39,6 +39,7 @@ class ExampleOperator:
         for block in (*Page(PAGE).blocks(), *more):
             if file := _FILE.match(block.text):
                 self._put(file["path"], file["how"] or "", block.text[file.end() :])
+        self.run("ruff", "check", "--select=I", "--fix", "--quiet", f"--config={ROOT / 'pyproject.toml'}", ".")
 
     @property
     def environ(self) -> dict[str, str]:
@@ -83,7 +84,7 @@ class ExampleOperator:
                 if not (package / "__init__.py").exists():
                     (package / "__init__.py").write_text(PACKAGE)
         with path.open("a") as file:
-            file.write(f"\n\n{text}" if how else text)
+            file.write({"": "", ", in the class": "\n"}.get(how, "\n\n") + text)
 
 
 def _listed(code: str, line: str) -> str:
@@ -94,16 +95,14 @@ def _listed(code: str, line: str) -> str:
     return "".join([*kept[:at], f"    {line}", *kept[at:]])
 
 
-def _imported(code: str, line: str) -> str:
-    """Put an import among those that are there, where a tidy person would."""
-    lines = code.splitlines(keepends=True)
-    imports = [number for number, each in enumerate(lines) if each.startswith("from ") and "." in each]
-    at = next((number for number in imports if lines[number] > line), imports[-1] + 1)
-    return "".join([*lines[:at], line, *lines[at:]])
+def _imported(code: str, lines: str) -> str:
+    """Put imports below the first one; `make fmt` sorts them."""
+    first = "from __future__ import annotations\n"
+    return code.replace(first, f"{first}\n{lines}", 1)
 
 
 def _assigned(code: str, name: str, line: str) -> str:
     """Give a constant another value."""
     lines = code.splitlines(keepends=True)
-    (at,) = (number for number, each in enumerate(lines) if each.startswith(f"{name} = "))
+    (at,) = (number for number, each in enumerate(lines) if each.strip().startswith(f"{name} = "))
     return "".join([*lines[:at], line, *lines[at + 1 :]])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-NEW = ("apis/hello", "apis/core/v1/config_map.py", "controllers/hello")
+NEW = ("apis/hello", "controllers/hello", "controllers/main.py", "tests/test_greeting.py")
 
 
 @pytest.fixture(scope="module", params=[[], [Page(WEBHOOKS_PAGE)]], ids=["alone", "with webhooks"])
