@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
-from controllers.example.wordpress.workloads import Workloads
+from controllers.example.workloads import Workloads
 from tests.support.api_access import JSON, MERGE_PATCH, ApiAccess, ApiFailure
 from tests.support.api_objects import object_path
 from tests.support.control_plane import Feature

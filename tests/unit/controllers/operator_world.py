@@ -16,6 +16,7 @@ from manager.controller import ControllerOptions
 from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
+from manager.operator import add_controller
 from manager.setting import SettingValues
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 
@@ -50,7 +51,7 @@ class OperatorWorld:
         rng = random.Random(1)
         transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
         operators = [each for each in OPERATORS if each.name in names]
-        settings = {key: key.default_value() for each in operators for key in each.settings}
+        settings = {key: key.default_value() for each in operators for key in each.declared_settings}
         self.manager = Manager(
             transport,
             program=PROGRAM,
@@ -61,7 +62,7 @@ class OperatorWorld:
         )
         self.manager.events = self.events  # type: ignore[assignment] # its one method is all they use
         for operator in operators:
-            operator.load().setup(self.manager, ControllerOptions())
+            add_controller(operator(self.manager), ControllerOptions())
         self._version = 1
 
     def kind(self, kind: type[Resource], *, metadata_only: bool = False) -> Followed:

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from controllers.example.wordpress.names import DATABASE, identity
-from controllers.example.wordpress.obstacles import Obstacle
-from controllers.example.wordpress.ownership import check_ours, claim_for, is_claimed_for
+from controllers.example.parts import DATABASE, check_ours, claim_for, identity, is_claimed_for
+from manager import Blocked
 from manager.api import ObjectMeta, OwnerReference
 from tests.unit.controllers.wordpress.sites import NOW, site
 
@@ -47,11 +46,11 @@ def test_what_has_our_labels_or_our_reference_is_ours(metadata: ObjectMeta):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_somebody_elses_or_about_to_go_is_not_to_be_used(metadata: ObjectMeta, reason: str):
-    with pytest.raises(Obstacle) as obstacle:
+    with pytest.raises(Blocked) as blocked:
         check_ours("PersistentVolumeClaim", metadata, site())
-    assert obstacle.value.trouble.reason == reason
-    assert "PersistentVolumeClaim c" in obstacle.value.trouble.message
-    assert obstacle.value.passing is (reason == "LeftOver")
+    assert blocked.value.reason == reason
+    assert "PersistentVolumeClaim c" in blocked.value.message
+    assert blocked.value.passing is (reason == "LeftOver")
 
 
 def test_the_policy_decides_whether_the_site_is_the_owner():

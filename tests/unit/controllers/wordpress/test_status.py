@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.example.wordpress.obstacles import Obstacle, Trouble
-from controllers.example.wordpress.reconciler import next_look
-from controllers.example.wordpress.status import Sight, conditions_of, node_port_of, url_of
+from controllers.example.parts import Trouble
+from controllers.example.wordpress import Sight, conditions_of, next_look, node_port_of, url_of
+from manager import Blocked, Result
 from manager.api import ObjectMeta
 from manager.api.core_v1 import Service
-from manager.controller import Result
 from tests.unit.controllers.wordpress.sites import deployment, site
 
 
@@ -28,8 +27,8 @@ def test_the_nodes_port_is_that_of_the_site_and_not_of_what_others_added():
     assert node_port_of(site(), found) == 30080
 
 
-def seen(sight: Sight) -> dict[str, tuple[str, str]]:
-    return {each.type: (each.status, each.reason) for each in conditions_of(site(), sight)}
+def seen(sight: Sight) -> dict[str, tuple[bool, str]]:
+    return {kind: (holds, reason) for kind, holds, reason, _ in conditions_of(sight)}
 
 
 def up() -> Sight:
@@ -42,52 +41,51 @@ def up() -> Sight:
 
 def test_a_site_that_is_up_says_so():
     assert seen(up()) == {
-        "DatabaseReady": ("True", "Ready"),
-        "Available": ("True", "Ready"),
-        "Progressing": ("False", "RolledOut"),
-        "Degraded": ("False", "AsExpected"),
+        "DatabaseReady": (True, "Ready"),
+        "Available": (True, "Ready"),
+        "Progressing": (False, "RolledOut"),
+        "Degraded": (False, "AsExpected"),
     }
 
 
 def test_without_its_database_it_is_not_available():
     sight = up()
     sight.database = deployment("blog-mysql", ready=False)
-    assert seen(sight)["DatabaseReady"] == ("False", "NotReady")
-    assert seen(sight)["Available"] == ("False", "DatabaseNotReady")
-    assert seen(sight)["Progressing"] == ("True", "RollingOut")
+    assert seen(sight)["DatabaseReady"] == (False, "NotReady")
+    assert seen(sight)["Available"] == (False, "DatabaseNotReady")
+    assert seen(sight)["Progressing"] == (True, "RollingOut")
     sight.database = None
-    assert seen(sight)["DatabaseReady"] == ("False", "NotCreated")
+    assert seen(sight)["DatabaseReady"] == (False, "NotCreated")
 
 
 def test_it_waits_for_the_database_before_wordpress_is_there():
     sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
-    assert seen(sight)["Available"] == ("False", "NotCreated")
-    assert seen(sight)["Progressing"] == ("True", "WaitingForDatabase")
+    assert seen(sight)["Available"] == (False, "NotCreated")
+    assert seen(sight)["Progressing"] == (True, "WaitingForDatabase")
     assert next_look(sight) == Result(requeue_after=5)
 
 
 @pytest.mark.parametrize(
     ("passing", "awaited", "progressing", "degraded"),
-    [(False, False, "False", "True"), (False, True, "True", "True"), (True, False, "True", "False")],
+    [(False, False, False, True), (False, True, True, True), (True, False, True, False)],
     ids=["in the way", "awaited", "passing"],
 )
-def test_an_obstacle_is_told_by_what_is_to_come_of_it(
-    *, passing: bool, awaited: bool, progressing: str, degraded: str
+def test_what_is_in_the_way_is_told_by_what_is_to_come_of_it(
+    *, passing: bool, awaited: bool, progressing: bool, degraded: bool
 ):
     sight = up()
-    sight.obstacle = Obstacle(Trouble("Reason", "because"), passing=passing, awaited=awaited)
+    sight.blocked = Blocked("Reason", "because", passing=passing, awaited=awaited)
     assert seen(sight)["Progressing"] == (progressing, "Reason")
-    assert seen(sight)["Degraded"][0] == degraded
+    assert seen(sight)["Degraded"][0] is degraded
     # What is up stays up.
-    assert seen(sight)["Available"] == ("True", "Ready")
+    assert seen(sight)["Available"] == (True, "Ready")
     assert next_look(sight) is None
 
 
 def test_several_troubles_are_all_told_and_the_first_gives_the_reason():
     sight = up()
     sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
-    [degraded] = [each for each in conditions_of(site(), sight) if each.type == "Degraded"]
-    assert (degraded.reason, degraded.message) == ("First", "one; two")
+    assert ("Degraded", True, "First", "one; two") in conditions_of(sight)
     assert next_look(sight) == Result(requeue_after=60)
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.example.wordpress.names import DATABASE, FRONTEND
-from controllers.example.wordpress.volumes import grown_storage, wanted_claim
+from controllers.example.parts import DATABASE, FRONTEND
+from controllers.example.volumes import grown_storage, wanted_claim
 from manager.api.core_v1 import PersistentVolumeClaim
 from tests.unit.controllers.wordpress.sites import site
 

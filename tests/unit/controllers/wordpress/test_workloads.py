@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
-from controllers.example.wordpress.workloads import Workloads
+from controllers.example.workloads import Workloads
 from manager.api.apps_v1 import Deployment
 from tests.unit.controllers.wordpress.sites import site
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import base64
 import copy
+import random
 from typing import TYPE_CHECKING, Any
 
 from apis.example.v1.wordpress import Wordpress
-from controllers.example.wordpress.reconciler import WordpressReconciler
-from controllers.example.wordpress.workloads import Workloads
+from controllers.example.wordpress import WordpressOperator
+from controllers.main import PROGRAM
+from manager import ControllerOptions
 from manager.api import ObjectKey
 from manager.kube.errors import KubeError
+from manager.kube.transport import Transport
+from manager.manager import Manager
+from manager.metrics import Metrics
+from manager.operator import add_controller
+from manager.setting import SettingValues
 from tests.unit.controllers.fate import Died, Fate
 from tests.unit.controllers.operator_world import RecordedEvents
 from tests.unit.controllers.wordpress.in_process import LiveClient, wire_to
 
 if TYPE_CHECKING:
     from devcluster import DevCluster
+    from manager import Result
 
 SITES = "wordpresses.example.com"
 KINDS = ("persistentvolumeclaims", "secrets", "deployments.apps", "services")
@@ -33,6 +41,33 @@ READY = {
 }
 
 Object = dict[str, Any]
+
+
+class Process:
+    """A manager that has just started, as far as this operator goes; its cache is what `client` reads."""
+
+    def __init__(self, cluster: DevCluster, fate: Fate, events: Any) -> None:
+        wire, rng, metrics = wire_to(cluster, fate), random.Random(1), Metrics()
+        transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+        settings = {key: key.default_value() for key in WordpressOperator.declared_settings}
+        manager = Manager(
+            transport,
+            program=PROGRAM,
+            metrics=metrics,
+            rng=rng,
+            identity="test",
+            settings=SettingValues(settings),
+        )
+        manager.events = events
+        operator = WordpressOperator(manager)
+        operator.client = self.client = LiveClient(wire, field_manager="test")
+        controller = add_controller(operator, ControllerOptions())
+        assert controller is not None
+        self._reconciler = controller._reconciler
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        """What comes of it in the controller, whose back-off an error would go to."""
+        return await self._reconciler.reconcile(key)
 
 
 class World:
@@ -61,12 +96,9 @@ class World:
         """As a user changes it."""
         await self.api.patch(SITES, self.namespace, "site", {"spec": spec})
 
-    def process(self, fate: Fate) -> WordpressReconciler:
+    def process(self, fate: Fate) -> Process:
         """A manager that has just started."""
-        client = LiveClient(wire_to(self.cluster, fate), field_manager="test")
-        workloads = Workloads(mysql_image="mysql:x", wordpress_image="wordpress:x")
-        events: Any = self.events
-        return WordpressReconciler(client, events, workloads=workloads)
+        return Process(self.cluster, fate, self.events)
 
     async def settle(self, fate: Fate | None = None) -> None:
         """Reconcile until nothing is written any more; whoever dies is followed by another."""

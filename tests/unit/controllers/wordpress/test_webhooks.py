@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
-from controllers.example.webhooks import WEBHOOKS, warn_of_what_is_open
-from tests.support.admission import request
+from controllers.example.wordpress import WordpressOperator
+from manager.webhook import Admission
+from tests.support.admission import request, webhooks_of, without_manager
 
+warn_of_what_is_open = without_manager(WordpressOperator).warn_of_what_is_open
 PASSWORD = "correct-horse"
 REFERENCE = {"name": "given", "key": "root"}
 
@@ -42,7 +44,8 @@ async def test_a_site_that_strangers_may_reach_before_it_is_installed_is_warned_
 
 
 def test_only_creation_is_looked_at_because_a_password_never_changes():
-    (admission,) = WEBHOOKS
+    (admission,) = webhooks_of(WordpressOperator)
+    assert isinstance(admission, Admission)
     assert admission.mutating is None
     assert admission.validating is not None
     assert admission.validating.operations == ("CREATE",)

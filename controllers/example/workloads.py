@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from apis.example.v1.wordpress import Wordpress
-from controllers.example.wordpress.names import (
-    DATABASE,
-    FRONTEND,
-    Part,
-    child_metadata,
-    labels_of,
-    secret_key,
-    selector_of,
-)
+from controllers.example.parts import DATABASE, FRONTEND, ROOT_PASSWORD, USER_PASSWORD, Part
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Service
 
-__all__ = ["HTTP_PORT", "ROOT_PASSWORD", "USER_PASSWORD", "Workloads"]
-
-ROOT_PASSWORD = "root-password"  # noqa: S105 - a key of the Secret
-USER_PASSWORD = "password"  # noqa: S105 - a key of the Secret
+__all__ = ["HTTP_PORT", "Workloads"]
 
 # The database, and its user, that WordPress keeps its content in.
 SCHEMA = "wordpress"
@@ -35,16 +25,13 @@ MYSQL_ID = 999
 WWW_DATA_ID = 33
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workloads:
-    """Builds them, with the manager's default images."""
+    """Builds them. The images are for sites that name none; `proxy` are variables for all containers."""
 
-    def __init__(
-        self, *, mysql_image: str, wordpress_image: str, proxy: Sequence[Mapping[str, str]] = ()
-    ) -> None:
-        """The images are for sites that name none; `proxy` are variables for all containers."""
-        self.mysql_image = mysql_image
-        self.wordpress_image = wordpress_image
-        self.proxy = proxy
+    mysql_image: str
+    wordpress_image: str
+    proxy: Sequence[Mapping[str, str]] = ()
 
     def database(self, site: Wordpress) -> Deployment:
         """MySQL. The old pod has to go before a new one comes: two servers on one volume destroy it."""
@@ -110,50 +97,41 @@ class Workloads:
 
 
 def _deployment(
-    site: Wordpress,
-    part: Part,
-    container: dict[str, Any],
-    *,
-    user: int,
-    sysctls: list[dict[str, str]] | None = None,
+    site: Wordpress, part: Part, container: dict[str, Any], *, user: int, **security: Any
 ) -> Deployment:
     container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    security: dict[str, Any] = {
-        "runAsNonRoot": True,
-        "runAsUser": user,
-        "runAsGroup": user,
-        "fsGroup": user,
-        # To look through a large volume at each start would take minutes.
-        "fsGroupChangePolicy": "OnRootMismatch",
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    if sysctls:
-        security["sysctls"] = sysctls
     pod = {
         "automountServiceAccountToken": False,
         # Else Services of certain names would set variables that the images take for settings.
         "enableServiceLinks": False,
-        "securityContext": security,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": user,
+            "runAsGroup": user,
+            "fsGroup": user,
+            # To look through a large volume at each start would take minutes.
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+            **security,
+        },
         "containers": [container],
         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": part.claim(site)}}],
     }
     return Deployment(
-        metadata=child_metadata(site, part, part.workload(site)),
+        metadata=part.metadata(site, part.workload(site)),
         spec={
             "replicas": 1,
             # The volume is for one node at a time.
             "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": selector_of(site, part)},
-            "template": {"metadata": {"labels": labels_of(site, part)}, "spec": pod},
+            "selector": {"matchLabels": part.selector(site)},
+            "template": {"metadata": {"labels": part.labels(site)}, "spec": pod},
         },
     )
 
 
 def _service(site: Wordpress, part: Part, spec: dict[str, Any]) -> Service:
-    return Service(
-        metadata=child_metadata(site, part, part.workload(site)),
-        spec={**spec, "selector": selector_of(site, part)},
-    )
+    metadata = part.metadata(site, part.workload(site))
+    return Service(metadata=metadata, spec={**spec, "selector": part.selector(site)})
 
 
 def _port(name: str, number: int) -> dict[str, Any]:
@@ -166,5 +144,5 @@ def _mount(path: str, folder: str) -> dict[str, str]:
 
 
 def _from_secret(variable: str, site: Wordpress, key: str) -> dict[str, Any]:
-    reference = {"name": secret_key(site).name, "key": key}
+    reference = {"name": DATABASE.workload(site), "key": key}
     return {"name": variable, "valueFrom": {"secretKeyRef": reference}}

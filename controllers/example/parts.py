@@ -1,0 +1,171 @@
+"""What a site consists of: how its parts are called and labelled, whose they are, and what may be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from apis.example.v1.wordpress import Wordpress
+from manager import Blocked, Context, Resource
+from manager.api import ObjectMeta, controller_of, controller_reference
+from manager.kube.errors import Forbidden, Invalid
+from manager.operator import LEFT_OVER, NAME_TAKEN
+
+__all__ = [
+    "DATABASE",
+    "FRONTEND",
+    "PARTS",
+    "RETRY_REFUSED",
+    "ROOT_PASSWORD",
+    "USER_PASSWORD",
+    "Part",
+    "Trouble",
+    "blocked_if_refused",
+    "check_ours",
+    "claim_for",
+    "identity",
+    "is_claimed_for",
+    "refused",
+    "take_up",
+]
+
+R = TypeVar("R", bound=Resource)
+
+ROOT_PASSWORD = "root-password"  # noqa: S105 - a key of the Secret
+USER_PASSWORD = "password"  # noqa: S105 - a key of the Secret
+
+RETRY_REFUSED = 300.0
+"""How long to wait, in seconds, before asking again for what the API server has refused: a quota may have
+been raised, or a storage class made expandable, and no event tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The database or the frontend of a site: each a Deployment, a Service and a volume."""
+
+    workload_suffix: str
+    """What the names of its Deployment, Service and Secret add to the site's; the frontend has no Secret."""
+    claim_suffix: str
+    tier: str
+    application: str
+
+    def workload(self, site: Wordpress) -> str:
+        """Name of the Deployment, the Service and the Secret."""
+        return site.metadata.name + self.workload_suffix
+
+    def claim(self, site: Wordpress) -> str:
+        """Name of the PersistentVolumeClaim."""
+        return site.metadata.name + self.claim_suffix
+
+    def selector(self, site: Wordpress) -> dict[str, str]:
+        """The labels that select its pods. They can never change: a Deployment's selector cannot."""
+        return {"app": site.metadata.name, "tier": self.tier}
+
+    def labels(self, site: Wordpress) -> dict[str, str]:
+        """All labels of what belongs to it."""
+        return {
+            **self.selector(site),
+            **identity(site),
+            "app.kubernetes.io/name": self.application,
+            "app.kubernetes.io/component": self.tier,
+            "app.kubernetes.io/part-of": "wordpress",
+        }
+
+    def metadata(self, site: Wordpress, name: str) -> ObjectMeta:
+        """The metadata of a child."""
+        return ObjectMeta(name=name, namespace=site.metadata.namespace, labels=self.labels(site))
+
+
+DATABASE = Part("-mysql", "-mysql-pv-claim", "mysql", "mysql")
+FRONTEND = Part("", "-wp-pv-claim", "frontend", "wordpress")
+PARTS = (DATABASE, FRONTEND)
+
+
+def identity(site: Wordpress) -> dict[str, str]:
+    """The labels that tell a site's volumes and passwords from anybody else's.
+
+    With reclaimPolicy Retain they outlive their site and have no owner, so nothing else does.
+    """
+    return {
+        "app.kubernetes.io/managed-by": "operator-manager",
+        "app.kubernetes.io/instance": site.metadata.name,
+    }
+
+
+async def take_up(child: R, site: Wordpress, part: Part, ctx: Context) -> R:
+    """Put the labels and the owner of a volume or a Secret right; raises as `check_ours`."""
+    check_ours(child.kind, child.metadata, site)
+    if is_claimed_for(child.metadata, site, part):
+        return child
+    await ctx.confirm()  # what has an owner goes with it
+    claim_for(child.metadata, site, part)
+    stored = await ctx.client.patch(child)
+    if ctx.is_observed():
+        ctx.event("Restored", f"Put {child.kind} {child.metadata.name} back as it should be")
+    return stored
+
+
+def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress) -> None:
+    """Return if the object is the site's to use: controlled by it, or by nobody and with its labels.
+
+    Raises Blocked when it belongs to somebody else, or is about to go.
+    """
+    name, controller, wanted = f"{kind} {metadata.name}", controller_of(metadata), identity(site)
+    if controller is not None and controller.uid != site.metadata.uid:
+        group = controller.api_version.rpartition("/")[0]
+        if (group, controller.kind, controller.name) == (site.gvk.group, site.gvk.kind, site.metadata.name):
+            message = f"{name} of an earlier {controller.kind} of this name has still to be garbage-collected"
+            raise Blocked(LEFT_OVER, message, passing=True)
+        belongs = f"belongs to {controller.kind} {controller.name}"
+        raise Blocked(NAME_TAKEN, f"{name} already exists and {belongs}; it is left alone")
+    if controller is None and not wanted.items() <= metadata.labels.items():
+        ours = ",".join(f"{label}={value}" for label, value in wanted.items())
+        created = f"was created by somebody else (ours have labels {ours})"
+        raise Blocked(NAME_TAKEN, f"{name} already exists and {created}; it is left alone")
+    if metadata.deletion_timestamp is not None:
+        message = f"{name} is being deleted; it is made anew once it is gone"
+        raise Blocked("BeingDeleted", message, awaited=True)
+
+
+def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> bool:
+    """Whether labels and owner are as the site wants them."""
+    owned = any(reference.uid == site.metadata.uid for reference in metadata.owner_references)
+    wanted = part.labels(site)
+    return wanted.items() <= metadata.labels.items() and owned is (site.spec.reclaim_policy == "Delete")
+
+
+def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> None:
+    """Set the site's labels, and make it the owner, or not, as its reclaimPolicy wants it.
+
+    Labels and owners that others have set stay.
+    """
+    metadata.labels.update(part.labels(site))
+    others = [each for each in metadata.owner_references if each.uid != site.metadata.uid]
+    ours = [controller_reference(site, metadata)] if site.spec.reclaim_policy == "Delete" else []
+    metadata.owner_references = [*others, *ours]
+
+
+class Trouble(NamedTuple):
+    """Something that is not as wanted, while the rest of the site can be seen to; else as Blocked."""
+
+    reason: str
+    message: str
+    retry_after: float | None = None
+
+
+def refused(name: str, why: object) -> Blocked:
+    """That the API server does not take a child: a quota, a webhook, a missing right."""
+    return Blocked("Refused", f"{name} is refused: {why}", retry_after=RETRY_REFUSED)
+
+
+@contextmanager
+def blocked_if_refused(name: str) -> Iterator[None]:
+    """Raises Blocked where the API server does not take a child."""
+    try:
+        yield
+    except (Forbidden, Invalid) as error:
+        if error.is_namespace_terminating:
+            raise
+        raise refused(name, error) from error

@@ -1,0 +1,194 @@
+"""A site's passwords: where the root password comes from, and the Secret that keeps both.
+
+They never sit in the cache: of Secrets only the metadata is watched, and the content is read from the server
+when a Secret has changed. No message, Event or error made here has a password in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+import secrets
+from typing import NamedTuple
+
+from apis.example.v1.wordpress import PASSWORD_LENGTH, PASSWORD_PATTERN, Wordpress
+from controllers.example.parts import (
+    DATABASE,
+    ROOT_PASSWORD,
+    USER_PASSWORD,
+    Trouble,
+    check_ours,
+    claim_for,
+    is_claimed_for,
+    refused,
+    take_up,
+)
+from manager import Blocked, Context, ObjectKey, Resource
+from manager.api import PartialObjectMetadata, find_condition
+from manager.api.core_v1 import PersistentVolumeClaim, Secret
+from manager.kube.errors import ApiError, Forbidden, Invalid, ProtocolError
+
+__all__ = ["Passwords"]
+
+_FITTING = re.compile(PASSWORD_PATTERN)
+# Random bytes in the password of the database user; written in letters, digits, "-" and "_".
+_STRENGTH = 24
+
+# What the server says of a body that it does not take may quote it.
+_UNTOLD = "what the API server says of it may quote a password, and is not passed on"
+
+_Version = tuple[str, str] | None
+"""UID and resourceVersion, which identify an object's content; None where there is no object."""
+
+
+class _Verdict(NamedTuple):
+    """What was found in a site's Secret."""
+
+    site: str
+    """UID of the site, whose own password never changes."""
+    secret: _Version
+    source: _Version
+    """Of the Secret that the site names for its root password."""
+    missing: list[str]
+    differs: bool
+
+
+class Passwords:
+    """Sees to the Secrets of all sites."""
+
+    def __init__(self) -> None:
+        self._verdicts: dict[ObjectKey, _Verdict] = {}
+
+    async def ensure(self, site: Wordpress, ctx: Context) -> list[Trouble]:
+        """Make sure of the site's Secret, and return what is not as wanted with it.
+
+        Raises Blocked when there is none, and it cannot be made yet, or one that cannot be used.
+        """
+        name = DATABASE.workload(site)
+        held = await _metadata(name, ctx)
+        # Before any content is read, so that a change in between is seen as one.
+        reference = site.spec.sql_root_password_secret_ref
+        source = _version(await _metadata(reference.name, ctx) if reference else None)
+        if held is None:
+            await self._create(site, source, ctx)
+            return []
+        check_ours("Secret", held.metadata, site)
+        verdict = self._verdicts.get(site.key)
+        if (
+            verdict is None
+            or verdict[:3] != (site.metadata.uid, _version(held), source)
+            or not is_claimed_for(held.metadata, site, DATABASE)
+        ):
+            secret = await ctx.client.uncached.get(Secret, ObjectKey(site.metadata.namespace, name))
+            # Nobody may have taken it over since the cache last heard of it.
+            secret = await take_up(secret, site, DATABASE, ctx)
+            try:
+                root = await _root_password(site, ctx) if secret.value(ROOT_PASSWORD) else None
+            except Blocked:
+                root = None  # what has been stored already does not need it
+            verdict = self._verdicts[site.key] = _judge(site, secret, source, root)
+        if verdict.missing:
+            lacks = " and ".join(verdict.missing)
+            message = f"Secret {name} has nothing under {lacks}, which the site needs"
+            raise Blocked("SecretIncomplete", message, awaited=True)
+        if verdict.differs:
+            message = f"the database was made with another root password, which Secret {name} still has"
+            return [Trouble("RootPasswordDiffers", f"{message}; it stays in force")]
+        return []
+
+    def forget(self, site: ObjectKey) -> None:
+        """Drop what is remembered of a site that is gone."""
+        self._verdicts.pop(site, None)
+
+    async def _create(self, site: Wordpress, source: _Version, ctx: Context) -> None:
+        await ctx.confirm()  # what the site retains outlives it, and nobody else would remove it
+        name, root = DATABASE.workload(site), await _root_password(site, ctx)
+        values = {ROOT_PASSWORD: root, USER_PASSWORD: secrets.token_urlsafe(_STRENGTH)}
+        secret = Secret(
+            metadata=DATABASE.metadata(site, name),
+            type="Opaque",
+            # The database has them, and nobody can change them there by changing them here.
+            immutable=True,
+            data={key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
+        )
+        claim_for(secret.metadata, site, DATABASE)
+        try:
+            stored = await ctx.client.create(secret)
+        except (Forbidden, Invalid) as error:
+            raise refused(f"Secret {name}", f"{error.status} {error.reason} ({_UNTOLD})") from None
+        except ApiError as error:
+            message = f"creating Secret {name} failed with {error.status} {error.reason}"
+            raise type(error)(error.status, error.reason, message, retry_after=error.retry_after) from None
+        except ProtocolError:
+            raise ProtocolError(f"the answer to creating Secret {name} is not a Secret") from None
+        self._verdicts[site.key] = _judge(site, stored, source, root)
+        ctx.event("Created", f"Created Secret {name}")
+        if await _had_database(site, ctx):
+            message = (
+                f"Secret {name} was gone, and has a new generated password now: if the volume has a"
+                " database already, its user wordpress has to be given that"
+            )
+            ctx.event("PasswordRenewed", message, warning=True)
+
+
+async def _root_password(site: Wordpress, ctx: Context) -> str:
+    """The root password that the site gives or names; raises Blocked when it is not there."""
+    if site.spec.sqlrootpassword:
+        return site.spec.sqlrootpassword
+    reference = site.spec.sql_root_password_secret_ref
+    if reference is None:
+        # The server lets no such object pass; one may be left from before it had the rule.
+        raise _awaited("NoRootPassword", "neither sqlrootpassword nor sqlRootPasswordSecretRef is given")
+    name, where = reference.name, f"Secret {reference.name}"
+    secret = None
+    if await _metadata(name, ctx) is not None:
+        secret = await ctx.client.uncached.find(Secret, ObjectKey(site.metadata.namespace, name))
+    if secret is None:
+        raise _awaited("SecretNotFound", f"waiting for {where}, which is to hold the root password")
+    value = secret.value(reference.key)
+    if value is None:
+        raise _awaited("SecretKeyNotFound", f"{where} has no key {reference.key} for the root password")
+    if not value:
+        raise _awaited("SecretKeyEmpty", f"{where} has nothing under key {reference.key}")
+    text = value.decode("ascii", "replace")
+    if len(text) > PASSWORD_LENGTH or not _FITTING.fullmatch(text):
+        raise _awaited(
+            "SecretValueUnfit",
+            f"{where} has under key {reference.key} what cannot be a root password: that is at most"
+            f" {PASSWORD_LENGTH} printable ASCII characters other than quotes and backslashes, without a"
+            " line break at its end",
+        )
+    return text
+
+
+def _awaited(reason: str, message: str) -> Blocked:
+    return Blocked(reason, message, awaited=True)
+
+
+async def _had_database(site: Wordpress, ctx: Context) -> bool:
+    """Whether there may have been a database before the site's Secret was made."""
+    seen = find_condition(site.status.conditions, "DatabaseReady")
+    if seen is not None and seen.reason != "NotCreated":
+        return True
+    claim = await ctx.find(PersistentVolumeClaim, DATABASE.claim(site))
+    made = claim.metadata.creation_timestamp if claim is not None else None
+    since = site.metadata.creation_timestamp
+    return made is not None and since is not None and made < since
+
+
+def _judge(site: Wordpress, secret: Secret, source: _Version, root: str | None) -> _Verdict:
+    """What is to be said of the Secret, where the root password is to be `root`, or is not known."""
+    missing = [name for name in (ROOT_PASSWORD, USER_PASSWORD) if not secret.value(name)]
+    stored = secret.value(ROOT_PASSWORD)
+    differs = root is not None and bool(stored) and not hmac.compare_digest(root.encode(), stored or b"")
+    return _Verdict(site.metadata.uid, _version(secret), source, missing, differs)
+
+
+async def _metadata(name: str, ctx: Context) -> PartialObjectMetadata | None:
+    """What is cached of a Secret."""
+    return await ctx.client.metadata.find(Secret, ObjectKey(ctx.object.metadata.namespace, name))
+
+
+def _version(obj: Resource | PartialObjectMetadata | None) -> _Version:
+    return None if obj is None else (obj.metadata.uid, obj.metadata.resource_version)

@@ -1,0 +1,120 @@
+"""A site's volumes: claimed once, taken up again, and grown; never shrunk and never deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from apis.example.v1.wordpress import Wordpress
+from controllers.example.parts import (
+    PARTS,
+    RETRY_REFUSED,
+    Part,
+    Trouble,
+    blocked_if_refused,
+    claim_for,
+    take_up,
+)
+from manager import Context, ObjectKey, clock
+from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
+from manager.kube.errors import Forbidden, Invalid
+from manager.quantity import parse_quantity
+
+__all__ = ["Volumes", "grown_storage", "wanted_claim"]
+
+
+class _Refusal(NamedTuple):
+    """That a claim may not grow to that size."""
+
+    storage: str
+    trouble: Trouble
+    until: float
+
+
+class Volumes:
+    """Sees to the claims of all sites."""
+
+    def __init__(self) -> None:
+        self._refusals: dict[ObjectKey, _Refusal] = {}
+
+    async def ensure(self, site: Wordpress, part: Part, ctx: Context) -> list[Trouble]:
+        """Make sure of the part's claim, and return what is not as wanted with it.
+
+        Raises Blocked when there is no claim that the part's pod could use.
+        """
+        claim = await ctx.find(PersistentVolumeClaim, part.claim(site))
+        if claim is None:
+            # A volume that the site retains outlives it, and nobody else would remove it.
+            await ctx.confirm()
+            claim = wanted_claim(site, part)
+            self._refusals.pop(claim.key, None)
+            name = f"PersistentVolumeClaim {claim.metadata.name}"
+            with blocked_if_refused(name):
+                await ctx.client.create(claim)
+            ctx.event("Created", f"Created {name} of {site.spec.storage_size}")
+            return []
+        claim = await take_up(claim, site, part, ctx)
+        return [*_not_as_wanted(site, claim), *await self._grow(site, claim, ctx)]
+
+    def forget(self, site: ObjectKey) -> None:
+        """Drop what is remembered of a site that is gone."""
+        for part in PARTS:
+            self._refusals.pop(ObjectKey(site.namespace, site.name + part.claim_suffix), None)
+
+    async def _grow(self, site: Wordpress, claim: PersistentVolumeClaim, ctx: Context) -> list[Trouble]:
+        storage = grown_storage(site, claim)
+        refusal = self._refusals.get(claim.key)
+        if refusal is not None and refusal.storage == storage and clock.monotonic() < refusal.until:
+            return [refusal.trouble]
+        self._refusals.pop(claim.key, None)
+        if storage is None:
+            return []
+        await ctx.confirm()  # what has grown cannot shrink
+        before = claim.spec.resources.requests["storage"]
+        claim.spec.resources.requests["storage"] = storage
+        name = f"PersistentVolumeClaim {claim.metadata.name}"
+        try:
+            await ctx.client.patch(claim)
+        except (Forbidden, Invalid) as error:
+            message = f"{name} cannot grow from {before} to {storage}: {error}"
+            trouble = Trouble("VolumeNotGrown", message, RETRY_REFUSED)
+            self._refusals[claim.key] = _Refusal(storage, trouble, clock.monotonic() + RETRY_REFUSED)
+            return [trouble]
+        ctx.event("Grown", f"Grew {name} from {before} to {storage}")
+        return []
+
+
+def wanted_claim(site: Wordpress, part: Part) -> PersistentVolumeClaim:
+    """The part's claim as it is created."""
+    metadata = part.metadata(site, part.claim(site))
+    claim_for(metadata, site, part)
+    return PersistentVolumeClaim(
+        metadata=metadata,
+        spec=PersistentVolumeClaimSpec(
+            access_modes=["ReadWriteOnce"],
+            storage_class_name=site.spec.storage_class_name,
+            resources=VolumeResources(requests={"storage": site.spec.storage_size}),
+        ),
+    )
+
+
+def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
+    """What the claim has to ask for from now on; None when that is what it asks for, or less.
+
+    A claim without a volume cannot change: it grows once it is bound.
+    """
+    if claim.status.phase != "Bound":
+        return None
+    wanted, asked = site.spec.storage_size, claim.spec.resources.requests.get("storage", "0")
+    return wanted if parse_quantity(wanted) > parse_quantity(asked) else None
+
+
+def _not_as_wanted(site: Wordpress, claim: PersistentVolumeClaim) -> Iterator[Trouble]:
+    name = f"PersistentVolumeClaim {claim.metadata.name}"
+    wanted, found = site.spec.storage_class_name, claim.spec.storage_class_name
+    if wanted not in (None, found):  # of one that was taken up
+        has = f"storage class {found}" if found else "no storage class"
+        message = f"{name} has {has}, not {wanted}, and cannot change it; it is used as it is"
+        yield Trouble("StorageClassDiffers", message)
+    if claim.status.phase == "Lost":
+        yield Trouble("VolumeLost", f"the volume of {name} is gone, and with it what was on it")

@@ -1,0 +1,273 @@
+"""Wordpress: a WordPress site with a MySQL database of its own, which outlives the site unless told to go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from apis.example.v1.wordpress import Wordpress
+from controllers.example.parts import DATABASE, FRONTEND, PARTS, Part, Trouble, blocked_if_refused
+from controllers.example.passwords import Passwords
+from controllers.example.volumes import Volumes
+from controllers.example.workloads import HTTP_PORT, Workloads
+from manager import Blocked, Context, Informer, Meta, Operator, Result, Setting, Watch, rbac, webhook
+from manager.api import ObjectKey, find_condition, is_controlled_by, is_true
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
+from manager.cache import index_by
+from manager.operator import Enqueue
+from manager.proxy import PROXY_CREDENTIALS, proxy_environment
+from manager.setting import parse_text
+from manager.webhook import AdmissionRequest
+
+__all__ = ["Sight", "WordpressOperator", "conditions_of", "next_look", "node_port_of", "url_of"]
+
+W = TypeVar("W", Deployment, Service)
+
+# The index of sites by the name of the Secret that is to hold their root password.
+BY_SECRET = "root-password-secret"  # noqa: S105 - a name
+
+# How long to wait, in seconds, before looking at the database again, should no event have told of it.
+DATABASE_RETRY = 5.0
+
+_IN_THE_OPEN = (
+    "spec.sqlrootpassword: whoever may read this object can read it, and it cannot be changed later;"
+    " better keep it in a Secret, and name that in spec.sqlRootPasswordSecretRef"
+)
+_FIRST_VISITOR = (
+    "spec.serviceType: {type} lets whoever comes first install WordPress, and be its administrator;"
+    " install it at once, or create it with ClusterIP, install it by kubectl port-forward, and open it then"
+)
+
+
+@dataclass(slots=True)
+class Sight:
+    """What is there of a site; None for what is not, or is somebody else's."""
+
+    database: Deployment | None = None
+    frontend: Deployment | None = None
+    service: Service | None = None
+    blocked: Blocked | None = None
+    troubles: list[Trouble] = field(default_factory=list)
+    waits_for_database: bool = False
+    """Whether WordPress itself is not created yet because its database is not ready."""
+
+    @property
+    def told(self) -> list[Blocked | Trouble]:
+        """What people have to know: first what stands in the way, unless it goes away by itself."""
+        first = [] if self.blocked is None or self.blocked.passing else [self.blocked]
+        return [*first, *self.troubles]
+
+
+def named_after(*suffixes: str) -> Enqueue:
+    """From an object to the sites that have a child of its name, whoever made it."""
+
+    def sites_of(child: Meta, sites: Informer) -> Iterator[ObjectKey]:
+        for suffix in suffixes:
+            key = ObjectKey(child.namespace, child.name.removesuffix(suffix))
+            if child.name.endswith(suffix) and sites.get(key) is not None:
+                yield key
+
+    return sites_of
+
+
+def that_name(secret: Meta, sites: Informer) -> Iterable[ObjectKey]:
+    """The sites whose root password a Secret has, or is to have."""
+    return [site.key for site in sites.list(namespace=secret.namespace, index=(BY_SECRET, secret.name))]
+
+
+class WordpressOperator(Operator[Wordpress]):
+    """Brings a site's children to the wanted state, in order, and its status to what is seen."""
+
+    owns = (Deployment, Service)
+    # By name and not by owner: what a site retains has no owner, and a name that is taken may become free.
+    watches = (
+        Watch(PersistentVolumeClaim, enqueue=named_after(*(part.claim_suffix for part in PARTS))),
+        Watch(Secret, enqueue=named_after(DATABASE.workload_suffix), metadata_only=True),
+        Watch(Secret, enqueue=that_name, metadata_only=True),
+    )
+    indexes = {BY_SECRET: index_by("spec.sqlRootPasswordSecretRef.name")}
+    rights = (
+        rbac(groups="", resources="persistentvolumeclaims", verbs="create;patch"),
+        rbac(groups="", resources="secrets", verbs="get;create;patch"),
+        # Nothing is ever deleted here; but an owner is given to what has none.
+        rbac(groups="", resources="persistentvolumeclaims;secrets", verbs="delete", owner_references=True),
+    )
+    conditions = ("DatabaseReady", "Available", "Progressing", "Degraded")
+    skips_own_writes = True
+    mysql_image = Setting(
+        "mysql-image",
+        parse_text,
+        default="mysql:8.4.10",
+        placeholder="IMAGE",
+        description="image of the database of a Wordpress whose spec names none",
+    )
+    wordpress_image = Setting(
+        "wordpress-image",
+        parse_text,
+        default="wordpress:6.8.3-apache",
+        placeholder="IMAGE",
+        description="image of the site of a Wordpress whose spec names none",
+    )
+    proxy_credentials = PROXY_CREDENTIALS
+    # Its webhook warns and refuses nothing: nobody has to wait for a manager that is down.
+    admission = webhook.AdmissionOptions(failure_policy="Ignore", timeout_seconds=5)
+
+    def setup(self) -> None:
+        """Begin with nothing remembered of any site."""
+        self.volumes, self.passwords = Volumes(), Passwords()
+        self.workloads = Workloads(
+            mysql_image=self.mysql_image,
+            wordpress_image=self.wordpress_image,
+            proxy=proxy_environment(os.environ, credentials=self.proxy_credentials),
+        )
+
+    async def reconcile(self, site: Wordpress, ctx: Context) -> Result | None:
+        """Bring one site up to date."""
+        sight = Sight()
+        try:
+            await self.build(site, ctx, sight)
+        except Blocked as blocked:
+            sight.blocked = blocked
+        # Also behind what stands in the way.
+        sight.database = await self.find(Deployment, DATABASE, site, ctx)
+        sight.frontend = await self.find(Deployment, FRONTEND, site, ctx)
+        sight.service = await self.find(Service, FRONTEND, site, ctx)
+        self.report(site, ctx, sight)
+        return next_look(sight)
+
+    async def gone(self, key: ObjectKey) -> None:
+        """What it owned is garbage-collected; what it retained stays."""
+        self.passwords.forget(key)
+        self.volumes.forget(key)
+
+    async def build(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
+        """Take every step that can be taken; raises Blocked at the first that cannot.
+
+        The volumes come first, because what is in them outlives everything else; WordPress comes last, and
+        its first start waits for the database. Once it is there it stays, whatever becomes of the database.
+        """
+        for part in PARTS:
+            sight.troubles += await self.volumes.ensure(site, part, ctx)
+        sight.troubles += await self.passwords.ensure(site, ctx)
+        database = await self.apply(self.workloads.database(site), ctx)
+        await self.apply(self.workloads.database_service(site), ctx)
+        frontend = self.workloads.frontend(site)
+        if not database.status.ready_replicas and await ctx.find(Deployment, frontend.metadata.name) is None:
+            sight.waits_for_database = True
+            return
+        await self.apply(frontend, ctx)
+        await self.apply(self.workloads.frontend_service(site), ctx)
+
+    async def apply(self, child: W, ctx: Context) -> W:
+        """Bring a child to the wanted state; raises Blocked when its name is taken, or it is refused."""
+        with blocked_if_refused(f"{child.kind} {child.metadata.name}"):
+            return await ctx.apply(child)
+
+    async def find(self, kind: type[W], part: Part, site: Wordpress, ctx: Context) -> W | None:
+        """The part's Deployment or Service, if it is the site's."""
+        found = await ctx.find(kind, part.workload(site))
+        return found if found is not None and is_controlled_by(found.metadata, site) else None
+
+    def report(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
+        """Make the status of what is seen, and Events of what is new in it."""
+        status, before = site.status, list(site.status.conditions)
+        for condition in conditions_of(sight):
+            ctx.condition(*condition)
+        status.url, status.node_port = url_of(site, sight.service), node_port_of(site, sight.service)
+
+        degraded = find_condition(before, "Degraded")
+        for each in sight.told:
+            if degraded is None or each.message not in degraded.message:
+                ctx.event(each.reason, each.message, warning=True, once_written=True)
+        for kind in ("DatabaseReady", "Available"):
+            now = find_condition(status.conditions, kind)
+            if now is not None and now.status == "True" and not is_true(before, kind):
+                ctx.event(kind, now.message, once_written=True)
+
+    @webhook.validate_create
+    async def warn_of_what_is_open(self, site: Wordpress, _: AdmissionRequest) -> Iterable[str]:
+        """Warn once, when something can still be done: the password stays, and visitors may come from now on.
+
+        What can be refused is refused by the definition, where it holds without a webhook too.
+        """
+        warnings = [_IN_THE_OPEN] if site.spec.sqlrootpassword else []
+        if site.spec.service_type != "ClusterIP":
+            warnings.append(_FIRST_VISITOR.format(type=site.spec.service_type))
+        return warnings
+
+
+def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
+    """The conditions that follow from what is seen: type, whether it holds, reason and message."""
+    ready = sight.database is not None and sight.database.status.ready_replicas > 0
+    if ready:
+        yield "DatabaseReady", True, "Ready", "MySQL is ready"
+    elif sight.database is not None:
+        yield "DatabaseReady", False, "NotReady", "MySQL has no ready replica"
+    else:
+        yield "DatabaseReady", False, "NotCreated", "MySQL is not there"
+
+    if sight.frontend is None or sight.service is None:
+        yield "Available", False, "NotCreated", "WordPress is not there"
+    elif not sight.frontend.is_available:
+        yield "Available", False, "NotReady", "WordPress has no ready replica"
+    elif not ready:
+        yield "Available", False, "DatabaseNotReady", "WordPress has no database"
+    else:
+        yield "Available", True, "Ready", "WordPress and MySQL are ready"
+
+    yield "Progressing", *progress_of(sight)
+
+    wrong = sight.told
+    for each in (sight.database, sight.frontend):
+        if each is not None and (failure := each.failure) is not None:
+            wrong.append(Trouble(failure.reason, f"Deployment {each.metadata.name}: {failure.message}"))
+    if wrong:
+        yield "Degraded", True, wrong[0].reason, "; ".join(each.message for each in wrong)
+    else:
+        yield "Degraded", False, "AsExpected", ""
+
+
+def progress_of(sight: Sight) -> tuple[bool, str, str]:
+    if (blocked := sight.blocked) is not None:
+        return blocked.awaited, blocked.reason, blocked.message
+    if sight.waits_for_database:
+        return True, "WaitingForDatabase", "WordPress is created once MySQL has a ready replica"
+    workloads = {"MySQL": sight.database, "WordPress": sight.frontend}
+    rolling = [name for name, each in workloads.items() if each is None or not each.is_rolled_out(1)]
+    if rolling:
+        return True, "RollingOut", f"waiting for {' and '.join(rolling)}"
+    return False, "RolledOut", "MySQL and WordPress are up to date"
+
+
+def next_look(sight: Sight) -> Result | None:
+    """When to look again without an event; None when only an event can change anything."""
+    times = [trouble.retry_after for trouble in sight.troubles]
+    if sight.blocked is not None:
+        times.append(sight.blocked.retry_after)
+    elif sight.waits_for_database:
+        times.append(DATABASE_RETRY)
+    soonest = min((each for each in times if each is not None), default=None)
+    return None if soonest is None else Result(requeue_after=soonest)
+
+
+def url_of(site: Wordpress, service: Service | None) -> str | None:
+    """Where the site is; None while that is not known."""
+    if service is None:
+        return None
+    if site.spec.service_type != "LoadBalancer":
+        return f"http://{service.metadata.name}.{service.metadata.namespace}.svc"
+    for ingress in service.status.load_balancer.ingress:
+        if host := ingress.hostname or ingress.ip:
+            return f"http://[{host}]" if ":" in host else f"http://{host}"
+    return None
+
+
+def node_port_of(site: Wordpress, service: Service | None) -> int | None:
+    """The port of every node at which the site is; None for other types of Service."""
+    if service is None or site.spec.service_type != "NodePort":
+        return None
+    ours = (each.get("nodePort") for each in service.spec.get("ports", ()) if each["port"] == HTTP_PORT)
+    return next(ours, None) or None
