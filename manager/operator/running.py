@@ -124,6 +124,7 @@ class ObjectReconciler(Generic[T]):
         self._pruned = [each for each in operator.owns if isinstance(each, Owns) and each.prune]
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
+        """Bring the object of that key up to date, if it is there."""
         operator, key = self._operator, request
         operator.waits_no_more(key)
         obj: Any = await self._reader.find(operator.kind, key)

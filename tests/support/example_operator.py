@@ -39,7 +39,9 @@ class ExampleOperator:
         for block in (*Page(PAGE).blocks(), *more):
             if file := _FILE.match(block.text):
                 self._put(file["path"], file["how"] or "", block.text[file.end() :])
-        self.run("ruff", "check", "--select=I", "--fix", "--quiet", f"--config={ROOT / 'pyproject.toml'}", ".")
+        self.run(
+            "ruff", "check", "--select=I", "--fix", "--quiet", f"--config={ROOT / 'pyproject.toml'}", "."
+        )
 
     @property
     def environ(self) -> dict[str, str]:
