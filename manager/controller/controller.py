@@ -8,14 +8,12 @@ from collections.abc import Iterable
 
 from manager.api import GroupVersionKind
 from manager.controller.backoff import KeyBackoff
-from manager.controller.metrics import ControllerMetrics
 from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
-from manager.controller.reconciler import Reconciler
-from manager.controller.request import Request
+from manager.controller.reconciler import Reconciler, Request
 from manager.controller.runner import ReconcileRunner
 from manager.controller.source import Source
-from manager.controller.state import ControllerState, ControllerStatistics
+from manager.controller.state import ControllerMetrics, ControllerState, ControllerStatistics
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket

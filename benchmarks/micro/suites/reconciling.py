@@ -17,9 +17,9 @@ from controllers.cache.memcached import MemcachedReconciler
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.controller import Request
-from manager.controller.metrics import ControllerMetrics
-from manager.controller.queue.item import QueueItem
+from manager.controller.queue.items import QueueItem
 from manager.controller.runner import ReconcileRunner
+from manager.controller.state import ControllerMetrics
 from manager.logs import get_logger
 from manager.metrics import Metrics
 

@@ -10,12 +10,9 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from manager.controller.backoff import KeyBackoff
-from manager.controller.priority import Priority
-from manager.controller.queue.delays import DelayedItems
-from manager.controller.queue.item import QueueItem
-from manager.controller.queue.metrics import QueueMetrics
-from manager.controller.queue.ready import ReadyItems
-from manager.controller.queue.statistics import QueueStatistics
+from manager.controller.queue.items import DelayedItems, QueueItem, ReadyItems
+from manager.controller.queue.metrics import QueueMetrics, QueueStatistics
+from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
 
 __all__ = ["WorkQueue"]

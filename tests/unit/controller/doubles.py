@@ -10,8 +10,7 @@ from typing import Self
 from manager.controller.controller import Controller
 from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
-from manager.controller.request import Request
-from manager.controller.result import Result
+from manager.controller.reconciler import Request, Result
 from manager.metrics import Metrics
 from tests.unit.controller.objects import Pod
 

@@ -10,10 +10,8 @@ import pytest
 
 from manager.controller.controller import Controller
 from manager.controller.options import ControllerOptions
-from manager.controller.priority import Priority
 from manager.controller.queue import WorkQueue
-from manager.controller.request import Request
-from manager.controller.result import Result
+from manager.controller.reconciler import Priority, Request, Result
 from manager.controller.state import ControllerState
 from manager.metrics import Metrics
 from tests.unit.conftest import LogLines

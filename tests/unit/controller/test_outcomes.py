@@ -14,10 +14,7 @@ from pydantic import ValidationError
 
 from manager.api import ObjectKey, Resource
 from manager.client import Undecodable
-from manager.controller.errors import TerminalError
-from manager.controller.priority import Priority
-from manager.controller.request import Request
-from manager.controller.result import Result
+from manager.controller.reconciler import Priority, Request, Result, TerminalError
 from manager.kube.errors import (
     Conflict,
     Forbidden,
