@@ -5,7 +5,7 @@ An operator builds its controllers with `ControllerBuilder`; the rest is for wha
 
 from __future__ import annotations
 
-from manager.controller.backoff import KeyBackoff
+from manager.controller.backoff import KeyBackoff, RateLimiter, RetryBackoff
 from manager.controller.builder import ControllerBuilder, ControllerHost
 from manager.controller.controller import Controller
 from manager.controller.handler import Handler, MapTo, enqueue_mapped, enqueue_object, enqueue_owner
@@ -48,9 +48,11 @@ __all__ = [
     "Priority",
     "QueueItem",
     "QueueStatistics",
+    "RateLimiter",
     "Reconciler",
     "Request",
     "Result",
+    "RetryBackoff",
     "Source",
     "TerminalError",
     "TickerSource",

@@ -35,6 +35,10 @@ class Priority(IntEnum):
 class Result:
     """When to call the reconciler again for the same object. No result (None) means: when something changes.
 
+        return Result(requeue_after=60)                # in a minute
+        return Result(requeue_after=60, jitter=0.1)    # in 60 to 66 seconds, so that not all come at once
+        return Result(requeue=True)                    # soon, and later each time
+
     A change in the meantime calls it earlier, and that call's answer then counts instead.
     """
 
@@ -48,9 +52,15 @@ class Result:
     priority: Priority | None = None
     """The priority of that call. Default: as this one."""
 
+    jitter: float = 0.0
+    """Up to this part of `requeue_after` is added to it, at random: what was asked for at the same moment, as
+    all objects are after a start, does not come back at the same moment for ever."""
+
     def __post_init__(self) -> None:
         if self.requeue_after is not None and not math.isfinite(self.requeue_after):
             raise ValueError(f"requeue_after must be a number of seconds, not {self.requeue_after}")
+        if not 0 <= self.jitter < math.inf or (self.jitter and self.requeue_after is None):
+            raise ValueError(f"jitter must be a part of requeue_after, not {self.jitter}")
 
 
 class TerminalError(Exception):

@@ -163,7 +163,10 @@ class ReconcileRunner:
         priority = item.priority if result.priority is None else result.priority
         if result.requeue_after is not None and result.requeue_after > 0:
             self._queue.forget(item.key)
-            self._queue.add(item.key, priority=priority, after=result.requeue_after)
+            after = result.requeue_after
+            if result.jitter:
+                after *= 1 + result.jitter * self._rng.random()
+            self._queue.add(item.key, priority=priority, after=after)
             self._metrics.requeue_after()
         elif result.requeue or result.requeue_after is not None:
             self._queue.add_rate_limited(item.key, priority=priority)

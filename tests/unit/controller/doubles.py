@@ -82,7 +82,7 @@ class Running:
         *,
         metrics: Metrics | None = None,
         sources: Iterable[ManualSource] | None = None,
-        **options: float | None,
+        **options: object,
     ) -> None:
         self.metrics = metrics or Metrics()
         self.sources = [ManualSource()] if sources is None else list(sources)

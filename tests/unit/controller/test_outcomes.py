@@ -102,6 +102,22 @@ async def test_a_moment_that_has_passed_means_soon_and_not_never_and_not_in_a_ti
     assert running.sample(TOTAL, result="requeue") == 3
 
 
+async def test_with_jitter_the_time_asked_for_is_the_least():
+    running = await ran(answering(*[Result(requeue_after=10, jitter=0.5)] * 20))
+    gaps = [later - earlier for earlier, later in pairwise(running.reconciler.times)]
+    assert len(gaps) == 20
+    assert 10 <= min(gaps) < 11
+    assert 14 < max(gaps) <= 15
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"jitter": 0.1}, {"requeue_after": 1.0, "jitter": -0.1}, {"jitter": math.nan}]
+)
+def test_a_jitter_of_nothing_is_refused(wrong: dict[str, float]):
+    with pytest.raises(ValueError, match="jitter must be a part of requeue_after"):
+        Result(**wrong)
+
+
 @pytest.mark.parametrize("seconds", [math.inf, math.nan])
 def test_a_time_that_never_comes_is_refused(seconds: float):
     with pytest.raises(ValueError, match="requeue_after"):
