@@ -12,7 +12,7 @@ from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Request, Result
 from manager.metrics import Metrics
-from tests.unit.controller.objects import Pod
+from tests.unit.cache.objects import Pod
 
 
 class ManualSource:

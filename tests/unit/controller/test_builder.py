@@ -18,8 +18,9 @@ from manager.controller import (
     created_or_deleted,
 )
 from manager.metrics import Metrics
+from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import Reconciler, turns
-from tests.unit.controller.objects import Foo, Pod, owner
+from tests.unit.controller.objects import Foo, owner
 from tests.unit.controller.watched import Watched, offline_cache
 
 pytestmark = pytest.mark.virtual_time

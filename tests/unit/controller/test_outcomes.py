@@ -25,9 +25,9 @@ from manager.kube.errors import (
     Unreachable,
 )
 from manager.logs import reconcile_log
+from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import Reconciler, Running, turns
-from tests.unit.controller.objects import Node, Pod
 
 pytestmark = pytest.mark.virtual_time
 

@@ -13,8 +13,8 @@ from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request
 from manager.controller.source import KindSource, Source
 from manager.metrics import Metrics
+from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import turns
-from tests.unit.controller.objects import Pod
 from tests.unit.controller.source.conftest import MakeQueue
 from tests.unit.controller.watched import Watched, offline_cache
 
