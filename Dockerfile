@@ -16,17 +16,17 @@ RUN sed '/^# What builds/,$d' constraints.txt >runtime.txt \
     && sed '/^# What development/,$d' constraints.txt >build.txt \
     && python -m pip install --only-binary :all: --no-deps --require-hashes --requirement build.txt \
     && python -m pip --python /opt/operator-manager/bin/python install \
-        --only-binary :all: --no-deps --require-hashes --requirement runtime.txt
+        --only-binary :all: --no-deps --require-hashes --requirement runtime.txt \
+    && cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+        --output-file /opt/operator-manager/sbom.cdx.json /opt/operator-manager/bin/python
 COPY LICENSE README.md ./
 COPY apis apis
 COPY controllers controllers
 COPY devcluster devcluster
 COPY manager manager
 COPY petstore petstore
-RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
-    && python -m pip --python /opt/operator-manager/bin/python install --no-deps dist/*.whl \
-    && cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
-        --output-file /opt/operator-manager/sbom.cdx.json /opt/operator-manager/bin/python
+RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . ./controllers \
+    && python -m pip --python /opt/operator-manager/bin/python install --no-deps dist/*.whl
 
 # What all images have. No pip: what is not there can install nothing.
 FROM ${PYTHON_IMAGE} AS base

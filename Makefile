@@ -61,7 +61,7 @@ help: ## list the targets
 .PHONY: venv
 venv: $(VENV)/.current ## .venv/ with the pinned dependencies and this project's programs
 
-$(VENV)/.current: pyproject.toml constraints.txt scripts/make-venv
+$(VENV)/.current: pyproject.toml controllers/pyproject.toml constraints.txt scripts/make-venv
 	@scripts/make-venv $(VENV)
 	@touch $@
 

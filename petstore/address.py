@@ -35,6 +35,22 @@ class BindAddress:
             return self.host
         return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 -- what the user asked for
 
+    def listen(self) -> list[socket.socket]:
+        """Listen on each address that the host has, at the same port. Blocks. Raises OSError."""
+        sockets: list[socket.socket] = []
+        try:
+            for family, *_, where in socket.getaddrinfo(self.interface, self.port, type=socket.SOCK_STREAM):
+                port = sockets[0].getsockname()[1] if sockets else self.port
+                everywhere = not self.host and family == socket.AF_INET6
+                sockets.append(
+                    socket.create_server((where[0], port), family=family, dualstack_ipv6=everywhere)
+                )
+        except BaseException:
+            for each in sockets:
+                each.close()
+            raise
+        return sockets
+
 
 def parse_address(text: str) -> BindAddress:
     """The address written in `text`.

@@ -71,10 +71,6 @@ _OPTIONS: Final = (
 )
 
 
-_LOOK_EVERY: Final = 10.0
-"""Seconds between two looks at the files of certificates."""
-
-
 _ERRORS: Final = {
     grpc.StatusCode.UNAVAILABLE: Unreachable,
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlinePassed,
@@ -153,7 +149,7 @@ class PetStoreClient:
     async def _current(self) -> PetStoreAsyncStub:
         """The calls, by way of certificates that were current a moment ago."""
         now = asyncio.get_running_loop().time()
-        if self._tls is not None and now - self._looked >= _LOOK_EVERY:
+        if self._tls is not None and now - self._looked >= self._tls.look_every:
             self._looked = now
             if await asyncio.to_thread(self._tls.look):
                 self._connect()

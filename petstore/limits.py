@@ -23,8 +23,11 @@ MAX_TEXT: Final = 1024
 """Bytes that a name or a key may have."""
 
 
+_FILES_OF_ONE: Final = 3
+"""Open files for each client: its connection, and both ends of the one from there to gRPC."""
+
 _OTHER_FILES: Final = 80
-"""Open files beside clients' connections: 32 of the page of metrics, the database, logs, and gRPC's own."""
+"""Open files beside those: 32 of the page of metrics, the database, logs, and gRPC's own."""
 
 _LEAST_CONNECTIONS: Final = 8
 
@@ -36,7 +39,7 @@ class Limits:
     """The limits of one server."""
 
     connections: int = 128
-    """A connection above that is closed at once."""
+    """Of one that comes above that, or another one, is decided by whose address has most of them."""
 
     calls: int = 1024
     """Calls at once, of all kinds and clients, whether they get anywhere or not."""
@@ -84,13 +87,11 @@ class Limits:
     def channel_arguments(self) -> tuple[tuple[str, Any], ...]:
         """What gRPC itself has to know."""
         return (
-            ("grpc.max_allowed_incoming_connections", self.connections),
             ("grpc.max_concurrent_streams", self.calls_of_one),
             ("grpc.max_receive_message_length", self.message_bytes),
             # Else each call would hold a whole request, and more, before it has a place.
             ("grpc.http2.bdp_probe", 0),
             ("grpc.http2.lookahead_bytes", 16_384),
-            ("grpc.server_handshake_timeout_ms", round(self.silent_seconds * 1000)),
             ("grpc.http2.settings_timeout", round(self.silent_seconds * 1000)),
             ("grpc.max_connection_idle_ms", 300_000),
             # Nothing else ends a call whose client takes no bytes: so each connection ends some time. Those
@@ -121,11 +122,11 @@ def within_open_files(limits: Limits) -> Limits:
     with contextlib.suppress(OSError, ValueError):  # macOS allows less than it says
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    if soft == resource.RLIM_INFINITY or limits.connections + _OTHER_FILES <= soft:
+    if soft == resource.RLIM_INFINITY or limits.connections * _FILES_OF_ONE + _OTHER_FILES <= soft:
         return limits
-    left = soft - _OTHER_FILES
+    left = (soft - _OTHER_FILES) // _FILES_OF_ONE
     if left < _LEAST_CONNECTIONS:
-        least = _OTHER_FILES + _LEAST_CONNECTIONS
+        least = _OTHER_FILES + _LEAST_CONNECTIONS * _FILES_OF_ONE
         raise TooFewFiles(f"{soft} open files are allowed (ulimit -n), and at least {least} are needed")
     _log.warning(
         "%d open files are allowed (ulimit -n), so that there are at most %d connections and not %d"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
@@ -31,19 +30,15 @@ async def serve_metrics(
     whoever says nothing, or takes no answer, keeps nobody out.
     """
     page = _Page(registry, seconds)
-    listener = await asyncio.to_thread(_listen, address)
-    server = await asyncio.start_server(page.serve, sock=listener, limit=_HEAD_BYTES)
+    sockets = await asyncio.to_thread(address.listen)
+    port = int(sockets[0].getsockname()[1])
+    servers = [await asyncio.start_server(page.serve, sock=each, limit=_HEAD_BYTES) for each in sockets]
     try:
-        yield int(server.sockets[0].getsockname()[1])
+        yield port
     finally:
-        server.close()
+        for server in servers:
+            server.close()
         await page.close()
-
-
-def _listen(address: BindAddress) -> socket.socket:
-    family, *_, where = socket.getaddrinfo(address.interface, address.port, type=socket.SOCK_STREAM)[0]
-    everywhere = not address.host and family == socket.AF_INET6
-    return socket.create_server(where[:2], family=family, dualstack_ipv6=everywhere)
 
 
 class _Page:

@@ -37,8 +37,12 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
     clients cannot tell. Reflection, whose requests are a stream indeed, is bounded and not measured.
     """
 
-    def __init__(self, metrics: ServerMetrics, sampler: Sampler, limits: Limits) -> None:
+    def __init__(
+        self, metrics: ServerMetrics, sampler: Sampler, limits: Limits, client_of: Callable[[str], str]
+    ) -> None:
+        """`client_of` knows the address of the client that gRPC takes for this peer."""
         self._metrics = metrics
+        self._client_of = client_of
         self._sampler = sampler
         streams = Places(limits.streams, "streams")
         self._requests = Bound(
@@ -75,7 +79,7 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
         kind = "server_stream" if handler.response_streaming else "unary"
         _, service, name = method.split("/")
         metrics = self._metrics.of(kind, service, name)
-        call = _Call(method, metrics, self._sampler, self._requests, handler.request_deserializer)
+        call = _Call(method, metrics, self._tell, self._requests, handler.request_deserializer)
         # Requests come as bytes, which are read once there is room for what they hold.
         if not handler.response_streaming:
             return grpc.stream_unary_rpc_method_handler(
@@ -90,6 +94,11 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
             else call.answering(behaviour, self._watching),
             response_serializer=handler.response_serializer,
         )
+
+    def _tell(self, method: str, code: grpc.StatusCode, seconds: float, context: Context) -> None:
+        if self._sampler.picks():
+            client = self._client_of(context.peer())
+            _log.info("%s %s %.1f ms from %s", method, code.name, seconds * 1000, client)
 
 
 def _conversing(behaviour: Any, bound: Bound) -> Any:
@@ -113,13 +122,13 @@ class _Call:
         self,
         method: str,
         metrics: CallMetrics,
-        sampler: Sampler,
+        tell: Callable[[str, grpc.StatusCode, float, Context], None],
         requests: Bound,
         deserialize: Callable[[bytes], Any] | None,
     ) -> None:
         self._method = method
         self._metrics = metrics
-        self._sampler = sampler
+        self._tell = tell
         self._requests = requests
         self._deserialize = deserialize
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
@@ -212,8 +221,7 @@ class _Call:
             code = _code(context, failure)
             self._metrics.seconds.observe(seconds)
             self._metrics.handled(code)
-            if self._sampler.picks():
-                _log.info("%s %s %.1f ms from %s", self._method, code.name, seconds * 1000, context.peer())
+            self._tell(self._method, code, seconds, context)
 
 
 async def _unless_refused(work: Awaitable[Any], context: Context) -> Any:

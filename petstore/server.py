@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import socket
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from petstore.address import BindAddress
+from petstore.front import open_front
 from petstore.limits import Limits
 from petstore.metrics import ServerMetrics
 from petstore.metrics_page import serve_metrics
@@ -25,7 +24,7 @@ from petstore.proto.petstore_pb2_grpc import add_PetStoreServicer_to_server
 from petstore.sampler import Sampler
 from petstore.service import PetStoreService
 from petstore.storage import Storage
-from petstore.tls import Tls, TlsFiles
+from petstore.tls import ServerTls, TlsFiles
 
 __all__ = ["CannotListen", "PetStoreServer", "ServerOptions"]
 
@@ -88,7 +87,7 @@ class PetStoreServer:
         """Likewise."""
 
     async def __aenter__(self) -> Self:
-        tls = await asyncio.to_thread(Tls.of_server, self._options.tls)
+        tls = await asyncio.to_thread(ServerTls.of_server, self._options.tls)
         async with AsyncExitStack() as stack:
             storage = await stack.enter_async_context(Storage(self._options.data, self._options.limits))
             await self._serve_metrics(stack)
@@ -109,13 +108,24 @@ class PetStoreServer:
             raise CannotListen(address, _reason(error)) from error
         self.metrics_address = BindAddress(address.host, port)
 
-    async def _serve_calls(self, stack: AsyncExitStack, storage: Storage, tls: Tls | None) -> None:
+    async def _serve_calls(self, stack: AsyncExitStack, storage: Storage, tls: ServerTls | None) -> None:
         sampler, limits = Sampler(), self._options.limits
+        address = self.address
+        try:
+            sockets = await asyncio.to_thread(address.listen)
+            for each in sockets:
+                stack.enter_context(each)
+            front = await stack.enter_async_context(open_front(limits, tls))
+        except OSError as error:
+            raise CannotListen(address, _reason(error)) from error
+        self.address = BindAddress(address.host, sockets[0].getsockname()[1])
         server = grpc.aio.server(
-            interceptors=(ObservingInterceptor(self.metrics, sampler, limits), *self._interceptors),
+            interceptors=(
+                ObservingInterceptor(self.metrics, sampler, limits, front.client_of),
+                *self._interceptors,
+            ),
             maximum_concurrent_rpcs=limits.calls,
-            # Else a second server shares the port in silence, and clients meet one or the other.
-            options=(("grpc.so_reuseport", 0), *limits.channel_arguments()),
+            options=limits.channel_arguments(),
         )
         service = PetStoreService(
             storage,
@@ -126,63 +136,22 @@ class PetStoreServer:
         checks = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(checks, server)
         reflection.enable_server_reflection((_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        self.address = self._bind(server, tls)
+        try:
+            server.add_insecure_port(front.target)
+        except RuntimeError as error:
+            raise CannotListen(address, f"gRPC cannot use {front.target}") from error
         for name in ("", _SERVICE):
             await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
         await server.start()
 
         async def stop() -> None:
+            front.stop_listening()
             # Who watches the health goes elsewhere before calls are turned away.
             await checks.enter_graceful_shutdown()
             await server.stop(self._options.grace)
 
         stack.push_async_callback(stop)
-
-    def _bind(self, server: grpc.aio.Server, tls: Tls | None) -> BindAddress:
-        address = self.address
-        where = str(BindAddress(address.interface, address.port))
-        try:
-            if tls is None:
-                port = server.add_insecure_port(where)
-            else:
-                port = server.add_secure_port(where, _credentials(tls))
-        except RuntimeError as error:
-            raise CannotListen(address, _why_not(address) or str(error)) from error
-        return BindAddress(address.host, port)
-
-
-def _credentials(tls: Tls) -> grpc.ServerCredentials:
-    """What each connection is met with; gRPC asks, in a thread of its own, whether it is still the same."""
-
-    def current() -> grpc.ServerCertificateConfiguration:
-        content = tls.content
-        assert content.key is not None
-        assert content.certificates is not None
-        pair = (content.key, content.certificates)
-        return grpc.ssl_server_certificate_configuration([pair], root_certificates=content.ca)
-
-    def renewed() -> Any:
-        return current() if tls.look() else None  # the stubs do not know None, which is "as before"
-
-    return grpc.dynamic_ssl_server_credentials(
-        current(),
-        renewed,
-        require_client_authentication=tls.content.ca is not None,
-    )
-
-
-def _why_not(address: BindAddress) -> str:
-    """Why nobody can listen there, "" if it seems possible: gRPC does not say."""
-    try:
-        family, kind, _, _, where = socket.getaddrinfo(
-            address.interface, address.port, type=socket.SOCK_STREAM
-        )[0]
-        with contextlib.closing(socket.socket(family, kind)) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(where)
-    except OSError as error:
-        return _reason(error)
-    return ""
+        await front.listen(sockets)
 
 
 def _reason(error: OSError) -> str:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Final, Self
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
-__all__ = ["Tls", "TlsContent", "TlsFiles", "TlsUnusable"]
+__all__ = ["Secured", "ServerTls", "Tls", "TlsContent", "TlsFiles", "TlsUnusable"]
+
+_RSA_BITS: Final = 2048
+_KNOWN_KEYS: Final = f"a key on the curve P-256 or P-384, or of RSA with at least {_RSA_BITS} bits,"
+
+_CHUNK: Final = 16 * 1024
 
 _log = logging.getLogger("petstore.tls")
 
@@ -51,12 +60,14 @@ class TlsFiles:
         if certificates is not None and key is not None:
             first = _certificates("cert_file", self.cert_file, certificates)[0]
             try:
-                public = load_pem_private_key(key, None).public_key()
+                private = load_pem_private_key(key, None)
             except TypeError:
                 raise TlsUnusable("key_file", f"{self.key_file}: the key is encrypted") from None
             except Exception:  # noqa: BLE001 -- of several libraries, for all that may be in a file
                 raise TlsUnusable("key_file", f"{self.key_file}: there is no private key in PEM") from None
-            if public != first.public_key():
+            if not _is_known(private):
+                raise TlsUnusable("key_file", f"{self.key_file}: {_KNOWN_KEYS} is expected")
+            if private.public_key() != first.public_key():
                 raise TlsUnusable("key_file", f"{self.key_file} is not the key of {self.cert_file}")
         return TlsContent(ca, certificates, key)
 
@@ -77,23 +88,21 @@ class TlsFiles:
 class Tls:
     """The content of the files as it was when last it could be used."""
 
+    look_every: ClassVar[float] = 10.0
+    """Seconds between two looks at them."""
+
     def __init__(self, files: TlsFiles, *, needs: str) -> None:
         """`needs` is the file that there has to be. Blocks. Raises TlsUnusable."""
         if getattr(files, needs) is None:
             raise TlsUnusable(needs, "is missing: without it there is no TLS")
         self._files = files
         self._stamp = files.stamp()
-        self.content = files.read()
+        self._use(files.read())
 
     @classmethod
     def of_client(cls, files: TlsFiles) -> Self | None:
         """What a client talks with: it has to trust somebody. None where no file is named."""
         return None if files == TlsFiles() else cls(files, needs="ca_file")
-
-    @classmethod
-    def of_server(cls, files: TlsFiles) -> Self | None:
-        """What a server listens with: it has to show something. None where no file is named."""
-        return None if files == TlsFiles() else cls(files, needs="cert_file")
 
     def look(self) -> bool:
         """Whether the content is another one now; blocks. What cannot be used is said in the log, once."""
@@ -103,11 +112,99 @@ class Tls:
         self._stamp = stamp
         try:
             content = self._files.read()
+            if content == self.content:
+                return False
+            self._use(content)
         except TlsUnusable as error:
             _log.warning("the certificates are used as they were: %s", error)
             return False
-        changed, self.content = content != self.content, content
-        return changed
+        return True
+
+    def _use(self, content: TlsContent) -> None:
+        self.content = content
+
+
+class ServerTls(Tls):
+    """What a server meets clients with: it has to show something, and may ask who they are."""
+
+    @classmethod
+    def of_server(cls, files: TlsFiles) -> Self | None:
+        """None where no file is named. Blocks. Raises TlsUnusable."""
+        return None if files == TlsFiles() else cls(files, needs="cert_file")
+
+    async def keep_current(self) -> None:
+        """Look at the files again and again."""
+        while True:
+            await asyncio.sleep(self.look_every)
+            await asyncio.to_thread(self.look)
+
+    def connection(self) -> Secured:
+        """A new one, with what is current."""
+        return Secured(self._context)
+
+    def _use(self, content: TlsContent) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.set_alpn_protocols(["h2"])
+        files = self._files
+        assert files.cert_file is not None
+        try:
+            context.load_cert_chain(files.cert_file, files.key_file, password="")
+        except (OSError, ssl.SSLError) as error:
+            raise TlsUnusable(
+                "cert_file", f"{files.cert_file}, with its key: {error.strerror or error}"
+            ) from None
+        if content.ca is not None:
+            authorities = x509.load_pem_x509_certificates(content.ca)
+            context.load_verify_locations(
+                cadata=b"".join(each.public_bytes(Encoding.DER) for each in authorities)
+            )
+            context.verify_mode = ssl.CERT_REQUIRED
+            # An authority in the file need not be one that has signed itself.
+            context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        self._context = context
+        super()._use(content)
+
+
+class Secured:
+    """TLS on one connection of a server."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._shaken = False
+
+    def received(self, data: bytes) -> bytes:
+        """What the client has sent, from what came of it. Raises ssl.SSLError."""
+        self._incoming.write(data)
+        parts = []
+        try:
+            if not self._shaken:
+                self._tls.do_handshake()
+                self._shaken = True
+            while part := self._tls.read(_CHUNK):
+                parts.append(part)
+        except ssl.SSLWantReadError:
+            pass
+        return b"".join(parts)
+
+    def sealed(self, data: bytes) -> bytes:
+        """What is to be sent so that the client gets `data`. Raises ssl.SSLError."""
+        self._tls.write(data)
+        return self._outgoing.read()
+
+    def to_send(self) -> bytes:
+        """What is to be sent of TLS's own."""
+        return self._outgoing.read()
+
+
+def _is_known(key: PrivateKeyTypes) -> bool:
+    """Whether the other side can be expected to know such keys: with others, no connection comes about."""
+    if isinstance(key, rsa.RSAPrivateKey):
+        return key.key_size >= _RSA_BITS
+    return isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, (ec.SECP256R1, ec.SECP384R1))
 
 
 def _certificates(name: str, path: Path | None, content: bytes) -> list[x509.Certificate]:

@@ -19,6 +19,8 @@ from manager.api.schema import (
     list_set,
     preserve_unknown,
     required,
+    schema_format,
+    schema_pattern,
     together,
 )
 from manager.api.unstructured import Unstructured
@@ -55,6 +57,8 @@ __all__ = [
     "list_set",
     "preserve_unknown",
     "required",
+    "schema_format",
+    "schema_pattern",
     "set_condition",
     "together",
 ]

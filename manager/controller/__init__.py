@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from manager.controller.backoff import KeyBackoff
+from manager.controller.backoff import KeyBackoff, RateLimiter, RetryBackoff
 from manager.controller.controller import Controller
-from manager.controller.errors import TerminalError
 from manager.controller.handler import Handler, MapTo, enqueue_mapped, enqueue_object, enqueue_owner
 from manager.controller.options import ControllerOptions
 from manager.controller.predicate import (
@@ -27,11 +26,8 @@ from manager.controller.predicate import (
     resource_version_changed,
     termination_started,
 )
-from manager.controller.priority import Priority
 from manager.controller.queue import QueueItem, QueueStatistics, WorkQueue
-from manager.controller.reconciler import Reconciler
-from manager.controller.request import Request
-from manager.controller.result import Result
+from manager.controller.reconciler import Priority, Reconciler, Request, Result, TerminalError
 from manager.controller.source import ChannelSource, KindSource, Source, TickerSource
 from manager.controller.state import ControllerState, ControllerStatistics
 
@@ -49,9 +45,11 @@ __all__ = [
     "Priority",
     "QueueItem",
     "QueueStatistics",
+    "RateLimiter",
     "Reconciler",
     "Request",
     "Result",
+    "RetryBackoff",
     "Source",
     "TerminalError",
     "TickerSource",

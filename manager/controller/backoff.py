@@ -1,16 +1,47 @@
-"""A back-off per key."""
+"""When a reconcile may be tried again, and when one may start at all."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from manager.backoff import ExponentialDelay
 
-__all__ = ["KeyBackoff"]
+__all__ = ["KeyBackoff", "RateLimiter", "RetryBackoff"]
 
 K = TypeVar("K", bound=Hashable)
+C_contra = TypeVar("C_contra", bound=Hashable, contravariant=True)
+
+
+class RateLimiter(Protocol):
+    """Says when the next reconcile may start. `manager.rate_limit.TokenBucket` is one."""
+
+    async def acquire(self) -> None:
+        """Return when one may. Whoever waits may be cancelled. What it raises ends the process."""
+
+
+class RetryBackoff(Protocol[C_contra]):
+    """Says how long a key waits after a failure. `KeyBackoff` is one.
+
+    Its methods are called in the event loop, and must be quick. A delay that is none, and what they raise,
+    ends the process.
+    """
+
+    def __len__(self) -> int:
+        """How many keys have failed and not been forgotten."""
+
+    def next_delay(self, key: C_contra, *, now: float) -> float:
+        """Note a failure of `key` at the loop's time `now`; answers the seconds until it is tried again.
+
+        It may be tried before they are over, because something has changed, and fail again.
+        """
+
+    def retries(self, key: C_contra) -> int:
+        """How many waits of `key` have begun since it was last forgotten."""
+
+    def forget(self, key: C_contra) -> None:
+        """`key` has succeeded. Called after every reconcile that did, of keys without a failure too."""
 
 
 class KeyBackoff(Generic[K]):

@@ -7,15 +7,13 @@ import random
 from collections.abc import Iterable
 
 from manager.api import GroupVersionKind
-from manager.controller.backoff import KeyBackoff
-from manager.controller.metrics import ControllerMetrics
+from manager.controller.backoff import KeyBackoff, RateLimiter
 from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
-from manager.controller.reconciler import Reconciler
-from manager.controller.request import Request
+from manager.controller.reconciler import Reconciler, Request
 from manager.controller.runner import ReconcileRunner
 from manager.controller.source import Source
-from manager.controller.state import ControllerState, ControllerStatistics
+from manager.controller.state import ControllerMetrics, ControllerState, ControllerStatistics
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
@@ -211,7 +209,7 @@ class Controller:
         self._log.info("controller stopped")
 
     async def _run_worker(
-        self, queue: WorkQueue[Request], runner: ReconcileRunner, pace: TokenBucket | None
+        self, queue: WorkQueue[Request], runner: ReconcileRunner, pace: RateLimiter | None
     ) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -242,9 +240,11 @@ class Controller:
 
     def _new_queue(self) -> WorkQueue[Request]:
         options = self.options
-        backoff = KeyBackoff[Request](base=options.backoff_base, cap=options.backoff_cap, rng=self._rng)
+        backoff = options.backoff
+        if backoff is None:
+            backoff = KeyBackoff[Request](base=options.backoff_base, cap=options.backoff_cap, rng=self._rng)
         return WorkQueue(self.name, metrics=self._metrics, backoff=backoff)
 
-    def _new_pace(self) -> TokenBucket | None:
+    def _new_pace(self) -> RateLimiter | None:
         rate = self.options.rate_limit
-        return None if rate is None else TokenBucket(rate=rate, burst=max(1, int(rate)))
+        return self.options.rate_limiter if rate is None else TokenBucket(rate=rate, burst=max(1, int(rate)))

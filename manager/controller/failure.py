@@ -10,7 +10,7 @@ from typing import Self
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.client import ApplyConflict, Undecodable
-from manager.controller.errors import TerminalError
+from manager.controller.reconciler import TerminalError
 from manager.kube.errors import (
     AlreadyExists,
     ApiError,

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from manager.api import GroupVersionKind, Resource
 from manager.cache import CacheEvent, Meta
-from manager.controller.request import Request
+from manager.controller.reconciler import Request
 
 __all__ = ["Handler", "MapTo", "enqueue_mapped", "enqueue_object", "enqueue_owner"]
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from manager.controller.backoff import RateLimiter, RetryBackoff
+from manager.controller.reconciler import Request
+
 __all__ = ["ControllerOptions"]
 
 
@@ -34,11 +37,19 @@ class ControllerOptions:
     The back-off is not enough where each reconcile costs money or quota elsewhere. Too low a limit makes the
     queue grow without end."""
 
+    rate_limiter: RateLimiter | None = None
+    """A limit of another kind, in place of `rate_limit`; several controllers that use up one quota may share
+    it."""
+
     backoff_base: float = 0.005
     """Wait after an object's first failure; it doubles with each further one."""
 
     backoff_cap: float = 1000.0
     """The longest wait between two attempts at an object that goes on failing."""
+
+    backoff: RetryBackoff[Request] | None = None
+    """Waits of another kind than those that double, in place of `backoff_base` and `backoff_cap`. It counts
+    the failures of one controller: each has its own."""
 
     resync_period: float | None = 36_000.0
     """Reconcile every object once in so long, ten hours by default, at low priority; None for never.
@@ -57,6 +68,8 @@ class ControllerOptions:
             raise ValueError(
                 f"max_concurrent_reconciles must be at least 1, not {self.max_concurrent_reconciles}"
             )
+        if self.rate_limit is not None and self.rate_limiter is not None:
+            raise ValueError("rate_limit and rate_limiter are two limits; set one of them")
         for name in ("reconcile_timeout", "rate_limit", "resync_period"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 from manager.api import GroupVersionKind
 from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, Failure, explain
-from manager.controller.metrics import ControllerMetrics
 from manager.controller.queue import QueueItem, WorkQueue
-from manager.controller.reconciler import Reconciler
-from manager.controller.request import Request
-from manager.controller.result import Result
+from manager.controller.reconciler import Reconciler, Request, Result
+from manager.controller.state import ControllerMetrics
 from manager.controller.troubles import Trouble, Troubles
 from manager.kube.deadlines import Deadlines
 from manager.kube.errors import NotFound
@@ -165,7 +163,10 @@ class ReconcileRunner:
         priority = item.priority if result.priority is None else result.priority
         if result.requeue_after is not None and result.requeue_after > 0:
             self._queue.forget(item.key)
-            self._queue.add(item.key, priority=priority, after=result.requeue_after)
+            after = result.requeue_after
+            if result.jitter:
+                after *= 1 + result.jitter * self._rng.random()
+            self._queue.add(item.key, priority=priority, after=after)
             self._metrics.requeue_after()
         elif result.requeue or result.requeue_after is not None:
             self._queue.add_rate_limited(item.key, priority=priority)

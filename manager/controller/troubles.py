@@ -8,9 +8,8 @@ from collections import OrderedDict
 
 from manager.backoff import Backoff
 from manager.controller.failure import Cause
-from manager.controller.priority import Priority
 from manager.controller.queue import WorkQueue
-from manager.controller.request import Request
+from manager.controller.reconciler import Priority, Request
 from manager.rate_limit import Repeats, TokenBucket
 
 __all__ = ["Trouble", "Troubles"]

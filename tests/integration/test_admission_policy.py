@@ -198,6 +198,7 @@ THERE = (
     labelled({"team": "blue"}, "wp"),
     named("unbound", claim(storageClassName="none")),
     named("blog", service()),
+    named("addressed", service(type="LoadBalancer", loadBalancerIP="203.0.113.5")),
     Write(
         "POST",
         object_path("v1", SYSTEM, "secrets"),
@@ -222,6 +223,12 @@ HONEST = {
         metadata={"name": "operator-manager-webhook-server-cert"},
         type="kubernetes.io/tls",
         data={"tls.crt": "", "tls.key": ""},
+    ),
+    "a change of a Service that has got an address": changed(
+        "v1", "services", PLACE, "addressed", {"spec": {"type": "LoadBalancer"}}
+    ),
+    "limits that somebody has set": deployed(
+        container={"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}
     ),
     "a sidecar that somebody has added": deployed(
         initContainers=[{"name": "side", "image": "side", "restartPolicy": "Always"}],
@@ -261,6 +268,7 @@ ESCALATIONS = {
         "v1", "services", "kube-system", "kube-dns", {"metadata": {"labels": LABELS}}
     ),
     "an external address": service(externalIPs=["10.1.2.3"]),
+    "an address of the load balancer": service(type="LoadBalancer", loadBalancerIP="203.0.113.5"),
     "an external name": service(type="ExternalName", externalName="elsewhere.example"),
     "pods of others, to the outside": service(type="NodePort", selector={"k8s-app": "kube-dns"}),
     "pods of others that have a tier": service(selector={"app": "shop", "tier": "backend"}),
@@ -278,6 +286,17 @@ ESCALATIONS = {
     "the memory of the node": deployed(hostIPC=True),
     "another account": deployed(serviceAccountName="admin"),
     "another account, by its old name": deployed(serviceAccount="admin"),
+    "an account of a domain": deployed(
+        os={"name": "windows"},
+        securityContext={"windowsOptions": {"gmsaCredentialSpecName": "admin"}},
+        container={"securityContext": {}},
+    ),
+    "a process of the node, in Windows": deployed(
+        os={"name": "windows"},
+        hostNetwork=True,
+        securityContext={"windowsOptions": {"hostProcess": True, "runAsUserName": "SYSTEM"}},
+        container={"securityContext": {}},
+    ),
     "the token of the namespace": deployed(automountServiceAccountToken=True),
     "the token of the namespace, unsaid": deployed(automountServiceAccountToken=None),
     "a token as a volume": deployed(
@@ -298,6 +317,12 @@ ESCALATIONS = {
         ]
     ),
     "what a driver mounts": deployed(volumes=[{"name": "data", "csi": {"driver": "secrets.example"}}]),
+    "a device of a plugin": deployed(
+        container={
+            "resources": {"requests": {"vendor.example/fuse": 1}, "limits": {"vendor.example/fuse": 1}}
+        }
+    ),
+    "a runtime that has devices": deployed(runtimeClassName="vendor"),
     "a device": deployed(resourceClaims=[{"name": "device", "resourceClaimName": "theirs"}]),
     "the place of what the cluster needs": deployed(priorityClassName="system-node-critical"),
     "a probe of the node": deployed(

@@ -13,6 +13,7 @@ from apis.cache.v1.memcached import Memcached
 from manager.api import ApiModel, Resource, crd
 from manager.codegen import custom_resource_definitions, yaml_stream
 from tests.support.api_access import APPLY_PATCH, ApiFailure
+from tests.support.api_objects import manifest
 from tests.support.control_plane import Feature
 from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.eventually import eventually
@@ -77,22 +78,12 @@ def widgets(plane: ControlPlane, namespace: str) -> str:
 
 def memcached(**spec: Any) -> dict[str, Any]:
     """A Memcached to create."""
-    return {
-        "apiVersion": "cache.example.com/v1",
-        "kind": "Memcached",
-        "metadata": {"name": "sample"},
-        "spec": spec,
-    }
+    return manifest("cache.example.com/v1", "Memcached", "sample", **spec)
 
 
 def widget(**spec: Any) -> dict[str, Any]:
     """A Widget to create."""
-    return {
-        "apiVersion": "test.example.com/v1",
-        "kind": "Widget",
-        "metadata": {"name": "sample"},
-        "spec": spec,
-    }
+    return manifest("test.example.com/v1", "Widget", "sample", **spec)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, container_of, flags_of, manifests, pod_of, the
 from tests.support.openmetrics import Samples
+from tests.support.pets import pet, pet_path
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.ports import PortBlock
 from tests.support.webhook_service import client_configs, lead_to_this_machine
@@ -145,18 +146,12 @@ def is_trusted_everywhere(plane: ControlPlane) -> None:
 
 def answers_webhooks(plane: ControlPlane, namespace: str = SAMPLES) -> None:
     """What is refused, changed and converted by nobody but the manager."""
-    pet = {"name": " Rex ", "species": "Dog", "birthday": "2999-01-01"}
-    body = {
-        "apiVersion": "petstore.example.com/v1beta1",
-        "kind": "Pet",
-        "metadata": {"name": "rex"},
-        "spec": pet,
-    }
-    pets = f"/apis/petstore.example.com/v1beta1/namespaces/{namespace}/pets"
+    body = pet("rex", name=" Rex ", species="Dog", birthday="2999-01-01")
+    pets = pet_path(namespace)
     with pytest.raises(ApiFailure, match=r"spec\.birthday") as refused:
         plane.api.request("POST", pets, query={"dryRun": "All"}, body=body)
     assert refused.value.status == 422
-    body["spec"] = {**pet, "birthday": "2020-01-01"}
+    body["spec"]["birthday"] = "2020-01-01"
     stored = json.loads(plane.api.request("POST", pets, query={"dryRun": "All"}, body=body))["spec"]
     assert (stored["name"], stored["species"]) == ("Rex", "dog")
     old = plane.api.get(f"{pets.replace('v1beta1', 'v1alpha1')}/pet-sample1")["spec"]

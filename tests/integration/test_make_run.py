@@ -24,6 +24,7 @@ from tests.support.daemon import Daemon
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.makefile import ROOT
+from tests.support.pets import pet
 from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
@@ -34,12 +35,7 @@ if TYPE_CHECKING:
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 PETS = "/apis/petstore.example.com/v1beta1/namespaces/default/pets"
-UNBORN = {
-    "apiVersion": "petstore.example.com/v1beta1",
-    "kind": "Pet",
-    "metadata": {"name": "unborn"},
-    "spec": {"name": "Nemo", "species": "cat", "birthday": "2999-01-01"},
-}
+UNBORN = pet("unborn", birthday="2999-01-01")
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,7 @@ from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manager_process import PROGRAM, run_once
 from tests.support.namespaces import create_namespace
+from tests.support.pets import alpha
 from tests.support.webhook_server import WebhookServer
 from tests.unit.migration.server import POSITION
 
@@ -397,14 +398,7 @@ def test_pets_of_the_old_version_are_migrated(
     try:
         plane.api.apply([as_it_was])
         wait_served(plane)
-        spec = {"name": "Rex", "type": "dog", "birthday": "2020-02-29T22:30:00-05:00"}
-        old = {
-            "apiVersion": f"petstore.example.com/{OLD}",
-            "kind": "Pet",
-            "metadata": {"name": "rex"},
-            "spec": spec,
-        }
-        plane.api.create(of_v1alpha1, old)
+        plane.api.create(of_v1alpha1, alpha("rex", birthday="2020-02-29T22:30:00-05:00"))
         plane.api.apply([pets])
         wait_served(plane)
         before = [plane.api.get(f"{each}/rex") for each in (of_v1alpha1, of_v1beta1)]

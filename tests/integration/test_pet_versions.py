@@ -12,12 +12,14 @@ import pytest
 import yaml
 
 from tests.support.api_access import APPLY_PATCH, ApiFailure
-from tests.support.api_objects import condition, object_path
+from tests.support.api_objects import condition, manifest, object_path
 from tests.support.crds import install_crds, printed_crds, wait_served
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
 from tests.support.namespaces import create_namespace
+from tests.support.pets import API as BETA
+from tests.support.pets import OLD_API as ALPHA
 from tests.support.pets import assert_in_step, records
 from tests.support.petstore_process import PetStoreProcess, petstore
 from tests.support.ports import PortBlock
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.contract
 
-ALPHA, BETA = "petstore.example.com/v1alpha1", "petstore.example.com/v1beta1"
 NOTE_OF_ALPHA, NOTE_OF_BETA = ALPHA, BETA  # annotations have the same names
 NOON = "2021-04-01T12:00:00+01:00"
 ANN = {"name": "Ann", "email": "ann@example.com"}
@@ -66,9 +67,9 @@ class Site:
         self, api: str, pet: str, manager: str, /, *, force: bool = False, **spec: Any
     ) -> dict[str, Any]:
         query = {"fieldManager": manager, "force": json.dumps(force)}
-        manifest = {"apiVersion": api, "kind": "Pet", "metadata": {"name": pet}, "spec": spec}
+        body = manifest(api, "Pet", pet, **spec)
         answer = self.plane.api.request(
-            "PATCH", self.path(api, pet), query=query, body=manifest, content_type=APPLY_PATCH
+            "PATCH", self.path(api, pet), query=query, body=body, content_type=APPLY_PATCH
         )
         found: dict[str, Any] = json.loads(answer)
         return found
@@ -85,12 +86,7 @@ class Site:
 def body(api: str, pet: str, /, **spec: Any) -> dict[str, Any]:
     """A Pet as a user of that version writes it."""
     kind = {"type": "dog", "birthday": NOON} if api == ALPHA else {"species": "dog", "birthday": "2021-04-01"}
-    return {
-        "apiVersion": api,
-        "kind": "Pet",
-        "metadata": {"name": pet},
-        "spec": {"name": "Thor", **kind, **spec},
-    }
+    return manifest(api, "Pet", pet, **{"name": "Thor", **kind, **spec})
 
 
 def annotations(found: dict[str, Any]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from tests.support.manifests import MANAGER as MANAGER_NAME
 from tests.support.manifests import SYSTEM as DEPLOYED
 from tests.support.manifests import manifests
 from tests.support.memcacheds import memcached, memcached_path
+from tests.support.pets import pet, pet_path
 from tests.support.petstore_process import PetStoreProcess
 from tests.support.roles import LEADER_ELECTION, MANAGER, OWNER_REFERENCES, Roles, permission_for
 from tests.support.storage import storage_classes
@@ -242,12 +243,8 @@ def test_the_worked_examples_need_every_right_and_are_refused_nothing(
 
     eventually(lambda: has_status("petstore.example.com/v1beta1", "pets", "pet-sample1"))
     # Begun by an earlier manager: a record is added once the server has said that the Pet is still there.
-    begun = {"name": "begun", "finalizers": [PetOperator.finalizer]}
-    spec = {"name": "Begun", "species": "dog", "birthday": "2020-01-01"}
-    plane.api.create(
-        object_path("petstore.example.com/v1beta1", NAMESPACE, "pets"),
-        {"apiVersion": "petstore.example.com/v1beta1", "kind": "Pet", "metadata": begun, "spec": spec},
-    )
+    begun = {**pet("begun"), "metadata": {"name": "begun", "finalizers": [PetOperator.finalizer]}}
+    plane.api.create(pet_path(NAMESPACE), begun)
     eventually(lambda: has_status("petstore.example.com/v1beta1", "pets", "begun"))
     kubectl("delete", "pets", "--all")
 

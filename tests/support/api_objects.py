@@ -8,6 +8,11 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
 
+def manifest(api: str, kind: str, name: str, /, **spec: Any) -> dict[str, Any]:
+    """An object with a spec, as a user would write it; `api` is its apiVersion."""
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
 def object_path(api: str, namespace: str, plural: str, name: str = "") -> str:
     """The path of one object, or of all in the namespace; `api` is as in an apiVersion: `v1`, `apps/v1`."""
     root = "apis" if "/" in api else "api"

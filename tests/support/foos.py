@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.api_objects import object_path
+from tests.support.api_objects import manifest, object_path
 
 API = "tutorial.my.domain/v1"
 
 
 def foo(name: str, friend: Any) -> dict[str, Any]:
     """A Foo, as a user would write it."""
-    return {"apiVersion": API, "kind": "Foo", "metadata": {"name": name}, "spec": {"name": friend}}
+    return manifest(API, "Foo", name, name=friend)
 
 
 def foo_path(namespace: str, name: str = "") -> str:
@@ -22,9 +22,4 @@ def foo_path(namespace: str, name: str = "") -> str:
 def pod(name: str) -> dict[str, Any]:
     """A pod, the smallest that a server takes."""
     container = {"name": "main", "image": "nginx"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
-    }
+    return manifest("v1", "Pod", name, containers=[container], terminationGracePeriodSeconds=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.support.api_objects import deployment_path, object_path
+from tests.support.api_objects import deployment_path, manifest, object_path
 
 if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
@@ -15,12 +15,7 @@ MEMCACHEDS = "memcacheds.v1.cache.example.com"
 
 def memcached(name: str, size: int = 3, **spec: Any) -> dict[str, Any]:
     """A Memcached, as a user would write it."""
-    return {
-        "apiVersion": API,
-        "kind": "Memcached",
-        "metadata": {"name": name},
-        "spec": {"size": size, **spec},
-    }
+    return manifest(API, "Memcached", name, size=size, **spec)
 
 
 def memcached_path(namespace: str, name: str = "") -> str:

@@ -10,7 +10,7 @@ import grpc
 from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreStub
 from petstore.wire import read_pet
-from tests.support.api_objects import condition, object_path
+from tests.support.api_objects import condition, manifest, object_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from petstore.pet import Pet as Record
     from tests.support.control_plane import ControlPlane
 
-API = "petstore.example.com/v1beta1"
-BIRTHDAY = "2021-04-01"
 GROUP = "petstore.example.com"
+API, OLD_API = f"{GROUP}/v1beta1", f"{GROUP}/v1alpha1"
+BIRTHDAY = "2021-04-01"
 BETA, ALPHA = f"pets.v1beta1.{GROUP}", f"pets.v1alpha1.{GROUP}"
 """What kubectl takes for the resource in one version."""
 
@@ -29,12 +29,7 @@ def pet(
     object_name: str, name: str = "Thor", species: str = "dog", birthday: str = BIRTHDAY
 ) -> dict[str, Any]:
     """A Pet, as a user would write it."""
-    return {
-        "apiVersion": API,
-        "kind": "Pet",
-        "metadata": {"name": object_name},
-        "spec": {"name": name, "species": species, "birthday": birthday},
-    }
+    return manifest(API, "Pet", object_name, name=name, species=species, birthday=birthday)
 
 
 def beta(object_name: str, **fields: Any) -> dict[str, Any]:
@@ -48,12 +43,7 @@ def alpha(
     object_name: str, name: Any = "Thor", species: Any = "dog", birthday: Any = "2021-04-01T00:00:00Z"
 ) -> dict[str, Any]:
     """The same as it was written in the first version."""
-    return {
-        "apiVersion": f"{GROUP}/v1alpha1",
-        "kind": "Pet",
-        "metadata": {"name": object_name},
-        "spec": {"name": name, "type": species, "birthday": birthday},
-    }
+    return manifest(OLD_API, "Pet", object_name, name=name, type=species, birthday=birthday)
 
 
 def spec(**fields: Any) -> tuple[str, ...]:

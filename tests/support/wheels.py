@@ -8,7 +8,7 @@ import re
 import tomllib
 import zipfile
 from importlib.metadata import Distribution, distribution
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement  # comes with pytest
 from packaging.tags import Tag, parse_tag
@@ -21,20 +21,37 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PINS = ROOT / "constraints.txt"
+PROJECTS: dict[str, dict[str, Any]] = {
+    project["project"]["name"]: project
+    for path in ("pyproject.toml", "controllers/pyproject.toml")
+    for project in [tomllib.loads((ROOT / path).read_text())]
+}
+"""The library, and the application on it."""
+
+LIBRARY, APPLICATION = PROJECTS
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 # What installers write beside what is in a wheel.
 _WRITTEN = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 
 
 @functools.cache
-def dependencies() -> dict[str, Distribution]:
-    """All that the program needs to run, and what that needs in turn, as it is installed here."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+def dependencies(*projects: str, extra: str = "") -> dict[str, Distribution]:
+    """All that our `projects` need to run, and what that needs in turn, as it is installed here.
+
+    None is all of them. They themselves are not among it. An `extra` adds what they need for that.
+    """
     found: dict[tuple[str, str], Distribution] = {}
-    waiting = list(_needed(project["dependencies"], extra=""))
+    waiting = [
+        needed
+        for name in projects or PROJECTS
+        for project in [PROJECTS[name]["project"]]
+        for needed in _needed(
+            [*project["dependencies"], *project.get("optional-dependencies", {}).get(extra, ())], extra=""
+        )
+    ]
     while waiting:
         name, extra = wanted = waiting.pop()
-        if wanted not in found:
+        if wanted not in found and name not in PROJECTS:
             found[wanted] = distribution(name)
             waiting += _needed(found[wanted].requires or (), extra)
     return {name: installed for (name, _), installed in sorted(found.items())}

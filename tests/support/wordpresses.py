@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from tests.support.api_objects import condition, event_counts, object_path
+from tests.support.api_objects import condition, event_counts, manifest, object_path
 from tests.support.walk import Walk
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def wordpress(name: str, **spec: Any) -> dict[str, Any]:
     """A Wordpress, as a user would write it; the password is given inline unless a Secret is named."""
     if "sqlRootPasswordSecretRef" not in spec:
         spec.setdefault("sqlrootpassword", PASSWORD)
-    return {"apiVersion": API, "kind": "Wordpress", "metadata": {"name": name}, "spec": spec}
+    return manifest(API, "Wordpress", name, **spec)
 
 
 def wordpress_path(namespace: str, name: str = "") -> str:

@@ -7,7 +7,6 @@ import re
 import runpy
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,14 +14,18 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.wheels import PINS, dependencies, pinned
+from tests.support.wheels import LIBRARY, PINS, PROJECTS, dependencies, pinned
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-INSTALLED = PROJECT["tool"]["setuptools"]["packages"]["find"]
+PROJECT = PROJECTS[LIBRARY]
+INSTALLED = {
+    name: project["tool"]["setuptools"]["packages"]["find"]["include"] for name, project in PROJECTS.items()
+}
 
 
-@pytest.mark.parametrize("package", [pattern.removesuffix("*") for pattern in INSTALLED["include"]])
+@pytest.mark.parametrize(
+    "package", [pattern.removesuffix("*") for patterns in INSTALLED.values() for pattern in patterns]
+)
 def test_every_folder_of_modules_is_a_package(package: str):
     folders = {module.parent for module in (ROOT / package).rglob("*.py")}
     assert folders

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from apis.petstore.v1beta1.pet import PetStatus, SpokenName
-from manager.api import ApiModel, Column, Resource, crd
-from manager.api.schema import schema_format
+from manager.api import ApiModel, Column, Resource, crd, schema_format
 
 __all__ = ["Pet", "PetSpec"]
 

@@ -6,8 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from manager.api import ApiModel, Column, Condition, Int64, Resource, cel, crd, list_map
-from manager.api.schema import schema_format, schema_pattern
+from manager.api import (
+    ApiModel,
+    Column,
+    Condition,
+    Int64,
+    Resource,
+    cel,
+    crd,
+    list_map,
+    schema_format,
+    schema_pattern,
+)
 
 __all__ = ["Pet", "PetOwner", "PetSpec", "PetStatus", "SpokenName"]
 

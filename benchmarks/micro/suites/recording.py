@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.micro.benchmark import Benchmark, ready
 from manager import clock
-from manager.controller.metrics import ControllerMetrics
 from manager.controller.queue.metrics import QueueMetrics
+from manager.controller.state import ControllerMetrics
 from manager.kube.request_metrics import RequestMetrics
 from manager.logs import configured, get_logger
 from manager.metrics import REQUEST_BUCKETS, Metrics

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from manager.controller.queue.item import QueueItem
-from manager.controller.queue.statistics import QueueStatistics
+from manager.controller.queue.items import QueueItem
+from manager.controller.queue.metrics import QueueStatistics
 from manager.controller.queue.work_queue import WorkQueue
 
 __all__ = ["QueueItem", "QueueStatistics", "WorkQueue"]

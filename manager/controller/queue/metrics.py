@@ -1,15 +1,45 @@
-"""A queue's own series of the metric families."""
+"""What a queue looks like from outside: at one moment, and as series of the metric families."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from manager.controller.priority import Priority
+from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
 
-__all__ = ["QueueMetrics", "QueueState"]
+__all__ = ["QueueMetrics", "QueueState", "QueueStatistics"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """The state of a `WorkQueue`. Durations are in seconds."""
+
+    ready: Mapping[Priority, int]
+    """Keys that a worker could take now."""
+
+    delayed: int
+    """Keys whose time has not come."""
+
+    processing: int
+    """Keys that are being worked on."""
+
+    dirty: int
+    """Keys that are being worked on and will be worked on again."""
+
+    backing_off: int
+    """Keys that have failed and not succeeded since."""
+
+    idle_getters: int
+    """Workers waiting for a key."""
+
+    unfinished: float
+    """Sum of the ages of the work in progress."""
+
+    longest_running: float
+    """Age of the oldest work in progress."""
 
 
 class QueueState(Protocol):

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Hashable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from manager.controller.backoff import KeyBackoff
-from manager.controller.priority import Priority
-from manager.controller.queue.delays import DelayedItems
-from manager.controller.queue.item import QueueItem
-from manager.controller.queue.metrics import QueueMetrics
-from manager.controller.queue.ready import ReadyItems
-from manager.controller.queue.statistics import QueueStatistics
+from manager.controller.backoff import RetryBackoff
+from manager.controller.queue.items import DelayedItems, QueueItem, ReadyItems
+from manager.controller.queue.metrics import QueueMetrics, QueueStatistics
+from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
 
 __all__ = ["WorkQueue"]
@@ -36,7 +34,9 @@ class WorkQueue(Generic[K]):
     All methods but `get` return at once. To be made and used in one running event loop.
     """
 
-    def __init__(self, name: str, *, metrics: Metrics, backoff: KeyBackoff[K], ageing: float = 10.0) -> None:
+    def __init__(
+        self, name: str, *, metrics: Metrics, backoff: RetryBackoff[K], ageing: float = 10.0
+    ) -> None:
         """`name` labels the metrics. `ageing` is how many seconds a lower priority waits for its turns."""
         self._loop = asyncio.get_running_loop()
         self._metrics = QueueMetrics(metrics, name)
@@ -100,6 +100,8 @@ class WorkQueue(Generic[K]):
         This lengthens the back-off if it was waited out since the last time.
         """
         delay = self._backoff.next_delay(key, now=self._loop.time())
+        if not 0 <= delay < math.inf:
+            raise ValueError(f"a back-off answers seconds, not {delay}")
         if not self._closed:
             self._metrics.retried()
         self.add(key, priority=priority, after=delay)

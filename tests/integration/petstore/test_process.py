@@ -10,7 +10,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,8 +237,25 @@ def test_large_requests_from_many_connections_do_not_fill_the_memory(store: PetS
     assert store.process.peak_bytes() - before < 130_000_000
 
 
+def test_headers_without_end_do_not_fill_the_memory(store: PetStoreProcess) -> None:
+    def frame(kind: int, payload: bytes = b"") -> bytes:
+        return len(payload).to_bytes(3) + bytes([kind, 0]) + (kind != 4).to_bytes(4) + payload
+
+    host, _, port = store.address.partition(":")
+    before = store.process.resident_bytes()
+    with ExitStack() as stack:
+        for _ in range(4):
+            client = stack.enter_context(socket.create_connection((host, int(port))))
+            with suppress(OSError):  # it is cut off
+                client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4) + frame(1, b"\x83\x86"))
+                for _ in range(50):
+                    client.sendall(frame(9, b"\x00\x01a\x7f\xa1\x1e" + bytes(4000)) * 250)
+    assert store.process.peak_bytes() - before < 20_000_000
+    assert petstore("search", "--address", store.address).returncode == 0
+
+
 def test_a_store_that_may_have_few_files_open_takes_fewer_clients_and_says_so(tmp_path: Path) -> None:
-    few = limited(PROGRAM, soft=28, hard=100)
+    few = limited(PROGRAM, soft=28, hard=140)
     with PetStoreProcess(tmp_path, program=few) as store, ExitStack() as stack:
         for address in (store.address, store.metrics_address):
             host, _, port = address.partition(":")
@@ -248,7 +265,7 @@ def test_a_store_that_may_have_few_files_open_takes_fewer_clients_and_says_so(tm
             assert "process_open_fds" in store.metrics()
         assert "Too many open files" not in store.process.output()
         [line] = [line for line in store.process.output().splitlines() if "ulimit" in line]
-        assert "100 open files are allowed (ulimit -n)" in line
+        assert "140 open files are allowed (ulimit -n)" in line
         assert "at most 20 connections and not 128 (--max-connections)" in line
 
 
@@ -257,4 +274,4 @@ def test_too_few_open_files_end_it_with_one_line_that_names_the_limit() -> None:
         *limited(PROGRAM, soft=28, hard=28), "serve", "--memory", environ=os.environ, timeout=READY_WITHIN
     )
     assert done.returncode == 1
-    assert done.stderr == "petstore: 28 open files are allowed (ulimit -n), and at least 88 are needed\n"
+    assert done.stderr == "petstore: 28 open files are allowed (ulimit -n), and at least 104 are needed\n"

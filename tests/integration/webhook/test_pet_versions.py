@@ -15,6 +15,8 @@ from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
 from tests.support.namespaces import create_namespace
 from tests.support.pets import API as NEW
+from tests.support.pets import OLD_API as OLD
+from tests.support.pets import alpha, beta
 from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
-OLD = "petstore.example.com/v1alpha1"
 DEFINITION = f"{DEFINITIONS}/pets.petstore.example.com"
 MANY = 1_200
 MIXED = "mixed"
@@ -44,17 +45,13 @@ class Pets(NamedTuple):
         return {each["metadata"]["name"]: each for each in self.plane.api.get(self.path(version))["items"]}
 
 
-def pet(version: str, name: str, /, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": version, "kind": "Pet", "metadata": {"name": name}, "spec": spec}
-
-
 def old_pet(index: int) -> dict[str, Any]:
-    return pet(OLD, f"old-{index}", name=f"Old {index}", type="dog", birthday=MOMENTS[index % len(MOMENTS)])
+    return alpha(f"old-{index}", name=f"Old {index}", birthday=MOMENTS[index % len(MOMENTS)])
 
 
 def new_pet(index: int) -> dict[str, Any]:
     owner = {"owner": {"name": f"Owner {index}"}} if index % 2 else {}
-    return pet(NEW, f"new-{index}", name=f"New {index}", species="cat", birthday="2020-02-29", **owner)
+    return beta(f"new-{index}", name=f"New {index}", species="cat", birthday="2020-02-29", **owner)
 
 
 WRITTEN = {
@@ -108,7 +105,7 @@ def _is_pointed(plane: ControlPlane) -> None:
     pets = Pets(plane, MIXED)
     for version, body in ((OLD, old_pet(MANY)), (NEW, new_pet(MANY))):
         plane.api.request("POST", pets.path(version), query={"dryRun": "All"}, body=body)
-    late = pet(NEW, "late", name="Late", species="cat", birthday="2999-01-01")
+    late = beta("late", birthday="2999-01-01")
     try:
         plane.api.request("POST", pets.path(NEW), query={"dryRun": "All"}, body=late)
     except ApiFailure as failure:

@@ -36,14 +36,14 @@ def stored(replicas: int, manager: str = "test") -> Reply:
     return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": replicas}})
 
 
-@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("watched", ["nothing", "metadata", "all"])
 async def test_a_change_answers_what_there_is_and_what_there_was(
-    client: Client, cache: Cache, wire: ScriptedWire, watched: bool
+    client: Client, cache: Cache, wire: ScriptedWire, watched: str
 ):
-    if watched:
-        cache.informer(Deployment)
+    if watched != "nothing":
+        cache.informer(Deployment, metadata_only=watched == "metadata")
         cache.observe_write(Deployment, stored(5).body)
-    else:
+    if watched != "all":
         wire.on("GET", PATH, stored(5))
     wire.on("PATCH", PATH, stored(1))
     now, before, outcome = await client.apply(WANTED)

@@ -9,14 +9,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tomllib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from packaging.tags import compatible_tags, cpython_tags
 
 from tests.support.dockerfile import ROOT, Dockerfile, Stage
-from tests.support.wheels import dependencies, tags
+from tests.support.wheels import PROJECTS, dependencies, tags
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,8 +130,8 @@ def test_nothing_more_is_sent_to_the_engine_than_is_copied():
     assert allowed == sorted([*COPIED, "bundle"])
 
 
-def test_every_package_of_the_wheel_is_copied():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+@pytest.mark.parametrize("project", PROJECTS.values(), ids=PROJECTS.keys())
+def test_every_package_of_the_wheels_is_copied(project: dict[str, Any]):
     packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
     assert {name.removesuffix("*") for name in packages} <= set(sources(DOCKERFILE.stages["build"]))
 

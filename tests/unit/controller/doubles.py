@@ -10,10 +10,9 @@ from typing import Self
 from manager.controller.controller import Controller
 from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
-from manager.controller.request import Request
-from manager.controller.result import Result
+from manager.controller.reconciler import Request, Result
 from manager.metrics import Metrics
-from tests.unit.controller.objects import Pod
+from tests.unit.cache.objects import Pod
 
 
 class ManualSource:
@@ -83,7 +82,7 @@ class Running:
         *,
         metrics: Metrics | None = None,
         sources: Iterable[ManualSource] | None = None,
-        **options: float | None,
+        **options: object,
     ) -> None:
         self.metrics = metrics or Metrics()
         self.sources = [ManualSource()] if sources is None else list(sources)

@@ -8,6 +8,7 @@ import orjson
 
 from manager.api import ObjectKey, Resource
 from manager.cache import CacheEvent, Record
+from tests.unit.cache.objects import Pod
 
 
 class Foo(Resource, group="tutorial.my.domain", version="v1", plural="foos"):
@@ -15,14 +16,6 @@ class Foo(Resource, group="tutorial.my.domain", version="v1", plural="foos"):
 
 
 class Cluster(Resource, group="example.com", version="v1", plural="clusters", namespaced=False):
-    pass
-
-
-class Node(Resource, version="v1", plural="nodes", namespaced=False):
-    pass
-
-
-class Pod(Resource, version="v1", plural="pods"):
     pass
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from manager.controller.controller import Controller
 from manager.controller.options import ControllerOptions
-from manager.controller.priority import Priority
 from manager.controller.queue import WorkQueue
-from manager.controller.request import Request
-from manager.controller.result import Result
+from manager.controller.reconciler import Priority, Request, Result
 from manager.controller.state import ControllerState
 from manager.metrics import Metrics
+from manager.rate_limit import TokenBucket
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import ManualSource, Reconciler, Running, turns
 
@@ -140,6 +141,86 @@ async def test_a_rate_below_one_a_second_is_a_rate_too():
         running.add(*"abc")
         await asyncio.sleep(60)
         assert running.reconciler.times == [0, 10, 20]
+
+
+class Quota:
+    """A limiter of an author's own: so many at once, and then nothing until noon."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    async def acquire(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            await asyncio.sleep(1000 - now())
+
+
+async def test_controllers_may_share_a_rate_limiter_of_ones_own():
+    quota = Quota(3)
+    async with (
+        Running(Reconciler(), rate_limiter=quota) as one,
+        Running(Reconciler(), rate_limiter=quota) as other,
+    ):
+        one.add("a", "b")
+        await turns()
+        other.add("c", "d")
+        await asyncio.sleep(2000)
+        assert one.reconciler.times == [0, 0]
+        assert other.reconciler.times == [0, 1000]
+
+
+class Steady:
+    """A back-off of an author's own, that does not grow."""
+
+    def __init__(self, delay: float) -> None:
+        self.delay = delay
+        self.failures: dict[Request, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.failures)
+
+    def next_delay(self, key: Request, *, now: float) -> float:
+        self.failures[key] = self.failures.get(key, 0) + 1
+        return self.delay
+
+    def retries(self, key: Request) -> int:
+        return self.failures.get(key, 0)
+
+    def forget(self, key: Request) -> None:
+        self.failures.pop(key, None)
+
+
+async def test_a_back_off_of_ones_own_says_how_long_objects_wait():
+    backoff = Steady(40)
+    answers = iter([OSError("no"), OSError("no"), Result(requeue=True), None])
+
+    async def act(_: Request) -> Result | None:
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    async with Running(Reconciler(act), backoff=backoff) as running:
+        running.add("a")
+        await asyncio.sleep(60)
+        statistics = running.controller.statistics()
+        assert statistics.queue is not None
+        assert (statistics.queue.backing_off, len(backoff)) == (1, 1)
+        await asyncio.sleep(100)
+        assert running.reconciler.times == [0, 40, 80, 120]
+        assert len(backoff) == 0
+
+
+@pytest.mark.parametrize("delay", [-1.0, math.nan, math.inf])
+async def test_a_back_off_that_answers_no_time_ends_the_controller(delay: float):
+    async def fail(_: Request) -> Result | None:
+        raise OSError("no")
+
+    async with Running(Reconciler(fail), backoff=Steady(delay)) as running:
+        running.add("a")
+        assert running.task is not None
+        await asyncio.wait([running.task])
+        assert f"a back-off answers seconds, not {delay}" in repr(running.task.exception())
 
 
 async def test_stopping_lets_running_reconciles_finish_and_starts_no_more(log_lines: LogLines):
@@ -395,11 +476,12 @@ async def test_all_its_series_are_there_from_the_start(metrics: Metrics):
         {"max_concurrent_reconciles": 0},
         {"reconcile_timeout": 0.0},
         {"rate_limit": -1.0},
+        {"rate_limit": 1.0, "rate_limiter": TokenBucket(rate=1)},
         {"resync_period": 0.0},
         {"backoff_base": 0.0},
         {"backoff_base": 10.0, "backoff_cap": 1.0},
     ],
 )
-async def test_options_that_make_no_sense_are_refused_by_name(wrong: dict[str, float]):
+async def test_options_that_make_no_sense_are_refused_by_name(wrong: dict[str, Any]):
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        ControllerOptions(**wrong)  # type: ignore[arg-type]
+        ControllerOptions(**wrong)

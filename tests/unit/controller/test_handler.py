@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from manager.cache import CacheEvent, Meta
 from manager.controller.handler import Handler, enqueue_mapped, enqueue_object, enqueue_owner
-from manager.controller.request import Request
+from manager.controller.reconciler import Request
 from tests.unit.controller.objects import Change, Cluster, Foo, added, changed, owner, removed
 
 

@@ -14,10 +14,7 @@ from pydantic import ValidationError
 
 from manager.api import ObjectKey, Resource
 from manager.client import Undecodable
-from manager.controller.errors import TerminalError
-from manager.controller.priority import Priority
-from manager.controller.request import Request
-from manager.controller.result import Result
+from manager.controller.reconciler import Priority, Request, Result, TerminalError
 from manager.kube.errors import (
     Conflict,
     Forbidden,
@@ -28,9 +25,9 @@ from manager.kube.errors import (
     Unreachable,
 )
 from manager.logs import reconcile_log
+from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import Reconciler, Running, turns
-from tests.unit.controller.objects import Node, Pod
 
 pytestmark = pytest.mark.virtual_time
 
@@ -103,6 +100,22 @@ async def test_a_moment_that_has_passed_means_soon_and_not_never_and_not_in_a_ti
     assert len(times) == 4
     assert times[-1] == pytest.approx(0.035, rel=0.3)
     assert running.sample(TOTAL, result="requeue") == 3
+
+
+async def test_with_jitter_the_time_asked_for_is_the_least():
+    running = await ran(answering(*[Result(requeue_after=10, jitter=0.5)] * 20))
+    gaps = [later - earlier for earlier, later in pairwise(running.reconciler.times)]
+    assert len(gaps) == 20
+    assert 10 <= min(gaps) < 11
+    assert 14 < max(gaps) <= 15
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"jitter": 0.1}, {"requeue_after": 1.0, "jitter": -0.1}, {"jitter": math.nan}]
+)
+def test_a_jitter_of_nothing_is_refused(wrong: dict[str, float]):
+    with pytest.raises(ValueError, match="jitter must be a part of requeue_after"):
+        Result(**wrong)
 
 
 @pytest.mark.parametrize("seconds", [math.inf, math.nan])

@@ -29,8 +29,9 @@ from manager.controller import (
 )
 from manager.kube.errors import AlreadyExists
 from manager.metrics import Metrics
+from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import Reconciler, turns
-from tests.unit.controller.objects import Foo, Pod, owner, raw
+from tests.unit.controller.objects import Foo, owner, raw
 from tests.unit.controller.watched import Watched, offline_cache
 
 pytestmark = pytest.mark.virtual_time

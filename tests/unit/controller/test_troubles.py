@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from manager.controller.request import Request
-from manager.controller.result import Result
+from manager.controller.reconciler import Request, Result
 from manager.kube.errors import (
     Conflict,
     ConnectionLost,

@@ -17,8 +17,9 @@ from manager.client import Client
 from manager.controller import Controller, ControllerOptions
 from manager.metrics import Metrics
 from manager.operator import add_controller
+from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import Reconciler, turns
-from tests.unit.controller.objects import Foo, Pod, owner
+from tests.unit.controller.objects import Foo, owner
 from tests.unit.controller.watched import Watched, offline_cache
 
 pytestmark = pytest.mark.virtual_time

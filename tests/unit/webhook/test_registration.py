@@ -9,14 +9,7 @@ import pytest
 from manager.api import Resource
 from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject, RegistrationError
 from manager.webhook.webhooks import Webhooks
-
-
-class Thing(Resource, group="test.example.com", version="v1", plural="things"):
-    pass
-
-
-class OldThing(Resource, group="test.example.com", version="v1alpha1", kind="Thing", plural="things"):
-    pass
+from tests.unit.webhook.reviews import OldThing, Thing
 
 
 class Lonely(Resource, version="v1", plural="lonelies"):

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from manager.controller.priority import Priority
-from manager.controller.queue.delays import DelayedItems
-from manager.controller.queue.item import QueueItem
+from manager.controller.queue.items import DelayedItems, QueueItem
+from manager.controller.reconciler import Priority
 from manager.loop import loop_factory
 
 pytestmark = pytest.mark.virtual_time

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from manager.controller.priority import Priority
 from manager.controller.queue import WorkQueue
+from manager.controller.reconciler import Priority
 from tests.unit.controller.queue.conftest import MakeQueue
 
 pytestmark = pytest.mark.virtual_time

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from manager.controller.backoff import KeyBackoff
-from manager.controller.priority import Priority
 from manager.controller.queue import QueueItem, WorkQueue
-from manager.controller.queue.ready import AGED_TURN
+from manager.controller.queue.items import AGED_TURN
+from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
 from tests.support.virtual_time import VirtualLoop
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from manager.controller.priority import Priority
+from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
 from tests.unit.controller.queue.conftest import MakeQueue
 

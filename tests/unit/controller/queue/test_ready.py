@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from manager.controller.priority import Priority
-from manager.controller.queue.item import QueueItem
-from manager.controller.queue.ready import AGED_TURN, ReadyItems
+from manager.controller.queue.items import AGED_TURN, QueueItem, ReadyItems
+from manager.controller.reconciler import Priority
 
 AGEING = 10.0
 

@@ -7,7 +7,7 @@ import pytest
 
 from manager.controller.backoff import KeyBackoff
 from manager.controller.queue import WorkQueue
-from manager.controller.request import Request
+from manager.controller.reconciler import Request
 from manager.metrics import Metrics
 
 MakeQueue = Callable[[], WorkQueue[Request]]

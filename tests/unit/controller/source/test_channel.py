@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from manager.controller.priority import Priority
-from manager.controller.request import Request
+from manager.controller.reconciler import Priority, Request
 from manager.controller.source import ChannelSource
 from tests.unit.controller.doubles import turns
 from tests.unit.controller.source.conftest import MakeQueue

@@ -9,13 +9,12 @@ import pytest
 from manager.cache import CacheEvent
 from manager.controller.handler import enqueue_object
 from manager.controller.predicate import all_of, desired_state_changed, label_changed
-from manager.controller.priority import Priority
 from manager.controller.queue import WorkQueue
-from manager.controller.request import Request
+from manager.controller.reconciler import Priority, Request
 from manager.controller.source import KindSource, Source
 from manager.metrics import Metrics
+from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import turns
-from tests.unit.controller.objects import Pod
 from tests.unit.controller.source.conftest import MakeQueue
 from tests.unit.controller.watched import Watched, offline_cache
 

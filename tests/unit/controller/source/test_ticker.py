@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from manager.controller.priority import Priority
-from manager.controller.request import Request
+from manager.controller.reconciler import Priority, Request
 from manager.controller.source import TickerSource
 from tests.unit.controller.source.conftest import MakeQueue
 

@@ -1,21 +1,22 @@
-"""Requests because of what happens to the objects of a kind."""
+"""Where requests come from."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from manager.api import ObjectKey
 from manager.cache import CacheEvent, Informer, Part
 from manager.controller.handler import Handler
 from manager.controller.predicate import Predicate
-from manager.controller.priority import Priority
 from manager.controller.queue import WorkQueue
-from manager.controller.request import Request
+from manager.controller.reconciler import Priority, Request
 
-__all__ = ["KindSource"]
+__all__ = ["ChannelSource", "KindSource", "Source", "TickerSource"]
 
 _REPLAYED_AT_ONCE = 250
 """Some milliseconds' worth."""
@@ -29,6 +30,26 @@ _RETRIES = 12
 
 _UNDELIVERED = 10_000
 """Objects of which an event waits for another attempt; beyond that the oldest is given up."""
+
+_TICK_SPREAD = 0.1
+"""The part of the interval over which the requests of one tick are spread."""
+
+_TICK_PAUSE = 0.05
+"""Seconds between two portions of them, at least."""
+
+
+class Source(Protocol):
+    """Something that asks for reconciles."""
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps it from delivering, in words for people; None when nothing does."""
+
+    async def wait_synced(self) -> None:
+        """Return once a reconciler can rely on seeing what exists, however long that takes."""
+
+    async def run(self, queue: WorkQueue[Request]) -> None:
+        """Add to `queue` until cancelled. What it raises ends the process."""
 
 
 class KindSource:
@@ -164,3 +185,94 @@ def _both(earlier: CacheEvent, later: CacheEvent) -> CacheEvent:
     event = CacheEvent(old, later.new, initial=earlier.initial and later.initial)
     event.received = later.received
     return event
+
+
+class ChannelSource:
+    """Passes on what somebody sends: a listener of some other system, a webhook, another controller.
+
+    What is sent while the controller does not run (yet) is kept, each request once.
+    """
+
+    problem: str | None = None
+    """It has none: it is in sync by itself."""
+
+    def __init__(self) -> None:
+        self._queue: WorkQueue[Request] | None = None
+        self._kept: dict[Request, int] = {}
+
+    def send(self, request: Request, *, priority: int = Priority.NORMAL) -> None:
+        """Ask for a reconcile. Returns at once; to be called in the event loop's thread."""
+        if self._queue is None:
+            self._kept[request] = max(priority, self._kept.get(request, priority))
+        else:
+            self._queue.add(request, priority=priority)
+
+    async def wait_synced(self) -> None:
+        """Return at once."""
+
+    async def run(self, queue: WorkQueue[Request]) -> None:
+        """Pass on what was kept, and then what is sent, until cancelled."""
+        self._queue = queue
+        for request, priority in self._kept.items():
+            queue.add(request, priority=priority)
+        self._kept.clear()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._queue = None
+
+
+class TickerSource:
+    """Asks for the same things again and again, for what no watch tells about."""
+
+    problem: str | None = None
+    """It has none: it is in sync by itself."""
+
+    def __init__(
+        self,
+        interval: float,
+        requests: Callable[[], Iterable[Request]],
+        *,
+        jitter: float = 0.1,
+        priority: int = Priority.LOW,
+        rng: random.Random,
+    ) -> None:
+        """Asks for `requests()` every `interval` seconds, give or take the part `jitter` of it.
+
+        Not for all of them at once: they are spread over a tenth of the interval.
+
+        Raises `ValueError` unless the interval is positive and the jitter from 0 to 1.
+        """
+        if not interval > 0 or not 0 <= jitter <= 1:
+            raise ValueError(f"a ticker needs interval > 0 and jitter 0 to 1, not {interval} and {jitter}")
+        self._interval = interval
+        self._requests = requests
+        self._jitter = jitter
+        self._priority = priority
+        self._rng = rng
+
+    async def wait_synced(self) -> None:
+        """Return at once."""
+
+    async def run(self, queue: WorkQueue[Request]) -> None:
+        """Tick until cancelled, first after one interval."""
+        now = asyncio.get_running_loop().time
+        tick = now()
+        while True:
+            # Counted from the last tick, not from where its requests had all been asked for.
+            tick = max(now(), tick + self._interval * (1 + self._rng.uniform(-self._jitter, self._jitter)))
+            await asyncio.sleep(tick - now())
+            await self._ask(queue)
+
+    async def _ask(self, queue: WorkQueue[Request]) -> None:
+        """Ask for all, a portion at a time."""
+        requests = tuple(self._requests())
+        spread = self._interval * _TICK_SPREAD
+        portions = max(1, min(len(requests), int(spread / _TICK_PAUSE)))
+        for portion in range(portions):
+            if portion:
+                await asyncio.sleep(spread / portions)
+            for request in requests[
+                len(requests) * portion // portions : len(requests) * (portion + 1) // portions
+            ]:
+                queue.add(request, priority=self._priority)

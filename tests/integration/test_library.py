@@ -1,0 +1,161 @@
+"""The library as others install it: its wheel, and a project outside of this repository that stands on it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.dockerfile import ROOT
+from tests.support.eventually import eventually
+from tests.support.example_operator import ExampleOperator
+from tests.support.wheels import LIBRARY, dependencies
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.conftest import RunManager
+    from tests.support.control_plane import ControlPlane
+
+SOURCES = ("devcluster", "manager", "pyproject.toml", "LICENSE", "README.md")
+# What the page lets one write, in folders that are called as ours are.
+NEW = ("apis/hello", "apis/core", "controllers/hello")
+MAIN = """
+import sys
+
+from manager.cli import Operator, main
+
+OPERATORS = (Operator("greeting", "controllers.hello.greeting"),)
+sys.exit(main(sys.argv[1:], OPERATORS, name="greeter", version="1.0"))
+"""
+TEST = """
+from manager.api.core_v1 import Pod
+from manager.client import connect
+
+pytest_plugins = ["devcluster.pytest_plugin"]
+
+
+async def test_there_is_a_cluster(devcluster, devcluster_namespace):
+    async with connect("mine", kubeconfig=str(devcluster.cluster.kubeconfig_path)) as client:
+        assert not await client.uncached.list(Pod, namespace=devcluster_namespace)
+"""
+
+
+def done(*command: str | Path, cwd: Path, environ: dict[str, str] | None = None) -> str:
+    """What a command prints; fails with all that it wrote."""
+    ran = subprocess.run(
+        command, cwd=cwd, env=environ or {}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built of a copy of the sources, by what is installed here."""
+    folder = tmp_path_factory.mktemp("library")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(ROOT / name, folder / name)
+    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir=dist")
+    done(sys.executable, "-m", "pip", "wheel", *offline, ".", cwd=folder)
+    [built] = (folder / "dist").iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an operator and an environment in which there is what the wheel asks for, and no more."""
+    folder = tmp_path_factory.mktemp("outside")
+    example = ExampleOperator(tmp_path_factory.mktemp("page"))
+    for name in NEW:
+        shutil.copytree(example.folder / name, folder / name)
+    for name in ("apis", "controllers"):
+        (folder / name / "__init__.py").touch()
+    (folder / "main.py").write_text(MAIN)
+    environment = folder / ".venv"
+    venv.create(environment, symlinks=True)
+    packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(environment)}))
+    here = Path(sysconfig.get_path("purelib"))
+    for installed in dependencies(LIBRARY, extra="testing").values():
+        for top in {
+            path.parts[0] for path in installed.files or () if path.parts[0] not in {"..", "__pycache__"}
+        }:
+            (packages / top).unlink(missing_ok=True)
+            (packages / top).symlink_to(here / top)
+    done(
+        *(sys.executable, "-m", "pip", f"--python={environment}/bin/python"),
+        *("install", "--no-index", "--no-deps", wheel),
+        cwd=folder,
+    )
+    return folder
+
+
+def python(project: Path) -> Path:
+    return project / ".venv" / "bin" / "python"
+
+
+def test_the_wheel_holds_the_library_and_devcluster_and_none_of_what_is_built_on_it(wheel: Path):
+    with zipfile.ZipFile(wheel) as opened:
+        names = opened.namelist()
+        tops = {name.partition("/")[0] for name in names}
+        [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
+        needed = opened.read(metadata).decode()
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"devcluster", "manager"}
+    assert {"manager/py.typed", "devcluster/py.typed", "devcluster/types/builtin.json"} <= set(names)
+    assert "grpc" not in needed
+    assert "protobuf" not in needed
+
+
+def test_an_operator_from_outside_runs_on_the_wheel_alone(
+    project: Path, control_plane: ControlPlane, namespace: str, run_manager: RunManager
+):
+    program: Sequence[str | Path] = (python(project), project / "main.py")
+    definitions = done(*program, "crds", cwd=project)
+    control_plane.kubectl("apply", "--filename=-", stdin=definitions)
+    flag = f"--namespaces={namespace}"
+    manager = run_manager(control_plane.kubeconfig, flag, program=program).wait_ready()
+    greeting = {
+        "apiVersion": "hello.example.com/v1",
+        "kind": "Greeting",
+        "metadata": {"name": "sample", "namespace": namespace},
+        "spec": {"text": "hello", "times": 2},
+    }
+    control_plane.kubectl("apply", "--filename=-", stdin=json.dumps(greeting))
+
+    def said() -> None:
+        path = f"/apis/hello.example.com/v1/namespaces/{namespace}/greetings/sample"
+        found: dict[str, Any] = control_plane.api.get(path)
+        assert found["status"]["said"] == 2
+
+    eventually(said)
+    assert manager.stop() == 0
+    control_plane.kubectl("delete", "--filename=-", stdin=definitions)
+
+
+def test_with_testing_there_is_devcluster_for_the_tests_of_others(project: Path):
+    (project / "test_mine.py").write_text(TEST)
+    output = done(
+        python(project), "-m", "pytest", "-q", "-o", "asyncio_mode=auto", "test_mine.py", cwd=project
+    )
+    assert "1 passed" in output
+
+
+@pytest.mark.parametrize(
+    "package", ["grpc", "google.protobuf", "petstore", "apis.cache", "controllers.cache"]
+)
+def test_what_is_not_of_the_library_is_not_there(project: Path, package: str):
+    tried = subprocess.run(
+        [python(project), "-c", f"import {package}"], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert "ModuleNotFoundError" in tried.stderr

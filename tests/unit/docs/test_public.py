@@ -1,0 +1,83 @@
+"""What docs/architecture.md calls public is there, and is enough for what stands on the library."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.markdown import PAGES
+
+PAGE = Path("docs/architecture.md")
+_, _, SECTION = PAGE.read_text().partition("### What of the library is public\n")
+ROWS = re.findall(r"^\| (`.+?) \|", SECTION.partition("\n## ")[0], re.MULTILINE)
+PUBLIC = [name for row in ROWS for name in re.findall(r"`([\w.]+)`", row)]
+# It generates what the runtime's own code generation returns.
+OWN = {Path("controllers/generate.py")}
+SOURCES = [
+    path
+    for folder in ("apis", "controllers", "examples")
+    for path in sorted(Path(folder).rglob("*.py"))
+    if path not in OWN
+]
+
+
+def names_of(module: str) -> set[str]:
+    found = importlib.import_module(module)
+    return set(getattr(found, "__all__", [name for name in vars(found) if not name.startswith("_")]))
+
+
+def public_names(module: str) -> set[str]:
+    """What of a module is public, by itself or as what the package that it is in lists."""
+    while module not in PUBLIC:
+        module = module.rpartition(".")[0]
+        if not module:
+            return set()
+    return names_of(module)
+
+
+def private_imports(code: str) -> set[str]:
+    """What it imports of the library that is not public."""
+    private = set()
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
+    for node in ast.walk(compile(code, "", "exec", flags=flags)):
+        if isinstance(node, ast.Import):
+            private |= {each.name for each in node.names if is_ours(each.name) and each.name not in PUBLIC}
+        elif isinstance(node, ast.ImportFrom) and node.module and is_ours(node.module):
+            known = public_names(node.module)
+            private |= {
+                full
+                for each in node.names
+                for full in [f"{node.module}.{each.name}"]
+                if each.name not in known and full not in PUBLIC
+            }
+    return private
+
+
+def is_ours(module: str) -> bool:
+    return module.partition(".")[0] in {"manager", "devcluster"}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_what_is_public_is_there(module: str):
+    found = importlib.import_module(module)
+    assert [name for name in names_of(module) if not hasattr(found, name)] == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=str)
+def test_operators_kinds_and_examples_stand_on_what_is_public(path: Path):
+    assert private_imports(path.read_text()) == set()
+
+
+def test_so_does_the_code_of_the_pages():
+    private = {
+        f"{block.where}: {name}"
+        for page in PAGES
+        for block in page.blocks()
+        if block.language == "python"
+        for name in private_imports(block.text)
+    }
+    assert private == set()
