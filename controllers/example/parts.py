@@ -27,7 +27,6 @@ __all__ = [
     "claim_for",
     "identity",
     "is_claimed_for",
-    "refused",
     "take_up",
 ]
 
@@ -112,18 +111,19 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress) -> None:
 
     Raises Blocked when it belongs to somebody else, or is about to go.
     """
-    name, controller, wanted = f"{kind} {metadata.name}", controller_of(metadata), identity(site)
-    if controller is not None and controller.uid != site.metadata.uid:
+    name, controller, ours = f"{kind} {metadata.name}", controller_of(metadata), identity(site)
+    whose = ""
+    if controller is None and not ours.items() <= metadata.labels.items():
+        shown = ",".join(f"{label}={value}" for label, value in ours.items())
+        whose = f"was created by somebody else (ours have labels {shown})"
+    elif controller is not None and controller.uid != site.metadata.uid:
         group = controller.api_version.rpartition("/")[0]
         if (group, controller.kind, controller.name) == (site.gvk.group, site.gvk.kind, site.metadata.name):
             message = f"{name} of an earlier {controller.kind} of this name has still to be garbage-collected"
             raise Blocked(LEFT_OVER, message, passing=True)
-        belongs = f"belongs to {controller.kind} {controller.name}"
-        raise Blocked(NAME_TAKEN, f"{name} already exists and {belongs}; it is left alone")
-    if controller is None and not wanted.items() <= metadata.labels.items():
-        ours = ",".join(f"{label}={value}" for label, value in wanted.items())
-        created = f"was created by somebody else (ours have labels {ours})"
-        raise Blocked(NAME_TAKEN, f"{name} already exists and {created}; it is left alone")
+        whose = f"belongs to {controller.kind} {controller.name}"
+    if whose:
+        raise Blocked(NAME_TAKEN, f"{name} already exists and {whose}; it is left alone")
     if metadata.deletion_timestamp is not None:
         message = f"{name} is being deleted; it is made anew once it is gone"
         raise Blocked("BeingDeleted", message, awaited=True)
@@ -131,9 +131,9 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress) -> None:
 
 def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> bool:
     """Whether labels and owner are as the site wants them."""
-    owned = any(reference.uid == site.metadata.uid for reference in metadata.owner_references)
-    wanted = part.labels(site)
-    return wanted.items() <= metadata.labels.items() and owned is (site.spec.reclaim_policy == "Delete")
+    owned = site.metadata.uid in {each.uid for each in metadata.owner_references}
+    labelled = part.labels(site).items() <= metadata.labels.items()
+    return labelled and owned is (site.spec.reclaim_policy == "Delete")
 
 
 def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> None:
@@ -148,24 +148,19 @@ def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> None:
 
 
 class Trouble(NamedTuple):
-    """Something that is not as wanted, while the rest of the site can be seen to; else as Blocked."""
+    """Something that is not as wanted, while the rest of the site can be seen to."""
 
     reason: str
     message: str
     retry_after: float | None = None
 
 
-def refused(name: str, why: object) -> Blocked:
-    """That the API server does not take a child: a quota, a webhook, a missing right."""
-    return Blocked("Refused", f"{name} is refused: {why}", retry_after=RETRY_REFUSED)
-
-
 @contextmanager
 def blocked_if_refused(name: str) -> Iterator[None]:
-    """Raises Blocked where the API server does not take a child."""
+    """Raises Blocked where the API server does not take a child: a quota, a webhook, a missing right."""
     try:
         yield
     except (Forbidden, Invalid) as error:
         if error.is_namespace_terminating:
             raise
-        raise refused(name, error) from error
+        raise Blocked("Refused", f"{name} is refused: {error}", retry_after=RETRY_REFUSED) from error

@@ -10,18 +10,19 @@ import base64
 import hmac
 import re
 import secrets
+from functools import partial
 from typing import NamedTuple
 
 from apis.example.v1.wordpress import PASSWORD_LENGTH, PASSWORD_PATTERN, Wordpress
 from controllers.example.parts import (
     DATABASE,
+    RETRY_REFUSED,
     ROOT_PASSWORD,
     USER_PASSWORD,
     Trouble,
     check_ours,
     claim_for,
     is_claimed_for,
-    refused,
     take_up,
 )
 from manager import Blocked, Context, ObjectKey, Resource
@@ -35,21 +36,18 @@ _FITTING = re.compile(PASSWORD_PATTERN)
 # Random bytes in the password of the database user; written in letters, digits, "-" and "_".
 _STRENGTH = 24
 
-# What the server says of a body that it does not take may quote it.
-_UNTOLD = "what the API server says of it may quote a password, and is not passed on"
+_awaited = partial(Blocked, awaited=True)
 
 _Version = tuple[str, str] | None
 """UID and resourceVersion, which identify an object's content; None where there is no object."""
 
 
 class _Verdict(NamedTuple):
-    """What was found in a site's Secret."""
+    """What was found in a site's Secret, and from what: whoever has given the root password counts, too."""
 
-    site: str
-    """UID of the site, whose own password never changes."""
+    site: str  # its UID: a password in its spec never changes
     secret: _Version
     source: _Version
-    """Of the Secret that the site names for its root password."""
     missing: list[str]
     differs: bool
 
@@ -91,7 +89,7 @@ class Passwords:
         if verdict.missing:
             lacks = " and ".join(verdict.missing)
             message = f"Secret {name} has nothing under {lacks}, which the site needs"
-            raise Blocked("SecretIncomplete", message, awaited=True)
+            raise _awaited("SecretIncomplete", message)
         if verdict.differs:
             message = f"the database was made with another root password, which Secret {name} still has"
             return [Trouble("RootPasswordDiffers", f"{message}; it stays in force")]
@@ -116,7 +114,9 @@ class Passwords:
         try:
             stored = await ctx.client.create(secret)
         except (Forbidden, Invalid) as error:
-            raise refused(f"Secret {name}", f"{error.status} {error.reason} ({_UNTOLD})") from None
+            untold = "what the API server says of it may quote a password, and is not passed on"
+            message = f"Secret {name} is refused: {error.status} {error.reason} ({untold})"
+            raise Blocked("Refused", message, retry_after=RETRY_REFUSED) from None
         except ApiError as error:
             message = f"creating Secret {name} failed with {error.status} {error.reason}"
             raise type(error)(error.status, error.reason, message, retry_after=error.retry_after) from None
@@ -160,10 +160,6 @@ async def _root_password(site: Wordpress, ctx: Context) -> str:
             " line break at its end",
         )
     return text
-
-
-def _awaited(reason: str, message: str) -> Blocked:
-    return Blocked(reason, message, awaited=True)
 
 
 async def _had_database(site: Wordpress, ctx: Context) -> bool:

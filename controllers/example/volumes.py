@@ -44,10 +44,8 @@ class Volumes:
         """
         claim = await ctx.find(PersistentVolumeClaim, part.claim(site))
         if claim is None:
-            # A volume that the site retains outlives it, and nobody else would remove it.
-            await ctx.confirm()
+            await ctx.confirm()  # what the site retains outlives it, and nobody else would remove it
             claim = wanted_claim(site, part)
-            self._refusals.pop(claim.key, None)
             name = f"PersistentVolumeClaim {claim.metadata.name}"
             with blocked_if_refused(name):
                 await ctx.client.create(claim)

@@ -155,11 +155,11 @@ class WordpressOperator(Operator[Wordpress]):
         database = await self.apply(self.workloads.database(site), ctx)
         await self.apply(self.workloads.database_service(site), ctx)
         frontend = self.workloads.frontend(site)
-        if not database.status.ready_replicas and await ctx.find(Deployment, frontend.metadata.name) is None:
+        if database.status.ready_replicas or await ctx.find(Deployment, frontend.metadata.name) is not None:
+            await self.apply(frontend, ctx)
+            await self.apply(self.workloads.frontend_service(site), ctx)
+        else:
             sight.waits_for_database = True
-            return
-        await self.apply(frontend, ctx)
-        await self.apply(self.workloads.frontend_service(site), ctx)
 
     async def apply(self, child: W, ctx: Context) -> W:
         """Bring a child to the wanted state; raises Blocked when its name is taken, or it is refused."""
@@ -174,18 +174,15 @@ class WordpressOperator(Operator[Wordpress]):
     def report(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
         """Make the status of what is seen, and Events of what is new in it."""
         status, before = site.status, list(site.status.conditions)
-        for condition in conditions_of(sight):
-            ctx.condition(*condition)
-        status.url, status.node_port = url_of(site, sight.service), node_port_of(site, sight.service)
-
         degraded = find_condition(before, "Degraded")
         for each in sight.told:
             if degraded is None or each.message not in degraded.message:
                 ctx.event(each.reason, each.message, warning=True, once_written=True)
-        for kind in ("DatabaseReady", "Available"):
-            now = find_condition(status.conditions, kind)
-            if now is not None and now.status == "True" and not is_true(before, kind):
-                ctx.event(kind, now.message, once_written=True)
+        for kind, holds, reason, message in conditions_of(sight):
+            ctx.condition(kind, holds, reason, message)
+            if kind in ("DatabaseReady", "Available") and holds and not is_true(before, kind):
+                ctx.event(kind, message, once_written=True)
+        status.url, status.node_port = url_of(site, sight.service), node_port_of(site, sight.service)
 
     @webhook.validate_create
     async def warn_of_what_is_open(self, site: Wordpress, _: AdmissionRequest) -> Iterable[str]:
@@ -224,10 +221,8 @@ def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
     for each in (sight.database, sight.frontend):
         if each is not None and (failure := each.failure) is not None:
             wrong.append(Trouble(failure.reason, f"Deployment {each.metadata.name}: {failure.message}"))
-    if wrong:
-        yield "Degraded", True, wrong[0].reason, "; ".join(each.message for each in wrong)
-    else:
-        yield "Degraded", False, "AsExpected", ""
+    reason = wrong[0].reason if wrong else "AsExpected"
+    yield "Degraded", bool(wrong), reason, "; ".join(each.message for each in wrong)
 
 
 def progress_of(sight: Sight) -> tuple[bool, str, str]:

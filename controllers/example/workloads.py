@@ -17,8 +17,7 @@ __all__ = ["HTTP_PORT", "Workloads"]
 SCHEMA = "wordpress"
 USER = "wordpress"
 
-HTTP_PORT = 80
-"""The port of the site, at its pod and at its Service."""
+HTTP_PORT = 80  # of the site, at its pod and at its Service
 
 # The users that the images' own programs run as: mysql in the one, www-data in the other.
 MYSQL_ID = 999

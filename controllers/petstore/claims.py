@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -49,7 +50,8 @@ class Claims:
         self._by_key: dict[ObjectKey, tuple[str, str]] = {}  # UID and id
         self._by_id: dict[str, ObjectKey] = {}
         self._begun: dict[ObjectKey, Pet] = {}
-        self._locks: dict[Content, _Lock] = {}
+        # Each as long as somebody holds it, or waits for it.
+        self._locks: WeakValueDictionary[Content, asyncio.Lock] = WeakValueDictionary()
 
     def begin(self, pet: Pet) -> None:
         """Note that a record is about to become that Pet's, of which the API server knows nothing yet."""
@@ -100,25 +102,9 @@ class Claims:
 
         Else one Pet could find the record that another one, equal to it, is just adding.
         """
+        # In one order for all, so that nobody waits in a circle.
+        locks = [self._locks.setdefault(content, asyncio.Lock()) for content in sorted(set(contents))]
         async with AsyncExitStack() as stack:
-            for content in sorted(set(contents)):  # in one order for all, so that nobody waits in a circle
-                await stack.enter_async_context(self._locked(content))
+            for lock in locks:
+                await stack.enter_async_context(lock)
             yield
-
-    @asynccontextmanager
-    async def _locked(self, content: Content) -> AsyncIterator[None]:
-        lock = self._locks.setdefault(content, _Lock())
-        lock.users += 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock.users -= 1
-            if not lock.users:
-                del self._locks[content]
-
-
-class _Lock(asyncio.Lock):
-    """Counts who holds it or waits for it."""
-
-    users = 0

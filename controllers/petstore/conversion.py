@@ -11,7 +11,6 @@ has its say about it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -83,17 +82,17 @@ def _convert(
         return
     brought = _take(metadata, entering)
     _take(metadata, leaving)  # of what this version had before; it has it itself, or has it no more
-    left = _Note()
+    left: JsonObject = {}
     if "birthday" in spec:
         birthday = spec["birthday"]
-        counts = brought.birthday is not None and back(brought.birthday) == birthday
-        spec["birthday"] = brought.birthday if counts else there(birthday)
+        counts = "birthday" in brought and back(brought["birthday"]) == birthday
+        spec["birthday"] = brought["birthday"] if counts else there(birthday)
         if back(spec["birthday"]) != birthday:
-            left.birthday = birthday
+            left["birthday"] = birthday
     if _is_owner(spec.get("owner")):
-        left.owner = spec.pop("owner")
-    if brought.owner is not None:
-        spec["owner"] = brought.owner
+        left["owner"] = spec.pop("owner")
+    if "owner" in brought:
+        spec["owner"] = brought["owner"]
     _swap(spec, "type", "species")
     _leave(metadata, leaving, left)
 
@@ -107,25 +106,12 @@ def _swap(spec: JsonObject, one: str, other: str) -> None:
 _MISSING = object()
 
 
-@dataclasses.dataclass(slots=True)
-class _Note:
-    """What only one version can hold; None where there is nothing."""
-
-    birthday: str | None = None
-    owner: JsonObject | None = None
-
-    def fields(self) -> JsonObject:
-        """Those that there are."""
-        named = (("birthday", self.birthday), ("owner", self.owner))
-        return {name: value for name, value in named if value is not None}
-
-
-def _take(metadata: JsonObject, key: str) -> _Note:
-    """Take a note out of the annotations; what is no note of ours stays there, and says nothing."""
+def _take(metadata: JsonObject, key: str) -> JsonObject:
+    """Take the fields of a note out of the annotations; what is no note of ours stays, and says nothing."""
     annotations = metadata.get("annotations") or {}
     fields = _read(annotations.get(key), key)
     if fields is None:
-        return _Note()
+        return {}
     del annotations[key]
     before = fields.pop(_ANNOTATIONS, _MISSING)
     if isinstance(before, dict):
@@ -134,12 +120,11 @@ def _take(metadata: JsonObject, key: str) -> _Note:
         metadata["annotations"] = None
     elif not annotations:
         del metadata["annotations"]
-    return _Note(**fields)
+    return fields
 
 
-def _leave(metadata: JsonObject, key: str, note: _Note) -> None:
-    """Put a note among the annotations, unless it says nothing."""
-    fields = note.fields()
+def _leave(metadata: JsonObject, key: str, fields: JsonObject) -> None:
+    """Put a note of these fields among the annotations, unless there are none."""
     if not fields:
         return
     annotations = metadata.get("annotations", _MISSING)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import enum
 from contextlib import aclosing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.claims import Claims
@@ -18,7 +17,7 @@ from petstore.pet import PetType
 if TYPE_CHECKING:
     from petstore.client import PetStoreClient
 
-__all__ = ["Deed", "Keeper", "Kept"]
+__all__ = ["Keeper", "Kept"]
 
 _ATTEMPTS = 4
 """How often in a row the store may change between looking and writing."""
@@ -29,16 +28,8 @@ _LEAVING = Content("(leaving)", "dog", datetime.date(2000, 1, 1))
 The store takes it, whatever it makes of what the Pet says."""
 
 
-class Deed(enum.Enum):
-    """What had to be done."""
-
-    NOTHING = enum.auto()
-    ADDED = enum.auto()
-    UPDATED = enum.auto()
-    ADOPTED = enum.auto()
-    """A record that was no Pet's has become this one's."""
-    CLAIMED = enum.auto()
-    """Its record has got its key, and stays the same in all that a person sees."""
+Deed = Literal["nothing", "added", "updated", "adopted"]
+"""What a person is told: `adopted` is a record that was no Pet's, and has become this one's."""
 
 
 class Kept(NamedTuple):
@@ -91,7 +82,7 @@ class Keeper:
     async def _keep(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> Kept:
         if fresh and self._store.knows_keys:
             return await self._add(pet, content, ctx, fresh=True)
-        found, deed = (None if fresh else await self._by_key(pet)), Deed.UPDATED
+        found, adopted = (None if fresh else await self._by_key(pet)), False
         if found is None:
             id = self._own_id(pet)  # noqa: A001 - the field's name
             found, candidate = await self._by_content(pet, id, content, noted(pet))
@@ -103,21 +94,23 @@ class Keeper:
                 await ctx.confirm(unchanged=True)
                 if await self._update_unseen(pet, id, content):
                     self._claims.claim(pet, id)
-                    return Kept(id, Deed.UPDATED)
+                    return Kept(id, "updated")
             if found is None and candidate is not None:
-                found, deed = candidate, Deed.ADOPTED
+                found, adopted = candidate, True
         if found is None:
             return await self._add(pet, content, ctx, fresh=fresh)
-        return await self._bring_in_line(pet, found, content, ctx, deed)
+        return await self._update(pet, found, content, ctx, adopted=adopted)
 
-    async def _bring_in_line(
-        self, pet: Pet, found: Record, content: Content, ctx: Context, deed: Deed
+    async def _update(
+        self, pet: Pet, found: Record, content: Content, ctx: Context, *, adopted: bool
     ) -> Kept:
+        # To get its key changes nothing that a person sees.
+        deed: Deed = "adopted" if adopted else "nothing" if Content.of(found) == content else "updated"
         self._claims.claim(pet, found.id)
         if not self._differs(found, content):
-            return Kept(found.id, deed if deed is Deed.ADOPTED else Deed.NOTHING)
+            return Kept(found.id, deed)
         await ctx.confirm(unchanged=True)
-        if deed is Deed.ADOPTED:
+        if adopted:
             self._claims.begin(pet)
         if not found.idempotency_key and pet.status.id != found.id:
             pet.status.id = found.id  # it will not be found by what it said before
@@ -127,8 +120,6 @@ class Keeper:
         except (UnknownPet, KeyRefused):
             self._claims.release(pet.key)
             raise
-        if deed is Deed.UPDATED and Content.of(found) == content:
-            deed = Deed.CLAIMED
         return Kept(found.id, deed)
 
     async def _add(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> Kept:
@@ -146,7 +137,7 @@ class Keeper:
             found = await self._by_key(pet)
             if found is not None and self._differs(found, content):
                 await self._store.update([content.record(id=found.id, key=key)])
-        return Kept(id, Deed.ADDED)
+        return Kept(id, "added")
 
     async def remove(self, pet: Pet, content: Content | None) -> bool:
         """Make sure that the store has nothing of the Pet; returns whether there was something.

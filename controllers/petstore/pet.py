@@ -17,7 +17,7 @@ from controllers.petstore.birthday import InvalidBirthday, check_birthday
 from controllers.petstore.check import StoreCheck
 from controllers.petstore.claims import INDEXES, Claims
 from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
-from controllers.petstore.keeper import Deed, Keeper, Kept
+from controllers.petstore.keeper import Keeper, Kept
 from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import ADDED_AS, Content, noted, wanted
 from manager import (
@@ -47,7 +47,8 @@ from petstore.errors import InvalidPet, NoAnswer, PetStoreError
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from petstore.client import Handled, PetStoreClient, Tls
+    from petstore.client import Handled, PetStoreClient
+    from petstore.tls import Tls
 
 __all__ = ["PetOperator", "calls_counted"]
 
@@ -163,7 +164,7 @@ class PetOperator(Operator[Pet]):
 
     def tls(self) -> Tls | None:
         """What the settings say. Raises SettingsError."""
-        from petstore.client import Tls, TlsFiles, TlsUnusable  # noqa: PLC0415 - as above
+        from petstore.tls import Tls, TlsFiles, TlsUnusable  # noqa: PLC0415 - it brings cryptography
 
         files = (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
         ca, cert, key = (Path(file) if file else None for file in files)
@@ -234,27 +235,30 @@ class PetOperator(Operator[Pet]):
 
     async def on_error(self, pet: Pet, error: Exception, ctx: Context) -> Result | None:
         """Say what the store, or the calendar, has against it."""
+        message = str(error)
         match error:
             case NoAnswer():
                 return self.no_answer(pet, error, ctx)
             case InvalidBirthday():
-                self.impossible("InvalidBirthday", f"spec.birthday: {error}", ctx)
+                reason, message = "InvalidBirthday", f"spec.birthday: {message}"
             case InvalidPet():
                 # It names the field as it stands in the call: "pets[0].name: must not be blank".
-                message = str(error).replace("pets[0].type", "spec.species").replace("pets[0].", "spec.")
-                self.impossible("InvalidPet", message, ctx)
-                self.answered(pet, ctx)
+                message = message.replace("pets[0].type", "spec.species").replace("pets[0].", "spec.")
+                reason = "InvalidPet"
             case PetStoreError():
-                # It answered something that nobody expected.
                 self.log_failure("the pet store failed", error)
-                ready = find_condition(pet.status.conditions, "Ready")
-                known = ready is not None and ready.reason == "StoreFailed"
-                message = str(error)[:_MESSAGE_LENGTH]
-                ctx.condition("Ready", False, "StoreFailed", message, event=None if known else "Warning")
-                self.answered(pet, ctx)
-                return Result(requeue_after=self.outlook.try_again_after(pet.key))
+                reason = "StoreFailed"
             case _:
                 return await super().on_error(pet, error, ctx)
+        ready = find_condition(pet.status.conditions, "Ready")
+        # Each failure may have other words.
+        told = reason == "StoreFailed" and ready is not None and ready.reason == reason
+        message = message[:_MESSAGE_LENGTH]
+        ctx.condition("Ready", False, reason, message, event=None if told else "Warning")
+        if isinstance(error, PetStoreError):
+            self.answered(pet, ctx)
+        if reason == "StoreFailed":
+            return Result(requeue_after=self.outlook.try_again_after(pet.key))
         self.outlook.forget(pet.key)
         return None
 
@@ -263,15 +267,15 @@ class PetOperator(Operator[Pet]):
     def announce(self, pet: Pet, content: Content, kept: Kept, ctx: Context) -> None:
         """Tell what was done. Nobody asked for it when the Pet was ready as it is."""
         match kept.deed:
-            case Deed.ADDED if pet.status.id:
+            case "added" if pet.status.id:
                 ctx.event("Restored", f"Added {content} to the pet store again, as {kept.id}")
-            case Deed.ADDED:
+            case "added":
                 ctx.event("Added", f"Added {content} to the pet store as {kept.id}")
-            case Deed.ADOPTED:
+            case "adopted":
                 ctx.event("Adopted", f"Took over {kept.id} of the pet store, which was nobody's: {content}")
-            case Deed.UPDATED if _is_settled(pet, "True"):
+            case "updated" if _is_settled(pet, "True"):
                 ctx.event("Restored", f"Put {kept.id} of the pet store back as it should be: {content}")
-            case Deed.UPDATED:
+            case "updated":
                 ctx.event("Updated", f"Changed {kept.id} of the pet store to {content}")
 
     def answered(self, pet: Pet, ctx: Context) -> None:
@@ -299,10 +303,6 @@ class PetOperator(Operator[Pet]):
             # `Outlook` asks for it when that ends; thousands of timers would do nothing until then.
             return None
         return Result(requeue_after=self.outlook.try_again_after(pet.key))
-
-    def impossible(self, reason: str, message: str, ctx: Context) -> None:
-        """The Pet is not what a store can have."""
-        ctx.condition("Ready", False, reason, message[:_MESSAGE_LENGTH], event="Warning")
 
     def log_failure(self, event: str, error: PetStoreError) -> None:
         """A store that fails does so for every Pet: the log says it at once, and then less and less often."""
