@@ -79,7 +79,8 @@ async def operated(
             add_controller(operator(manager))
         world = World(cluster, manager)
         defined = dict.fromkeys((*(kind for each in operators for kind in each.kinds()), *kinds))
-        for definition in custom_resource_definitions(defined):
+        # It reads the models' sources, for what is said of their fields.
+        for definition in await asyncio.to_thread(custom_resource_definitions, defined):
             await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
         await asyncio.sleep(0)
         for obj in objects:

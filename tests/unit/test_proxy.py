@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from controllers.proxy import proxy_environment
-from controllers.settings import PROXY_CREDENTIALS
+from manager.proxy import PROXY_CREDENTIALS, proxy_environment
 
 SECRET = "s3cret"
 

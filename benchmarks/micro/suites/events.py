@@ -32,13 +32,13 @@ def objects(count: int) -> list[Memcached]:
 
 def first() -> Work:
     """Each about another object, as after a cold start."""
-    events, about = World().events, itertools.cycle(objects(OBJECTS))
+    events, about = World().manager.events, itertools.cycle(objects(OBJECTS))
     return lambda: events.event(next(about), "Normal", "Created", "Created Deployment sample with 3 replicas")
 
 
 def repeated() -> Work:
     """The same again, about the same object."""
-    events, [about] = World().events, objects(1)
+    events, [about] = World().manager.events, objects(1)
     return lambda: events.event(about, "Warning", "Failed", "the store cannot be reached")
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from manager.cli import Operator, assembly
+from manager.cli import assembly
 from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
 from manager.leader import LeadershipLost
 from manager.manager import CannotStart
+from manager.operator import AnyOperator
 from manager.program import Program
 from manager.setting import SettingValues
 from manager.settings import Settings, SettingsError
@@ -42,9 +43,9 @@ def assemble(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], list[tuple[Sett
         async def assembled(
             program: Program,
             settings: Settings,
-            operators: Sequence[Operator],
+            operators: Sequence[AnyOperator],
             declared: SettingValues,
-            known: Sequence[Operator],
+            known: Sequence[AnyOperator],
             watchdog: Watchdog,
         ) -> AsyncIterator[FakeManager]:
             assert {operator.name for operator in operators} <= {operator.name for operator in known}

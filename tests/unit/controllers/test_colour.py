@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from apis.tutorial.v1.foo import Colour
-from controllers.tutorial.colour import colour_of
+from controllers.tutorial.foo import colour_of
 
 
 @pytest.mark.parametrize(

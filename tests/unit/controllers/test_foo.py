@@ -8,8 +8,7 @@ import pytest
 
 from apis.tutorial.v1.foo import Foo
 from controllers.cache.memcached import CR_LABEL
-from controllers.tutorial.colour import colour_of
-from controllers.tutorial.foo import BY_FRIEND, PRESENT_BY_NAME
+from controllers.tutorial.foo import BY_FRIEND, PRESENT_BY_NAME, colour_of
 from manager.api import ObjectKey
 from manager.api.core_v1 import Pod
 from manager.cache import Record

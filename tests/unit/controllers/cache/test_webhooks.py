@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from apis.cache.v1.memcached import Memcached
-from controllers.cache.webhooks import WEBHOOKS, warn_of_growth, warn_of_many
-from tests.support.admission import request
+from controllers.cache.memcached import MemcachedOperator
+from tests.support.admission import request, webhooks_of, without_manager
 
+OPERATOR = without_manager(MemcachedOperator)
 CREATE, UPDATE = request(Memcached), request(Memcached, "UPDATE")
 
 
@@ -17,12 +18,12 @@ def memcached(size: int, **metadata: Any) -> Memcached:
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
 async def test_a_usual_size_passes_in_silence(size: int):
-    assert list(await warn_of_many(memcached(size), CREATE)) == []
+    assert list(await OPERATOR.warn_of_many(memcached(size), CREATE)) == []
 
 
 @pytest.mark.parametrize("size", [1001, 2**31 - 1])
 async def test_a_very_large_cluster_is_warned_about(size: int):
-    (warning,) = await warn_of_many(memcached(size), CREATE)
+    (warning,) = await OPERATOR.warn_of_many(memcached(size), CREATE)
     assert warning.startswith(f"spec.size: {size} ")
     assert "1000" in warning
 
@@ -32,12 +33,12 @@ async def test_a_very_large_cluster_is_warned_about(size: int):
     [(3, 1001, True), (1001, 1002, True), (1002, 1001, False), (2000, 2000, False), (2000, 0, False)],
 )
 async def test_it_is_warned_about_again_where_a_change_makes_it_larger(old: int, new: int, warned: bool):
-    said = list(await warn_of_growth(memcached(old), memcached(new), UPDATE))
+    said = list(await OPERATOR.warn_of_growth(memcached(old), memcached(new), UPDATE))
     assert bool(said) is warned
 
 
 def test_it_only_warns_so_nothing_waits_for_it_and_no_deletion_is_looked_at():
-    (admission,) = WEBHOOKS
+    (admission,) = webhooks_of(MemcachedOperator)
     assert admission.mutating is None
     assert admission.validating is not None
     assert admission.validating.operations == ("CREATE", "UPDATE")

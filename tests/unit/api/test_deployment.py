@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from controllers.rollouts import failure_of, is_available, is_rolled_out
 from manager.api import ObjectMeta
 from manager.api.apps_v1 import Deployment
 
@@ -23,21 +22,21 @@ def deployment(*conditions: tuple[str, str], reason: str = "Why", **status: Any)
     ids=lambda status: next(iter(status)),
 )
 def test_it_is_rolled_out_when_every_replica_is_new_and_ready(behind: dict[str, int]):
-    assert is_rolled_out(deployment(), 3)
-    assert not is_rolled_out(deployment(), 2)
-    assert not is_rolled_out(deployment(**behind), 3)
+    assert deployment().is_rolled_out(3)
+    assert not deployment().is_rolled_out(2)
+    assert not deployment(**behind).is_rolled_out(3)
 
 
 def test_one_that_nobody_has_looked_at_is_neither_available_nor_failing():
     new = Deployment(metadata=ObjectMeta(name="d", generation=1))
-    assert not is_available(new)
-    assert not is_rolled_out(new, 0)
-    assert failure_of(new) is None
+    assert not new.is_available
+    assert not new.is_rolled_out(0)
+    assert new.failure is None
 
 
 def test_it_fails_when_its_pods_are_refused_or_take_too_long():
-    assert failure_of(deployment(("Available", "False"), ("Progressing", "True"))) is None
-    assert failure_of(deployment(("ReplicaFailure", "False"))) is None
-    assert failure_of(deployment(("Progressing", "False"))) == ("Why", "so")
-    assert failure_of(deployment(("Progressing", "False"), reason="")) == ("NotProgressing", "so")
-    assert failure_of(deployment(("ReplicaFailure", "True"), reason="")) == ("ReplicaFailure", "so")
+    assert deployment(("Available", "False"), ("Progressing", "True")).failure is None
+    assert deployment(("ReplicaFailure", "False")).failure is None
+    assert deployment(("Progressing", "False")).failure == ("Why", "so")
+    assert deployment(("Progressing", "False"), reason="").failure == ("NotProgressing", "so")
+    assert deployment(("ReplicaFailure", "True"), reason="").failure == ("ReplicaFailure", "so")
