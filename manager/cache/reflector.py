@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from prometheus_client import Counter
 
 from manager.backoff import Backoff
+from manager.cache.answers import decode_bookmark, decode_page
 from manager.cache.failure import (
     EXPIRED,
     NO_STREAMING,
@@ -25,7 +26,6 @@ from manager.cache.failure import (
     rule_for,
 )
 from manager.cache.intake import Intake
-from manager.cache.page import decode_bookmark, decode_page
 from manager.cache.spec import WatchSpec
 from manager.kube.errors import (
     ApiError,

@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from manager.cache.failure import State
-from manager.cache.ingest import Ingest
 from manager.cache.intake import Intake
+from manager.cache.record_decoder import RecordDecoder
 from manager.cache.reflector import Reflector
 from manager.cache.spec import WatchSpec
 from manager.cache.store import Store
@@ -76,9 +76,9 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
             label_selector=labels,
             field_selector=fields,
         )
-        ingest = Ingest(Pod.gvk, field_manager="m", metadata_only=metadata_only)
+        decoder = RecordDecoder(Pod.gvk, field_manager="m", metadata_only=metadata_only)
         intake = Intake(
-            store, ingest, namespace, publish=lambda events: [told(event) for event in events] and None
+            store, decoder, namespace, publish=lambda events: [told(event) for event in events] and None
         )
         reflector = Reflector(
             spec,

@@ -210,6 +210,16 @@ class TestASelection:
         ]
 
 
+async def test_an_apply_takes_no_metadata_for_the_object():
+    world = World(cached=False)
+    world.cache.informer(Pod, metadata_only=True, label_selector="app=web")
+    world.holds("a", 1, labels={"app": "web"})
+    for method in ("GET", "PATCH"):
+        world.wire.on(method, "/api/v1/namespaces/ns/pods/a", Reply.json(pod("a", 3)))
+    await world.client.apply(Pod.model_validate({"metadata": {"name": "a", "namespace": "ns"}}))
+    assert len(world.wire.sent("GET", "/api/v1/namespaces/ns/pods/a")) == 1
+
+
 async def test_an_object_of_which_only_metadata_was_read_cannot_be_written_back(world: World):
     # What its cache has left out would be lost.
     world.wire.on("GET", "/apis/meta.k8s.io/v1", Reply.status(404, "NotFound"))
