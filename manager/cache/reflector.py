@@ -38,7 +38,7 @@ from manager.kube.errors import (
     Unauthorized,
 )
 from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
+from manager.kube.transport import LONGEST_LIST, Transport
 from manager.kube.watch import WatchEvent, decode_event, lines, status_error
 from manager.logs import get_logger
 from manager.rate_limit import Repeats
@@ -187,7 +187,12 @@ class Reflector:
         self._intake.begin_list()
         while True:
             body = await self._transport.request(
-                "GET", self._path, query=query, accept=accept, deadline=LIST_DEADLINE
+                "GET",
+                self._path,
+                query=query,
+                accept=accept,
+                deadline=LIST_DEADLINE,
+                longest=LONGEST_LIST,
             )
             answer = decode_page(body)
             for item in answer.items:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import socket
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.daemon import limited
@@ -15,8 +15,6 @@ from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import PROGRAM
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
     from tests.support.manager_process import ManagerProcess
@@ -64,7 +62,7 @@ def test_handshakes_that_many_clients_leave_half_done_leave_descriptors_for_prob
     manager = run_manager(crds.kubeconfig, *quiet, program=limited(PROGRAM, soft=28, hard=LEAST))
     manager.wait_ready()
     ports = [int(each.rpartition(":")[2]) for each in (manager.metrics_address, manager.health_address)]
-    most = 0
+    most, descriptors = 0, Path(f"/proc/{manager.process.pid}/fd")
     for half in (b"\x16\x03\x01", b"GET /healthz HT"):
         for _ in range(5):
             with ExitStack() as stack:
@@ -74,7 +72,7 @@ def test_handshakes_that_many_clients_leave_half_done_leave_descriptors_for_prob
                         client = socket.create_connection(("127.0.0.1", port), source_address=source)
                         stack.enter_context(client).sendall(half)
                 assert manager.probe("/healthz")[0] == 200
-                most = max(most, len(os.listdir(f"/proc/{manager.process.pid}/fd")))
+                most = max(most, sum(1 for _ in descriptors.iterdir()))
     assert most < LEAST * 7 // 8
     assert manager.stop() == 0
     assert "Too many open files" not in manager.process.output()
