@@ -128,6 +128,7 @@ class Manager:
         """
         self.program = program
         self.metrics = metrics
+        metrics.build_info.labels(program.name, program.version).set(1)
         self.rng = rng
         self.settings = settings or SettingValues()
         self.health = Health()

@@ -240,6 +240,9 @@ class Metrics:
             "Kubernetes Events by what became of them.",
             "result",
         )
+        self.build_info = self._gauge(
+            "operator_manager_build_info", "1, with the program's name and version.", "program", "version"
+        )
         self.loop_tasks = self._gauge(
             "operator_manager_event_loop_tasks",
             "Tasks of the event loop that are not done; more and more of them are a leak.",

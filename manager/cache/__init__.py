@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from manager.cache.event import CacheEvent, EventType
+from manager.cache.event import CacheEvent, EventType, own_writes_from_here
 from manager.cache.index import IndexFunction, index_by
 from manager.cache.informer import EventHandler, Informer, Part, Subscription
-from manager.cache.ingest import metadata_of
-from manager.cache.meta import Meta, Owner
-from manager.cache.own_writes import own_writes_from_here
-from manager.cache.record import Record
+from manager.cache.record import Meta, Owner, Record
+from manager.cache.record_decoder import metadata_of
 from manager.cache.registry import Cache
 from manager.cache.selector import Selector
 from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, WatchSpec

@@ -1,15 +1,30 @@
-"""What the cache tells those who subscribed."""
+"""What the cache tells those who subscribed, and which of it a reconcile has brought about itself."""
 
 from __future__ import annotations
 
 import enum
+from contextvars import ContextVar
+from typing import NamedTuple
+from weakref import ref
 
 from manager.api import ObjectKey
-from manager.cache.meta import Meta
-from manager.cache.own_writes import Change
-from manager.cache.record import Record
+from manager.cache.record import Meta, Record
 
-__all__ = ["CacheEvent", "EventType"]
+__all__ = ["CacheEvent", "Change", "EventType", "note_own_write", "own_writes_from_here"]
+
+
+class Change(NamedTuple):
+    """One step in the life of an object.
+
+    Attributes:
+        uid: the object's.
+        before: the version that it had; 0 when it was not there.
+        after: the version that it has now.
+    """
+
+    uid: str
+    before: int
+    after: int
 
 
 class EventType(enum.Enum):
@@ -91,3 +106,27 @@ class CacheEvent:
 
     def __repr__(self) -> str:
         return f"<{self.type.value} {self.key} {self.record.version}{' initial' if self.initial else ''}>"
+
+
+# Weakly: a task that a reconcile has started and left behind would add to it for as long as it runs.
+_current: ContextVar[ref[set[Change]] | None] = ContextVar("own_writes", default=None)
+
+
+def own_writes_from_here() -> set[Change]:
+    """Collect what the calling task writes from now on, and the tasks that it starts, in the set returned.
+
+    Only a write of which the server has said that there was nothing between `before` and `after` gets in: a
+    create, and one that demanded a version. Any other may have met a change of somebody else on its way,
+    which nobody here has seen before. It ends when the caller drops the set.
+    """
+    changes: set[Change] = set()
+    _current.set(ref(changes))
+    return changes
+
+
+def note_own_write(change: Change) -> None:
+    """Add to what the calling task collects, if it does."""
+    current = _current.get()
+    changes = None if current is None else current()
+    if changes is not None:
+        changes.add(change)

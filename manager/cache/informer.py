@@ -12,18 +12,17 @@ from prometheus_client import Counter
 
 from manager import clock
 from manager.api import ObjectKey
-from manager.cache.event import CacheEvent
+from manager.cache.answers import deleted_uid, is_removed
+from manager.cache.event import CacheEvent, Change, note_own_write
 from manager.cache.index import IndexFunction
-from manager.cache.ingest import Ingest
 from manager.cache.intake import Intake
-from manager.cache.own_writes import Change, note_own_write
 from manager.cache.record import Record
+from manager.cache.record_decoder import RecordDecoder
 from manager.cache.reflector import Reflector
 from manager.cache.selector import Selector
 from manager.cache.spec import WatchSpec
 from manager.cache.statistics import InformerStatistics
 from manager.cache.store import Store
-from manager.cache.written import deleted_uid, is_removed
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.logs import get_logger
@@ -56,7 +55,7 @@ class Informer:
     def __init__(
         self,
         spec: WatchSpec,
-        ingest: Ingest,
+        decoder: RecordDecoder,
         *,
         transport: Transport,
         mapper: RestMapper,
@@ -65,7 +64,7 @@ class Informer:
         rng: random.Random,
     ) -> None:
         self.spec = spec
-        self._ingest = ingest
+        self._decoder = decoder
         self._failures = {part: failures.labels(spec.resource, part.value).inc for part in Part}
         self._failures_told: dict[tuple[Part, str], Repeats] = {}
         self._left_out_lines = TokenBucket(rate=1, burst=20)
@@ -77,7 +76,7 @@ class Informer:
         )
         self._handlers: list[EventHandler] = []
         self._intakes = [
-            Intake(self._store, ingest, namespace, publish=self._publish) for namespace in spec.namespaces
+            Intake(self._store, decoder, namespace, publish=self._publish) for namespace in spec.namespaces
         ]
         self._reflectors = [
             Reflector(spec, intake, transport=transport, mapper=mapper, restarts=restarts, rng=rng)
@@ -214,7 +213,7 @@ class Informer:
         `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
         Raises ProtocolError when it is not an object of this kind.
         """
-        record, meta = self._ingest(raw)
+        record, meta = self._decoder(raw)
         if before is not None:
             note_own_write(Change(record.uid, before, record.version))
         if not self.spec.covers(record.key.namespace):
@@ -234,7 +233,7 @@ class Informer:
             return
         deleted = deleted_uid(raw)
         if deleted is None:
-            record, meta = self._ingest(raw)
+            record, meta = self._decoder(raw)
             if meta.deletion_timestamp is None:
                 # Some kinds answer with the object as it was when it went.
                 self._publish(self._store.observe_deletion(key, record.uid, record.version))

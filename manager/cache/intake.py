@@ -9,8 +9,8 @@ import msgspec
 
 from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
-from manager.cache.ingest import Ingest
 from manager.cache.record import Record
+from manager.cache.record_decoder import RecordDecoder
 from manager.cache.store import Store
 from manager.kube.errors import ProtocolError
 
@@ -26,13 +26,13 @@ class Intake:
     def __init__(
         self,
         store: Store,
-        ingest: Ingest,
+        decoder: RecordDecoder,
         namespace: str,
         *,
         publish: Callable[[Sequence[CacheEvent]], None],
     ) -> None:
         self._store = store
-        self._ingest = ingest
+        self._decoder = decoder
         self._publish = publish
         self._listed: dict[ObjectKey, Record] = {}
         # The highest version that a list has shown, complete or not.
@@ -56,7 +56,7 @@ class Intake:
 
     def list_item(self, raw: msgspec.Raw) -> None:
         """Take one object of the list; raises ProtocolError when it is not one."""
-        record, meta = self._ingest(raw)
+        record, meta = self._decoder(raw)
         held = self._store.get(record.key)
         if held is not None and (held.uid, held.version) == (record.uid, record.version):
             record = held  # so that a new list of what is already known takes no memory
@@ -70,7 +70,7 @@ class Intake:
         """Take back one object of the list, which was deleted; raises ProtocolError when it is not one."""
         # The store shows it until the list is complete, even if that is the first: taken out now, a state in
         # between could bring it back, by a late answer to a write of our own.
-        self._listed.pop(self._ingest.look(raw).key, None)
+        self._listed.pop(self._decoder.look(raw).key, None)
 
     def finish_list(self, version: int) -> None:
         """The list is complete as of a version: now the store shows it, and nothing else."""
@@ -83,15 +83,15 @@ class Intake:
 
     def event(self, kind: str, raw: msgspec.Raw) -> None:
         """Take one event of the watch; raises ProtocolError when it is not one about an object."""
-        arrival = self._ingest.look(raw)
+        arrival = self._decoder.look(raw)
         changes: Sequence[CacheEvent] = ()
         match kind:
             case "ADDED" | "MODIFIED":
                 # Most of what a converging process is told are its own writes, which it knows already.
                 if self._store.is_news(arrival.key, arrival.uid, arrival.version):
-                    changes = self._store.put(*self._ingest.take(arrival))
+                    changes = self._store.put(*self._decoder.take(arrival))
             case "DELETED":
-                changes = self._store.remove(self._ingest.take(arrival)[0])
+                changes = self._store.remove(self._decoder.take(arrival)[0])
             case _:
                 raise ProtocolError(f"a watch event of unknown type {kind!r}")
         self._store.advance(self.namespace, arrival.version)

@@ -1,4 +1,4 @@
-"""One object, as the cache keeps it."""
+"""One object, as the cache keeps it, and the part of its metadata that the runtime itself looks at."""
 
 from __future__ import annotations
 
@@ -7,11 +7,47 @@ from typing import TypeVar
 import msgspec
 
 from manager.api import ObjectKey, Resource
-from manager.cache.meta import Meta
 
-__all__ = ["Record"]
+__all__ = ["Meta", "Owner", "Record"]
 
 R = TypeVar("R", bound=Resource)
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """An owner reference."""
+
+    uid: str
+    kind: str = ""
+    name: str = ""
+    api_version: str = ""
+    controller: bool = False
+
+
+class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """An object's metadata as keys, owners, labels and predicates need it.
+
+    Decoded without touching the rest of the object, and not kept: what the cache holds are the bytes.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[Owner, ...] = ()
+
+    @property
+    def controller(self) -> Owner | None:
+        """The owner that manages the object, or None."""
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
 
 class _Metadata(msgspec.Struct):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from prometheus_client import Counter
 
 from manager.backoff import Backoff
+from manager.cache.answers import decode_bookmark, decode_page
 from manager.cache.failure import (
     EXPIRED,
     NO_STREAMING,
@@ -25,7 +26,6 @@ from manager.cache.failure import (
     rule_for,
 )
 from manager.cache.intake import Intake
-from manager.cache.page import decode_bookmark, decode_page
 from manager.cache.spec import WatchSpec
 from manager.kube.errors import (
     ApiError,
@@ -38,7 +38,7 @@ from manager.kube.errors import (
     Unauthorized,
 )
 from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
+from manager.kube.transport import LONGEST_LIST, Transport
 from manager.kube.watch import WatchEvent, decode_event, lines, status_error
 from manager.logs import get_logger
 from manager.rate_limit import Repeats
@@ -187,7 +187,12 @@ class Reflector:
         self._intake.begin_list()
         while True:
             body = await self._transport.request(
-                "GET", self._path, query=query, accept=accept, deadline=LIST_DEADLINE
+                "GET",
+                self._path,
+                query=query,
+                accept=accept,
+                deadline=LIST_DEADLINE,
+                longest=LONGEST_LIST,
             )
             answer = decode_page(body)
             for item in answer.items:

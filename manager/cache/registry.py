@@ -10,8 +10,8 @@ from typing import Unpack
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache.informer import Informer
-from manager.cache.ingest import Ingest
 from manager.cache.record import Record
+from manager.cache.record_decoder import RecordDecoder
 from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, WatchSpec
 from manager.cache.statistics import CacheStatistics
 from manager.kube.rest_mapping import RestMapper
@@ -204,7 +204,7 @@ class Cache:
     ) -> Informer:
         return Informer(
             WatchSpec.of(kind, self._options, metadata_only=metadata_only, selection=selection),
-            Ingest(
+            RecordDecoder(
                 kind.gvk,
                 field_manager=self._field_manager,
                 metadata_only=metadata_only,

@@ -17,10 +17,8 @@ from typing import NamedTuple
 
 from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
-from manager.cache.index import IndexFailed, IndexFunction
-from manager.cache.indexes import Indexes
-from manager.cache.meta import Meta
-from manager.cache.record import Record
+from manager.cache.index import Indexes, IndexFailed, IndexFunction
+from manager.cache.record import Meta, Record
 from manager.cache.selector import Requirement, Selector
 
 __all__ = ["Store"]

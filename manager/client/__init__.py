@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from manager.client.applier import Applied, Outcome
 from manager.client.client import Client, Propagation
 from manager.client.connect import connect
 from manager.client.errors import ApplyConflict, FieldConflict, NotCached, OwnedByOther, Undecodable
 from manager.client.live_list import LiveList
-from manager.client.outcome import Applied, Outcome
 from manager.client.reader import ObjectList
 
 __all__ = [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 from collections import OrderedDict
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 from pydantic import ValidationError
@@ -13,14 +14,13 @@ from manager.api import ObjectKey, OwnerReference, Resource, controller_referenc
 from manager.cache import Cache
 from manager.client.errors import ApplyConflict, OwnedByOther
 from manager.client.managed_fields import OwnEntries, creator_name, own_entries, takeover_patch
-from manager.client.outcome import Applied, Outcome
 from manager.client.ownership import holds, holds_exactly
 from manager.client.reader import decode_object
 from manager.client.write import Writer, booked
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 
-__all__ = ["Applier"]
+__all__ = ["Applied", "Applier", "Outcome"]
 
 R = TypeVar("R", bound=Resource)
 
@@ -32,6 +32,22 @@ TAKEOVER_ATTEMPTS = 3
 
 # Metadata that an applied object may set; the rest is the server's or names the object.
 APPLIED_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
+
+
+class Outcome(enum.Enum):
+    """Whether an apply created the object, changed it, or found nothing to change."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+
+
+class Applied(NamedTuple, Generic[R]):
+    """The object as the server has it now, as it was before (None unless it was changed), and the outcome."""
+
+    object: R
+    previous: R | None
+    outcome: Outcome
 
 
 class Applier:

@@ -10,11 +10,10 @@ import orjson
 
 from manager.api import GroupVersionKind, PartialObjectMetadata, Resource, Unstructured
 from manager.cache import Cache, metadata_of
-from manager.client.applier import Applier
+from manager.client.applier import Applied, Applier
 from manager.client.live import LiveReader
 from manager.client.live_list import LiveList, followed
 from manager.client.merge_patch import merge_diff
-from manager.client.outcome import Applied
 from manager.client.reader import CachedReader, MetadataReader, decode_object
 from manager.client.status import StatusClient
 from manager.client.subresource import SubresourceClient

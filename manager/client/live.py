@@ -13,7 +13,7 @@ from manager.client.reader import ObjectList, decode_object
 from manager.kube.decoding import Decoder
 from manager.kube.errors import Gone, NotFound
 from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
+from manager.kube.transport import LONGEST_LIST, Transport
 
 __all__ = ["LiveReader"]
 
@@ -106,10 +106,10 @@ class LiveReader:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         mapping = await self._mapper.resolve(kind.gvk)
-        query = _query(limit, label_selector, field_selector)
+        path, query = mapping.path(namespace), _query(limit, label_selector, field_selector)
         while True:
             try:
-                answer = await self._transport.request("GET", mapping.path(namespace), query=query)
+                answer = await self._transport.request("GET", path, query=query, longest=LONGEST_LIST)
             except Gone as error:
                 if error.resume in ("", query.get("continue")):
                     raise

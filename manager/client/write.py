@@ -68,7 +68,7 @@ class Writer:
             except NoMatch:
                 continue
             if mapping.namespaced:
-                child = f"{obj.kind} {obj.metadata.name}"
+                child = f"{kind.gvk.kind} {obj.metadata.name}"
                 raise ValueError(f"{owner.kind} {owner.name} cannot own {child}, which is in no namespace")
 
     async def read(self, kind: type[Resource], key: ObjectKey, subresource: str = "") -> bytes:

@@ -14,7 +14,7 @@ from manager.address import client_at
 from manager.http.connection import Connection
 from manager.http.limits import Limits
 from manager.http.readable import readable
-from manager.http.tls_transport import TlsTransport
+from manager.http.tls_transport import TlsTransport, Turn
 from manager.logs import get_logger
 from manager.open_files import NONE_LEFT, Reserve, are_scarce
 from manager.rate_limit import Repeats
@@ -60,6 +60,7 @@ class Connections:
         self._open: dict[Connection, asyncio.Task[None]] = {}
         """In the order in which each was last heard of."""
         self._changed = asyncio.Event()
+        self._turn = Turn()
         self._reserve = Reserve()
         self._failures = Repeats()
 
@@ -188,7 +189,7 @@ class Connections:
         """One connection, from its beginning to its end."""
         protocol: asyncio.BaseProtocol = connection
         if self._certificate is not None:
-            protocol = TlsTransport(connection, self._certificate.context, self._limits)
+            protocol = TlsTransport(connection, self._certificate.context, self._limits, self._turn)
         connect = asyncio.get_running_loop().connect_accepted_socket
         try:
             transport, _ = await connect(lambda: protocol, accepted)

@@ -12,11 +12,14 @@ from typing import Any, cast
 from manager.http.limits import Limits
 from manager.logs import get_logger
 
-__all__ = ["TlsTransport"]
+__all__ = ["TlsTransport", "Turn"]
 
 _RECEIVED = memoryview(bytearray(16 * 1024))
 """Where all connections receive: what is in it goes on to OpenSSL before anything else comes. It is as much
 as one of them has in a turn of the loop, before others have theirs."""
+
+_SHARE = 0.005
+"""Seconds of a turn of the loop for all connections of a server together, and one more part of what came."""
 
 _CLEAR = memoryview(bytearray(4 * len(_RECEIVED)))
 """Where it is decrypted: one turn, and what was there of a record before."""
@@ -42,6 +45,25 @@ _IS_FOR_TLS = (
 _log = get_logger("http")
 
 
+class Turn:
+    """The turn of the event loop that is now, of which the connections of a server have a share."""
+
+    def __init__(self) -> None:
+        self._ends: float | None = None
+
+    def is_over(self) -> bool:
+        """Whether what is still to be done has to wait for the next one."""
+        loop = asyncio.get_running_loop()
+        if self._ends is not None:
+            return loop.time() >= self._ends
+        self._ends = loop.time() + _SHARE
+        loop.call_soon(self._next)
+        return False
+
+    def _next(self) -> None:
+        self._ends = None
+
+
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     """The protocol of a socket's transport, and the transport of `protocol`.
 
@@ -51,8 +73,12 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     256 KiB for each record: one that sends a byte in each held the loop until the lease was lost.
     """
 
-    def __init__(self, protocol: asyncio.Protocol, context: ssl.SSLContext, limits: Limits) -> None:
+    def __init__(
+        self, protocol: asyncio.Protocol, context: ssl.SSLContext, limits: Limits, turn: Turn
+    ) -> None:
+        """`turn` is shared by all connections of a server."""
         super().__init__()
+        self._turn = turn
         self._protocol = protocol
         self._limits = limits
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -60,6 +86,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._incoming, self._outgoing, server_side=True
         )
         self._socket: asyncio.Transport = cast("asyncio.Transport", None)
+        self._about: dict[str, Any] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_made = False
         """Whether the handshake is over."""
@@ -68,6 +95,10 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         """Whether the client sends no more."""
         self._came = self._was_data = 0
         """Bytes so far."""
+        self._rests = False
+        """Whether others have their turn before more of it comes."""
+        self._has_more = False
+        """Whether what has come is still to be decrypted then."""
         self._waits = False
         """Whether nothing is wanted for now."""
         self._backlog = deque[bytes | memoryview]()
@@ -88,9 +119,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """A part has come."""
-        if nbytes == len(_RECEIVED):  # there may be more: not before others have had their turn
-            self._socket.pause_reading()
-            asyncio.get_running_loop().call_soon(self._go_on)
+        if nbytes == len(_RECEIVED):
+            self._rest()  # there may be more
         if self._closing or self._session is None:
             return
         if not self._came and _RECEIVED[0] in _CAPITALS:
@@ -100,10 +130,19 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             return
         self._came += nbytes
         self._incoming.write(_RECEIVED[:nbytes])
+        self._take()
+
+    def _take(self) -> None:
+        """Decrypt what has come, and pass it on, now or in the next turn."""
+        self._has_more = self._turn.is_over()
+        if self._has_more:
+            self._rest()
+            return
+        assert self._session is not None
         try:
             if not self._is_made:
                 self._session.do_handshake()
-                self._begin()
+                self._begin(self._session)
             size, ends = self._decrypted(self._session)
         except ssl.SSLWantReadError:
             size, ends = 0, False
@@ -153,6 +192,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
         self._closing, self._session = True, None
+        self._about.clear()
         self._backlog.clear()
         self._protocol.connection_lost(exc)
 
@@ -197,7 +237,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def resume_reading(self) -> None:
         """Have more come."""
         self._waits = False
-        self._socket.resume_reading()
+        if not self._rests:
+            self._socket.resume_reading()
 
     def is_reading(self) -> bool:
         """Whether more may come."""
@@ -205,14 +246,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """About the session and who is at its other end, and about the socket."""
-        if self._session is not None:
-            if name == "ssl_object":
-                return self._session
-            if name == "sslcontext":
-                return self._session.context
-            if name == "peercert":
-                return self._session.getpeercert()
-        return self._socket.get_extra_info(name, default)
+        return self._about[name] if name in self._about else self._socket.get_extra_info(name, default)
 
     def get_write_buffer_size(self) -> int:
         """How many bytes are still to be sent."""
@@ -222,8 +256,13 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         """From how many on it is told that they are many."""
         self._socket.set_write_buffer_limits(high, low)
 
-    def _begin(self) -> None:
+    def _begin(self, session: ssl.SSLObject) -> None:
         self._is_made = True
+        self._about = {
+            "ssl_object": session,
+            "sslcontext": session.context,
+            "peercert": session.getpeercert(),
+        }
         if self._timer is not None:
             self._timer.cancel()
         self._flush()
@@ -240,20 +279,28 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             return size, False
         return size, True
 
+    def _rest(self) -> None:
+        """Let others have their turn."""
+        if not self._rests:
+            self._rests = True
+            self._socket.pause_reading()
+            asyncio.get_running_loop().call_soon(self._go_on)
+
     def _go_on(self) -> None:
-        """Others have had their turn."""
-        if not self._waits or self._closing:
+        self._rests = False
+        if self._has_more and not self._closing:
+            self._take()
+        if not self._rests and (self._closing or not self._waits):
             self._socket.resume_reading()
 
     def _send(self) -> None:
         """Encrypt what the client can take now."""
         session = self._session
         while self._backlog and session is not None and not self._is_full:
-            piece = self._backlog.popleft()
-            if len(piece) > _PIECE:
-                self._backlog.appendleft(memoryview(piece)[_PIECE:])
-                piece = memoryview(piece)[:_PIECE]
-            session.write(piece)
+            data = memoryview(self._backlog.popleft())
+            count = session.write(data[:_PIECE])
+            if count < len(data):
+                self._backlog.appendleft(data[count:])
             self._flush()
         if self._closing and not self._backlog and session is not None:
             self._say_goodbye(session)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
+from manager.kube.errors import ProtocolError
+from manager.kube.wire import LONGEST
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
@@ -28,6 +31,7 @@ class Answer:
         "_complete",
         "_error",
         "_held",
+        "_limit",
         "_parts",
         "_paused",
         "_transport",
@@ -44,6 +48,7 @@ class Answer:
         self._transport = transport
         self._parts: list[bytes] = []
         self._held = 0
+        self._limit = READ_AHEAD
         self._paused = False
         self._whole = False
         self._complete = False
@@ -61,10 +66,11 @@ class Answer:
         """More of the body has come."""
         self._parts.append(part)
         self._held += len(part)
-        if not self._whole:
-            if self._held > READ_AHEAD and not self._paused and not self._transport.is_closing():
-                self._paused = True
-                self._transport.pause_reading()
+        is_much = self._held > self._limit
+        if is_much and not self._paused and not self._transport.is_closing():
+            self._paused = True
+            self._transport.pause_reading()
+        if is_much or not self._whole:
             self._wake()
 
     def finish(self) -> None:
@@ -87,15 +93,18 @@ class Answer:
                 raise self._error
             await self._news()
 
-    async def read(self) -> bytes:
+    async def read(self, limit: int = LONGEST) -> bytes:
         """See `WireResponse.read`."""
-        self._whole = True
+        self._whole, self._limit = True, limit
         self._resume()
-        while not self._complete:
+        while self._held <= limit:
+            if self._complete:
+                return self._take()
             if self._error is not None:
                 raise self._error
             await self._news()
-        return self._take()
+        self._parts, self._held = [], 0
+        raise ProtocolError(f"the answer is longer than {limit} bytes")
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """See `WireResponse.chunks`."""

@@ -14,6 +14,7 @@ from manager.kube.errors import (
     ApiError,
     DeadlineExceeded,
     Fenced,
+    ProtocolError,
     ServerError,
     ServiceUnavailable,
     TooManyRequests,
@@ -22,7 +23,7 @@ from manager.kube.errors import (
 )
 from manager.kube.request_metrics import NO_ANSWER, RequestMetrics
 from manager.kube.server_warnings import ServerWarnings
-from manager.kube.wire import WireRequest
+from manager.kube.wire import LONGEST, WireRequest
 
 if TYPE_CHECKING:
     import random
@@ -36,6 +37,9 @@ DEADLINE = 30.0
 
 REFUSED_ATTEMPTS = 10
 """How often a request is sent at most while the server answers "not now, come back in n seconds"."""
+
+LONGEST_LIST = 1024 * 1024 * 1024
+"""Bytes of a list, or of a page of one: 500 objects that are as large as they can be, and a quarter more."""
 
 READ_ATTEMPTS = 4
 """How often a read is sent at most when it fails otherwise."""
@@ -140,6 +144,7 @@ class Transport:
         content_type: str = "application/json",
         accept: str = "application/json",
         deadline: float | None = None,
+        longest: int = LONGEST,
     ) -> bytes:
         """Send a request and answer the body of its success.
 
@@ -151,9 +156,11 @@ class Transport:
             content_type: what `body` is; without a body it is not sent.
             accept: which types the answer may have.
             deadline: seconds for all of it, retries included; None is the transport's own.
+            longest: bytes that the answer may have; for lists that is `LONGEST_LIST`.
 
         Raises:
             ApiError: the server answered with an error.
+            ProtocolError: the answer is longer; it is not tried again.
             TransportError: no complete answer came in time; a write may have had its effect.
             Fenced: writes are no longer allowed.
         """
@@ -163,7 +170,7 @@ class Transport:
         self._writes_in_flight += writes
         limit = self._deadlines.start(seconds)
         try:
-            return await self._send(request, limit.when)
+            return await self._send(request, limit.when, longest)
         except asyncio.CancelledError:
             if limit.missed():
                 raise DeadlineExceeded(f"{method} {path}: no answer within {seconds:g} s") from None
@@ -257,12 +264,12 @@ class Transport:
             self._queries[key] = encoded
         return encoded
 
-    async def _send(self, request: WireRequest, give_up_at: float) -> bytes:
+    async def _send(self, request: WireRequest, give_up_at: float, longest: int) -> bytes:
         """Attempt after attempt until one succeeds or trying again is of no use."""
         attempts = 0
         while True:
             try:
-                return await self._attempt(request)
+                return await self._attempt(request, longest)
             except (ApiError, TransportError) as error:
                 delay = self._delay_before_retry(request.method, error, attempts)
                 # Waiting only to run into the deadline would hide what really happened.
@@ -271,7 +278,7 @@ class Transport:
             attempts += 1
             await asyncio.sleep(delay)
 
-    async def _attempt(self, request: WireRequest) -> bytes:
+    async def _attempt(self, request: WireRequest, longest: int) -> bytes:
         writes = request.method != "GET"
         if writes:
             self._permit()
@@ -280,9 +287,11 @@ class Transport:
         code = NO_ANSWER
         try:
             async with self._wire.exchange(request) as response:
-                body = await response.read()
+                body = await response.read(longest)
                 code = response.status
                 headers = response.headers
+        except ProtocolError as error:
+            raise ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}") from error
         except TransportError as error:
             if writes and self._fence.reason is not None:
                 # The fence broke this connection.

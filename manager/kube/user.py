@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import tempfile
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
-import yaml
 
-from manager import yaml_text
-from manager.kube._slim import loaders
-from manager.kube.credentials import FOREVER, Credentials, FixedCredentials, Obtained, TokenFile, one_line
+from manager.kube.credentials import Credentials, FixedCredentials, TokenFile, one_line
 from manager.kube.errors import ConfigError
 from manager.kube.exec_plugin import ExecCredentials, ExecPlugin, ExecSpec
-from manager.kube.pem import Pem, in_thread
+from manager.kube.pem import Pem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from manager.kube.kubeconfig import Choice, Entry
-
-_CHECK_INTERVAL = 30.0
-"""Seconds between two questions whether a provider's token is still good; it answers from memory."""
-
-_PROVIDER_TIMEOUT = 30.0
-"""Seconds for a provider to answer."""
 
 _EXEC_CLUSTER_KEYS = {
     "server",
@@ -75,12 +63,29 @@ def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
         return FixedCredentials(None)
     label = f"{user.path}: user {user.name!r}"
     for key in ("token", "username", "password"):
-        user.text(key)  # the loader would take a list for the text of it
+        user.text(key)  # an auth-provider's loader would take a list for the text of it
     if (token_file := user.text("tokenFile")) is not None:
         return TokenFile(_resolve(token_file, user), label=f"{label}: tokenFile")
     if "exec" in user.value:
         return ExecCredentials(_exec_plugin(choice, user, label, environ))
-    return LoadedCredentials(user, label)
+    if "auth-provider" in user.value:
+        # It has to be looked for far, and few have one.
+        from manager.kube.auth_provider import AuthProvider  # noqa: PLC0415
+
+        return AuthProvider(user, label)
+    return FixedCredentials(_header_of(user, label))
+
+
+def _header_of(user: Entry, label: str) -> str | None:
+    """The header that the user's own token, or else name and password, make."""
+    if (token := user.text("token")) is not None:
+        return one_line(f"Bearer {token}", label)
+    if not {"username", "password"} <= user.value.keys():
+        return None
+    password = f"{user.text('username') or ''}:{user.text('password') or ''}"
+    if not _is_encodable(password):
+        raise ConfigError(f"{label}: username and password are not text")
+    return f"Basic {base64.b64encode(password.encode()).decode()}"
 
 
 def pem_of(entry: Entry, key: str) -> Pem | None:
@@ -119,81 +124,6 @@ def impersonation_of(user: Entry | None) -> list[tuple[str, str]]:
     if headers and headers[0][0] != "Impersonate-User":
         raise ConfigError(f"{user.path}: user {user.name!r} acts as somebody without saying whom ('as')")
     return headers
-
-
-class LoadedCredentials(Credentials):
-    """Whatever kubernetes-asyncio knows to authenticate with: tokens, passwords, auth-providers."""
-
-    def __init__(self, user: Entry, label: str) -> None:
-        super().__init__()
-        self._label = label
-        self._user = user
-        self._renewable = "auth-provider" in user.value
-        self._changed = False
-
-    async def obtain(self, *, rejected: bool) -> Obtained:
-        """What the loader says; it asks an auth-provider again once its token has expired."""
-        if rejected:
-            self._drop_rejected_token()
-        # In a thread, with an event loop of its own: the loader reads files and imports as it goes.
-        header = await in_thread(lambda: asyncio.run(self._load()))
-        if header is None and self._renewable:
-            raise ConfigError(f"{self._label}: cannot authenticate: its auth-provider is none that is known")
-        return Obtained(header, _CHECK_INTERVAL if self._renewable else FOREVER)
-
-    async def _load(self) -> str | None:
-        receiver = SimpleNamespace(api_key={})
-        try:
-            async with asyncio.timeout(_PROVIDER_TIMEOUT):
-                await self._loader().load_and_set(receiver)
-        except Exception as error:
-            # It reports what it meets in many ways: its own error, KeyError, ValueError, aiohttp's…
-            said = " ".join(str(error).split()) or type(error).__name__
-            raise ConfigError(f"{self._label}: cannot authenticate: {said}") from error
-        if self._changed:
-            self._changed = False
-            self._save()
-        header: str | None = receiver.api_key.get("BearerToken")
-        return header and one_line(header, self._label)
-
-    def _loader(self) -> Any:
-        """A loader of a kubeconfig that has just this user, and no certificates: those are read elsewhere."""
-        found = loaders()
-        config = {
-            "current-context": "context",
-            "contexts": [{"name": "context", "context": {"cluster": "cluster", "user": "user"}}],
-            "clusters": [{"name": "cluster", "cluster": {"server": "http://unused"}}],
-            "users": [{"name": "user", "user": self._user.value}],
-        }
-        path = str(self._user.path)
-        return found.kubeconfig(
-            found.node("kubeconfig", config, path), config_base_path=None, config_persister=self._note_change
-        )
-
-    def _drop_rejected_token(self) -> None:
-        provider = self._user.value.get("auth-provider")
-        settings = provider.get("config") if isinstance(provider, dict) else None
-        if isinstance(settings, dict) and settings.get("refresh-token"):
-            settings.pop("id-token", None)
-
-    def _note_change(self, _: object) -> None:
-        self._changed = True
-
-    def _save(self) -> None:
-        """Write new tokens into the file they came from: a provider may take a refresh token only once."""
-        path = self._user.path
-        try:
-            document = yaml_text.load(path.read_bytes())
-            for user in document["users"]:
-                if user["name"] == self._user.name:
-                    user["user"] = self._user.value
-            with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-                yaml.safe_dump(document, file, default_flow_style=False)
-            Path(file.name).chmod(path.stat().st_mode)
-            Path(file.name).replace(path.resolve())
-        except (OSError, KeyError, TypeError, yaml.YAMLError):
-            # The tokens at hand are good; a file that cannot be written is no reason to stop.
-            return
 
 
 def _exec_plugin(choice: Choice, user: Entry, label: str, environ: Mapping[str, str]) -> ExecPlugin:

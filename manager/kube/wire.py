@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
+LONGEST = 64 * 1024 * 1024
+"""Bytes of an answer that is no list. An object has 3 MB at most, unless etcd is told otherwise."""
+
 
 @dataclass(slots=True)
 class WireRequest:
@@ -50,8 +53,11 @@ class WireResponse(Protocol):
         """The headers; a lookup finds one whatever the case of its name."""
         ...
 
-    async def read(self) -> bytes:
-        """The whole body; raises `ConnectionLost` if it breaks off."""
+    async def read(self, limit: int = LONGEST) -> bytes:
+        """The whole body.
+
+        Raises `ConnectionLost` if it breaks off, and `ProtocolError` as soon as it is longer than `limit`.
+        """
         ...
 
     def chunks(self) -> AsyncGenerator[bytes, None]:

@@ -10,7 +10,7 @@ import msgspec
 from manager.api import ObjectKey
 from manager.kube.decoding import Decoder
 from manager.kube.errors import BadRequest, Gone, ProtocolError
-from manager.kube.transport import Transport
+from manager.kube.transport import LONGEST_LIST, Transport
 from manager.migration.definition import Definition
 from manager.migration.patience import Patience
 
@@ -81,11 +81,17 @@ class Listing:
 
         async def send() -> bytes:
             return await self._transport.request(
-                "GET", self._path, query=query, accept=_METADATA_LIST, deadline=_DEADLINE
+                "GET",
+                self._path,
+                query=query,
+                accept=_METADATA_LIST,
+                deadline=_DEADLINE,
+                longest=LONGEST_LIST,
             )
 
+        raw = await self._patience.insist(send)
         try:
-            found = _decode(await self._patience.insist(send))
+            found = _decode(raw)
         except ProtocolError as error:
             raise ProtocolError(f"GET {self._path}: {error}") from None
         items = [

@@ -25,8 +25,8 @@ from controllers.main import OPERATORS
 from manager.access.expired import has_expired
 from manager.address import parse_address
 from manager.api import GroupVersionKind
-from manager.cache.ingest import Ingest
-from manager.cache.page import decode_bookmark, decode_page
+from manager.cache.answers import decode_bookmark, decode_page
+from manager.cache.record_decoder import RecordDecoder
 from manager.cache.selector import Selector
 from manager.client.managed_fields import own_entries, takeover_patch
 from manager.client.merge_patch import merge_diff
@@ -217,7 +217,7 @@ def error_answers(status: int, body: bytes, after: str | bytes | None) -> None:
 )
 def watch_lines(stream: list[bytes], cut: int, partial: bool) -> None:
     whole = b"\n".join(stream) + b"\n"
-    ingest = Ingest(
+    decoder = RecordDecoder(
         GroupVersionKind("", "v1", "Pod"), field_manager="operator-manager", metadata_only=partial
     )
 
@@ -234,7 +234,7 @@ def watch_lines(stream: list[bytes], cut: int, partial: bool) -> None:
                 elif event.type == "BOOKMARK":
                     decode_bookmark(event.object)
                 else:
-                    record, meta = ingest(event.object)
+                    record, meta = decoder(event.object)
                     assert record.key.name == meta.name
 
     with suppress(ProtocolError):
@@ -243,12 +243,12 @@ def watch_lines(stream: list[bytes], cut: int, partial: bool) -> None:
 
 @target(page=inputs.odd_json([PAGE]), partial=st.booleans())
 def lists(page: bytes, partial: bool) -> None:
-    ingest = Ingest(
+    decoder = RecordDecoder(
         GroupVersionKind("", "v1", "Pod"), field_manager="operator-manager", metadata_only=partial
     )
     with suppress(ProtocolError):
         for item in decode_page(page).items:
-            ingest(item)
+            decoder(item)
 
 
 ITEM = 'k:{"name":"a"}'

@@ -158,6 +158,15 @@ async def test_a_selection_is_followed_and_a_read_that_names_none_is_refused(ben
         await client.find(Secret, two.key)
 
 
+async def test_a_field_that_cannot_be_selected_is_named_as_the_problem(bench: Bench) -> None:
+    informer = bench.cache.informer(ConfigMap, field_selector="data.colour=red")
+
+    async def is_told() -> bool:
+        return (informer.problem or "").startswith('configmaps: "data.colour" is not a known field selector')
+
+    await eventually_async(is_told, within=20)
+
+
 async def test_what_the_server_refuses_has_a_type(bench: Bench) -> None:
     client = bench.client
     created = await client.create(bench.config_map("one"))

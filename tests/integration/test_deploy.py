@@ -15,7 +15,7 @@ import yaml
 
 from tests.support import makefile
 from tests.support.api_access import ApiAccess, ApiFailure
-from tests.support.control_plane import Feature
+from tests.support.control_plane import KUBECTL, Feature
 from tests.support.crds import wait_served
 from tests.support.eventually import eventually
 from tests.support.kubeconfig import Credentials
@@ -71,7 +71,7 @@ def make(plane: ControlPlane, *arguments: str) -> str:
         "--silent",
         *arguments,
         f"KUBECTL={plane.kubectl_program()}",
-        environ={"KUBECONFIG": str(plane.kubeconfig), "KUBECTL_KUBERC": "false"},
+        environ={"KUBECONFIG": str(plane.kubeconfig), **KUBECTL},
         timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr

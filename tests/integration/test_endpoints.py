@@ -57,6 +57,7 @@ EXPECTED = {
     "operator_manager_failing_objects": CONTROLLER,
     "operator_manager_event_to_reconcile_seconds_bucket": CONTROLLER | {"le"},
     "operator_manager_event_loop_lag_seconds_bucket": {"le"},
+    "operator_manager_build_info": {"program", "version"},
     "operator_manager_event_loop_tasks": set(),
     "operator_manager_events_total": {"result"},
     "process_cpu_seconds_total": set(),

@@ -6,6 +6,7 @@ import json
 import resource
 import socket
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.daemon import limited
@@ -14,8 +15,6 @@ from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import PROGRAM
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
     from tests.support.manager_process import ManagerProcess
@@ -51,6 +50,30 @@ def test_a_flood_of_connections_leaves_descriptors_for_probes_and_for_our_own_re
         for _ in range(10):
             assert manager.probe("/healthz")[0] == 200
         assert manager.metrics().value("process_open_fds") < LEAST
+    assert manager.stop() == 0
+    assert "Too many open files" not in manager.process.output()
+    assert told(manager) == []
+
+
+def test_handshakes_that_many_clients_leave_half_done_leave_descriptors_for_probes_and_our_own_requests(
+    crds: ControlPlane, namespace: str, run_manager: RunManager
+) -> None:
+    quiet = ("--enable-webhooks=false", f"--namespaces={namespace}", "--metrics-secure")
+    manager = run_manager(crds.kubeconfig, *quiet, program=limited(PROGRAM, soft=28, hard=LEAST))
+    manager.wait_ready()
+    ports = [int(each.rpartition(":")[2]) for each in (manager.metrics_address, manager.health_address)]
+    most, descriptors = 0, Path(f"/proc/{manager.process.pid}/fd")
+    for half in (b"\x16\x03\x01", b"GET /healthz HT"):
+        for _ in range(5):
+            with ExitStack() as stack:
+                for number in range(LEAST):
+                    for port in ports:
+                        source = (f"127.0.1.{number + 1}", 0)
+                        client = socket.create_connection(("127.0.0.1", port), source_address=source)
+                        stack.enter_context(client).sendall(half)
+                assert manager.probe("/healthz")[0] == 200
+                most = max(most, sum(1 for _ in descriptors.iterdir()))
+    assert most < LEAST * 7 // 8
     assert manager.stop() == 0
     assert "Too many open files" not in manager.process.output()
     assert told(manager) == []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.support.manifests import OVERLAYS, SYSTEM, manifests, the
 
@@ -43,7 +43,7 @@ def test_every_object_of_every_overlay_is_accepted_strictly_and_without_a_warnin
         "--validate=strict",
         "--warnings-as-errors",
         "--filename=-",
-        stdin=yaml.safe_dump_all(objects),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
     )
     assert len(done.stdout.splitlines()) == len(objects)
 

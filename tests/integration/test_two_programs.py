@@ -30,6 +30,7 @@ class World(NamedTuple):
     plane: ControlPlane
     namespace: str
     agents: set[str]
+    builds: list[dict[str, str]]
 
     def listed(self, path: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = self.plane.api.get(path)["items"]
@@ -70,7 +71,7 @@ def world(crds: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Itera
             for name, port in zip(NAMES, ports, strict=True)
         ]
         with managers[0], managers[1]:
-            made = World(crds, namespace, set())
+            made = World(crds, namespace, set(), [])
             for manager in managers:
                 manager.wait_ready()
 
@@ -82,7 +83,14 @@ def world(crds: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Itera
                     assert {f"{name}-{sort}-webhook-configuration" for name in NAMES} <= names.keys()
 
             eventually(settled)
-            yield made._replace(agents={each.user_agent for each in proxy.exchanges()})
+            yield made._replace(
+                agents={each.user_agent for each in proxy.exchanges()},
+                builds=[
+                    sample.labels
+                    for manager in managers
+                    for sample in manager.metrics().select("operator_manager_build_info")
+                ],
+            )
     for sort in ("mutating", "validating"):
         for name in NAMES:
             crds.api.delete(
@@ -134,3 +142,7 @@ def test_each_says_in_events_who_it_is(world: World):
 
 def test_each_tells_the_server_who_it_is(world: World):
     assert world.agents == {f"{name}/1.2" for name in NAMES}
+
+
+def test_the_metrics_of_each_say_whose_they_are(world: World):
+    assert world.builds == [{"program": name, "version": "1.2"} for name in NAMES]

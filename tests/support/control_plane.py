@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+KUBECTL = {"KUBECTL_KUBERC": "false", "GOGC": "400"}
+"""Its environment: nothing that a person has set, and less time for garbage in a life of a moment."""
 KUBECTL_TIMEOUT = 120.0
 
 
@@ -158,7 +160,7 @@ class ControlPlane(abc.ABC):
             text=True,
             timeout=KUBECTL_TIMEOUT,
             check=False,
-            env={**os.environ, "KUBECTL_KUBERC": "false"},
+            env={**os.environ, **KUBECTL},
         )
         if check and done.returncode != 0:
             shown = " ".join(str(argument) for argument in arguments)

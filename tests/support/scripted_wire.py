@@ -57,8 +57,8 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 from multidict import CIMultiDict
 
-from manager.kube.errors import ConnectionLost, Unreachable
-from manager.kube.wire import WireRequest
+from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
+from manager.kube.wire import LONGEST, WireRequest
 
 
 @dataclass(frozen=True)
@@ -305,8 +305,11 @@ class ScriptedResponse:
         self._body = body
         self._cut = cut
 
-    async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self.chunks()])
+    async def read(self, limit: int = LONGEST) -> bytes:
+        body = b"".join([chunk async for chunk in self.chunks()])
+        if len(body) > limit:
+            raise ProtocolError(f"the answer is longer than {limit} bytes")
+        return body
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._pieces()) as pieces:

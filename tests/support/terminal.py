@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from tests.support.control_plane import KUBECTL
 from tests.support.daemon import Daemon
 from tests.support.dockerfile import ROOT
 from tests.support.eventually import eventually
@@ -58,7 +59,7 @@ class Terminal:
             **os.environ,
             "PATH": f"{programs}:{PROGRAMS}:{os.environ['PATH']}",
             "HOME": str(folder),  # for what kubectl keeps
-            "KUBECTL_KUBERC": "false",
+            **KUBECTL,
             "PETSTORE_ADDRESS": self.petstore_address,
         }
         if plane is not None:

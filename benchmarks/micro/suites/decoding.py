@@ -18,7 +18,7 @@ from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, sample
 from manager.api import PartialObjectMetadata
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
-from manager.cache.ingest import Ingest
+from manager.cache.record_decoder import RecordDecoder
 from manager.kube.watch import decode_event, lines
 
 if TYPE_CHECKING:
@@ -66,18 +66,18 @@ def watch_into_dicts() -> Work:
 
 
 def ingested(raw: bytes, *, metadata_only: bool = False) -> Work:
-    ingest = Ingest(Pod.gvk, field_manager=FIELD_MANAGER, metadata_only=metadata_only)
+    decoder = RecordDecoder(Pod.gvk, field_manager=FIELD_MANAGER, metadata_only=metadata_only)
     arriving = msgspec.Raw(raw)
-    return lambda: ingest(arriving)
+    return lambda: decoder(arriving)
 
 
 def metadata(raw: bytes) -> Work:
-    record, _ = Ingest(Pod.gvk, field_manager=FIELD_MANAGER)(raw)
+    record, _ = RecordDecoder(Pod.gvk, field_manager=FIELD_MANAGER)(raw)
     return record.meta
 
 
 def model(kind: type[Resource], raw: bytes) -> Work:
-    record, _ = Ingest(kind.gvk, field_manager=FIELD_MANAGER)(raw)
+    record, _ = RecordDecoder(kind.gvk, field_manager=FIELD_MANAGER)(raw)
     return partial(kind.decode, record.raw)
 
 

@@ -14,8 +14,8 @@ from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, template
 from manager.api import ObjectKey
 from manager.api.core_v1 import Pod
-from manager.cache.ingest import Ingest
 from manager.cache.intake import Intake
+from manager.cache.record_decoder import RecordDecoder
 from manager.cache.store import Store
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def filled(count: int) -> Store:
     if store is not None:
         return store
     store = _filled[count] = Store()
-    ingest = _ingest(metadata_only=True)
+    decoder = _decoder(metadata_only=True)
     for index in range(count):
-        store.put(*ingest(small(index)))
+        store.put(*decoder(small(index)))
     select(store)
     store.select(owner_uid="sample-0")
     return store
@@ -73,14 +73,14 @@ def select(store: Store) -> Sequence[object]:
 
 def event_among(count: int) -> Work:
     """One of the small pods changes."""
-    intake = Intake(filled(count), _ingest(metadata_only=True), "", publish=_nobody)
+    intake = Intake(filled(count), _decoder(metadata_only=True), "", publish=_nobody)
     return _changing(intake, small(count // 2))
 
 
 def event(raw: bytes, *, metadata_only: bool) -> Work:
     """One pod changes, and nothing else is there."""
     store = Store()
-    intake = Intake(store, _ingest(metadata_only=metadata_only), "", publish=_nobody)
+    intake = Intake(store, _decoder(metadata_only=metadata_only), "", publish=_nobody)
     work = _changing(intake, raw)
     work()
     select(store)
@@ -143,8 +143,8 @@ def list_all(count: int) -> Work:
     return store.select
 
 
-def _ingest(*, metadata_only: bool) -> Ingest:
-    return Ingest(Pod.gvk, field_manager=FIELD_MANAGER, metadata_only=metadata_only)
+def _decoder(*, metadata_only: bool) -> RecordDecoder:
+    return RecordDecoder(Pod.gvk, field_manager=FIELD_MANAGER, metadata_only=metadata_only)
 
 
 def _changing(intake: Intake, raw: bytes) -> Work:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tests.conformance.kubectl.screen import shown, without_descriptions
 from tests.conformance.mask import Mask
 from tests.support.certificates import Authority
+from tests.support.control_plane import KUBECTL
 from tests.support.namespaces import create_namespace
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ class _Stage:
         return [str(self._program), *kubeconfig, f"--cache-dir={self._folder / 'cache'}", *words]
 
     def _environ(self, editor: str = "") -> dict[str, str]:
-        own = {"KUBECTL_KUBERC": "false", "KUBE_EDITOR": editor or "false", "LC_ALL": "C", "TMPDIR": "/tmp"}
+        own = {**KUBECTL, "KUBE_EDITOR": editor or "false", "LC_ALL": "C", "TMPDIR": "/tmp"}
         return {**os.environ, **own}
 
     def _filled(self, text: str) -> str:

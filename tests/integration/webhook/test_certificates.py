@@ -218,6 +218,8 @@ async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPl
             installed.api.request("PUT", VALIDATING, body=reset)
             set_bundle(installed, PETS, None)
             await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
+            # A write is told of once it is answered, which may be after it shows.
+            await eventually_async(lambda: asyncio.sleep(0, len(lines) == 2))
         assert secret(installed) == before
     told = [line["target"] for line in lines]
     assert sorted(told) == [

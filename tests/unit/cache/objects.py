@@ -15,9 +15,8 @@ from manager.api import Resource
 from manager.cache import Cache
 from manager.cache.event import CacheEvent
 from manager.cache.informer import Informer
-from manager.cache.ingest import Ingest
-from manager.cache.meta import Meta
-from manager.cache.record import Record
+from manager.cache.record import Meta, Record
+from manager.cache.record_decoder import RecordDecoder
 from manager.cache.reflector import Reflector
 
 
@@ -47,12 +46,12 @@ def encoded(value: Mapping[str, Any]) -> bytes:
     return orjson.dumps(value)
 
 
-_ingest = Ingest(Pod.gvk, field_manager="operator-manager")
+_decoder = RecordDecoder(Pod.gvk, field_manager="operator-manager")
 
 
 def taken(value: Mapping[str, Any]) -> tuple[Record, Meta]:
     """What the cache makes of an object."""
-    return _ingest(encoded(value))
+    return _decoder(encoded(value))
 
 
 def record(name: str, version: int, **more: Any) -> Record:

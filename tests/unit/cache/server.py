@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
+from manager.kube.wire import LONGEST
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall, Step, Stream
 from tests.unit.cache.objects import pod
 
@@ -55,6 +57,11 @@ def page(version: int, *names_and_versions: tuple[str, int], resume: str = "") -
         items.append(item)
     metadata = {"resourceVersion": str(version)} | ({"continue": resume} if resume else {})
     return Reply.json({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items or None})
+
+
+def longer_than_any_object(reply: Reply) -> Reply:
+    """The same, as if there were very much in it."""
+    return replace(reply, body=reply.body + b" " * LONGEST)
 
 
 def bookmark(version: int, *, ends_list: bool = False) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache.event import CacheEvent, EventType
 from manager.cache.informer import Informer
-from manager.cache.ingest import Ingest
+from manager.cache.record_decoder import RecordDecoder
 from manager.cache.spec import WatchSpec
 from manager.kube.errors import ProtocolError
 from manager.kube.rest_mapping import RestMapper
@@ -32,7 +32,7 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
         metadata_only = spec.get("metadata_only", False)
         return Informer(
             WatchSpec(gvk=Pod.gvk, plural=Pod.plural, **spec),
-            Ingest(Pod.gvk, field_manager="m", metadata_only=metadata_only),
+            RecordDecoder(Pod.gvk, field_manager="m", metadata_only=metadata_only),
             transport=transport,
             mapper=RestMapper(transport),
             restarts=metrics.watch_restarts,

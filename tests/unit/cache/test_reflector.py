@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from manager.cache.failure import State
-from manager.cache.ingest import Ingest
 from manager.cache.intake import Intake
+from manager.cache.record_decoder import RecordDecoder
 from manager.cache.reflector import Reflector
 from manager.cache.spec import WatchSpec
 from manager.cache.store import Store
@@ -29,7 +29,15 @@ from tests.support.scripted_wire import (
     Unreached,
 )
 from tests.unit.cache.objects import Pod, Told, encoded, moments, pod, running
-from tests.unit.cache.server import DISCOVERY, Listed, PodServer, bookmark, expired, page
+from tests.unit.cache.server import (
+    DISCOVERY,
+    Listed,
+    PodServer,
+    bookmark,
+    expired,
+    longer_than_any_object,
+    page,
+)
 from tests.unit.conftest import LogLines
 
 pytestmark = pytest.mark.virtual_time
@@ -76,9 +84,9 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
             label_selector=labels,
             field_selector=fields,
         )
-        ingest = Ingest(Pod.gvk, field_manager="m", metadata_only=metadata_only)
+        decoder = RecordDecoder(Pod.gvk, field_manager="m", metadata_only=metadata_only)
         intake = Intake(
-            store, ingest, namespace, publish=lambda events: [told(event) for event in events] and None
+            store, decoder, namespace, publish=lambda events: [told(event) for event in events] and None
         )
         reflector = Reflector(
             spec,
@@ -229,6 +237,14 @@ class TestAServerWithoutStreamingLists:
         assert (second.query["limit"], second.query["continue"]) == ("500", "p2")
         assert third.query["continue"] == "p3"
         assert server.sent("watch")[0].query["resourceVersion"] == "10"
+
+    async def test_may_send_a_page_that_is_longer_than_any_object(
+        self, following: Following, server: PodServer
+    ):
+        server.on("stream", Reply.status(400, "", "what is sendInitialEvents?"))
+        server.on("list", longer_than_any_object(page(10, ("a", 1))))
+        await following.sync()
+        assert following.names == ["a"]
 
     async def test_is_recognised_by_a_bookmark_that_does_not_end_the_list(
         self, following: Following, server: PodServer

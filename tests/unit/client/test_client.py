@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from manager.api import ObjectKey
+from manager.api import ObjectKey, OwnerReference
 from manager.cache import Cache
 from manager.client import Client
 from manager.kube.errors import Gone
@@ -84,6 +84,21 @@ async def test_of_metadata_alone_a_patch_returns_metadata_and_every_cache_learns
     assert patched.model_extra == {}
     assert (await client.get(Pod, KEY)).metadata.labels == {"x": "2"}
     assert await client.metadata.find(Pod, KEY) == patched
+
+
+async def test_metadata_of_what_is_in_no_namespace_gets_no_owner_that_is_in_one(
+    client: Client, cache: Cache, wire: ScriptedWire
+):
+    cache.informer(Node, metadata_only=True)
+    cache.observe_write(Node, encoded(pod("a", 5, namespace="") | {"kind": "Node"}))
+    partial = await client.metadata.find(Node, ObjectKey("", "a"))
+    assert partial is not None
+    partial.metadata.owner_references.append(
+        OwnerReference(api_version="v1", kind="Pod", name="a", uid="a-1")
+    )
+    with pytest.raises(ValueError, match="Pod a cannot own Node a, which is in no namespace"):
+        await client.patch(partial, kind=Node)
+    assert wire.sent("PATCH") == []
 
 
 class TestPages:

@@ -15,7 +15,7 @@ from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Node, Pod, encoded, pod
-from tests.unit.cache.server import DISCOVERY
+from tests.unit.cache.server import DISCOVERY, longer_than_any_object, page
 from tests.unit.conftest import LogLines
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
@@ -71,6 +71,12 @@ async def world() -> World:
 
 def names(pods: list[Pod]) -> list[str]:
     return [each.metadata.name for each in pods]
+
+
+async def test_a_list_may_be_longer_than_any_object():
+    world = World(cached=False)
+    world.wire.on("GET", "/api/v1/pods", longer_than_any_object(page(10, ("a", 1))))
+    assert names(await world.client.uncached.list(Pod)) == ["a"]
 
 
 class TestAnObjectOfAnotherShape:
@@ -208,6 +214,16 @@ class TestASelection:
         assert [sent.path for sent in world.wire.sent("GET") if "/pods/" in sent.path] == [
             "/api/v1/namespaces/ns/pods/b"
         ]
+
+
+async def test_an_apply_takes_no_metadata_for_the_object():
+    world = World(cached=False)
+    world.cache.informer(Pod, metadata_only=True, label_selector="app=web")
+    world.holds("a", 1, labels={"app": "web"})
+    for method in ("GET", "PATCH"):
+        world.wire.on(method, "/api/v1/namespaces/ns/pods/a", Reply.json(pod("a", 3)))
+    await world.client.apply(Pod.model_validate({"metadata": {"name": "a", "namespace": "ns"}}))
+    assert len(world.wire.sent("GET", "/api/v1/namespaces/ns/pods/a")) == 1
 
 
 async def test_an_object_of_which_only_metadata_was_read_cannot_be_written_back(world: World):

@@ -8,14 +8,15 @@ import itertools
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import cast
 
 import pytest
 
+from manager.http import tls_transport
 from manager.http.limits import Limits
-from manager.http.tls_transport import TlsTransport
+from manager.http.tls_transport import TlsTransport, Turn
 from manager.tls import SelfSigned
 
 pytestmark = pytest.mark.each_loop
@@ -57,6 +58,8 @@ class Heard(asyncio.Protocol):
     async def until(self, size: int) -> None:
         """Return when so many bytes are there."""
         self.awaited, self.there = size, asyncio.Event()
+        if len(self.received) >= size:
+            return
         async with asyncio.timeout(10):
             await self.there.wait()
 
@@ -72,9 +75,12 @@ class Heard(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.told.append("resume")
 
-    async def count_turns(self) -> None:
-        for self.turn in itertools.count():
-            await asyncio.sleep(0)
+
+async def count_turns(*all_of_them: Heard) -> None:
+    for turn in itertools.count():
+        for each in all_of_them:
+            each.turn = turn
+        await asyncio.sleep(0)
 
 
 class Client:
@@ -137,10 +143,12 @@ def context() -> ssl.SSLContext:
 @pytest.fixture
 def connected(context: ssl.SSLContext) -> Connect:
     @asynccontextmanager
-    async def scene(*, goodbye: float = LONG) -> AsyncIterator[tuple[Heard, Client]]:
-        heard, limits = Heard(), Limits(goodbye=goodbye)
+    async def scene(
+        *, goodbye: float = LONG, turn: Turn | None = None
+    ) -> AsyncIterator[tuple[Heard, Client]]:
+        heard, limits, turn = Heard(), Limits(goodbye=goodbye), turn or Turn()
         server = await asyncio.get_running_loop().create_server(
-            lambda: TlsTransport(heard, context, limits), "127.0.0.1", 0
+            lambda: TlsTransport(heard, context, limits, turn), "127.0.0.1", 0
         )
         async with server:
             client = Client(*await asyncio.open_connection(*server.sockets[0].getsockname()))
@@ -169,7 +177,7 @@ async def test_however_much_has_come_a_turn_of_the_loop_takes_a_little_of_it(con
         await client.shake_hands()
         await heard.made.wait()
         records = client.records(bytes(MUCH), of=size)
-        counting = asyncio.create_task(heard.count_turns())
+        counting = asyncio.create_task(count_turns(heard))
         for start in range(0, len(records), 600_000):
             # As much as the sockets take is there before the loop goes on.
             client.writer.write(records[start : start + 600_000])
@@ -177,6 +185,29 @@ async def test_however_much_has_come_a_turn_of_the_loop_takes_a_little_of_it(con
         await heard.until(MUCH)
         counting.cancel()
         assert max(heard.by_turn.values()) <= 64 * 1024
+
+
+async def test_many_who_send_at_once_have_their_turns_one_after_the_other(
+    connected: Connect, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tls_transport, "_SHARE", 0.0)
+    turn = Turn()
+    async with AsyncExitStack() as stack:
+        scenes = [await stack.enter_async_context(connected(turn=turn)) for _ in range(5)]
+        for heard, client in scenes:
+            await client.shake_hands()
+            await heard.made.wait()
+        everybody = [heard for heard, _ in scenes]
+        counting = asyncio.create_task(count_turns(*everybody))
+        for _, client in scenes:
+            client.writer.write(client.records(bytes(MUCH // 10), of=1000))
+        for heard in everybody:
+            await heard.until(MUCH // 10)
+        counting.cancel()
+        turns = Counter[int]()
+        for heard in everybody:
+            turns.update(heard.by_turn.keys())
+        assert max(turns.values()) <= 2  # as they are counted in the middle of a turn
 
 
 async def test_what_is_sent_arrives_though_it_is_taken_slowly(connected: Connect):

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from manager.api import ObjectKey
 from manager.api.core_v1 import Secret
-from manager.cache.ingest import Ingest
-from manager.cache.page import decode_bookmark, decode_page
-from manager.cache.written import deleted_uid
+from manager.cache.answers import decode_bookmark, decode_page, deleted_uid
+from manager.cache.record_decoder import RecordDecoder
 from manager.client.applier import _decoded
 from manager.client.reader import decode_object
 from manager.kube import rest_mapping
@@ -59,11 +58,11 @@ def renewed(raw: bytes) -> None:
 
 
 def whole(raw: bytes) -> None:
-    Ingest(Secret.gvk, field_manager="test")(raw)
+    RecordDecoder(Secret.gvk, field_manager="test")(raw)
 
 
 def metadata_only(raw: bytes) -> None:
-    Ingest(Secret.gvk, field_manager="test", metadata_only=True)(raw)
+    RecordDecoder(Secret.gvk, field_manager="test", metadata_only=True)(raw)
 
 
 DECODERS: dict[str, Callable[[bytes], object]] = {

@@ -12,7 +12,7 @@ import trustme
 import uvloop
 
 from manager.kube.answer import READ_AHEAD
-from manager.kube.errors import ConnectionLost
+from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
 from tests.unit.kube.servers import Answer, LocalServer, ScriptedServer, config_for
@@ -96,6 +96,23 @@ async def test_a_connection_goes_on_after_an_answer_of_which_nobody_wanted_the_r
         await until(lambda: response._held == READ_AHEAD - 100)
         begun.set()
         await until(lambda: connection.is_idle)
+    assert await fetch(wire) == (200, b"ok")
+
+
+async def test_an_answer_without_end_is_given_up_where_it_is_too_long(wire: HttpWire, script: ScriptedServer):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            writer.write(b"10000\r\n" + bytes(65536) + b"\r\n")
+            await writer.drain()
+
+    script.serve = serve
+    async with asyncio.timeout(10), wire.exchange(GET) as response:
+        with pytest.raises(ProtocolError, match="the answer is longer than 1000000 bytes"):
+            await response.read(1_000_000)
+        assert response._held == 0
+    script.serve = script.take_answers
     assert await fetch(wire) == (200, b"ok")
 
 

@@ -10,6 +10,7 @@ from manager.kube.errors import (
     DeadlineExceeded,
     Fenced,
     NotFound,
+    ProtocolError,
     ServerError,
     TooManyRequests,
     Unreachable,
@@ -43,6 +44,15 @@ async def test_a_success_answers_its_body(transport: Transport, wire: ScriptedWi
     (sent,) = wire.requests
     assert sent.query == {"labelSelector": "a=b,c"}
     assert sent.headers == {"Accept": "application/json", "User-Agent": "test"}
+
+
+async def test_an_answer_that_is_too_long_is_an_error_that_names_the_request_and_is_not_asked_for_again(
+    transport: Transport, wire: ScriptedWire
+):
+    wire.on("GET", "/api", Reply(200, bytes(11)))
+    with pytest.raises(ProtocolError, match=r"^GET /api: the answer is longer than 10 bytes$"):
+        await transport.request("GET", "/api", query={"a": "b"}, longest=10)
+    assert len(wire.requests) == 1
 
 
 async def test_a_body_goes_out_with_its_type(transport: Transport, wire: ScriptedWire):

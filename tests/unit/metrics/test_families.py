@@ -39,6 +39,7 @@ FAMILIES = {
     "operator_manager_reconciles_skipped": ("counter", ("controller",)),
     "operator_manager_event_to_reconcile_seconds": ("histogram", ("controller",)),
     "operator_manager_event_loop_lag_seconds": ("histogram", ()),
+    "operator_manager_build_info": ("gauge", ("program", "version")),
     "operator_manager_event_loop_tasks": ("gauge", ()),
 }
 

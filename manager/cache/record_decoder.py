@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import msgspec
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.cache.meta import Meta
-from manager.cache.metadata import OwnManagedFields, without_annotations
-from manager.cache.record import Record
+from manager.cache.record import Meta, Record
 from manager.kube.decoding import MALFORMED, not_a
 from manager.kube.errors import ProtocolError
 
-__all__ = ["Arrival", "Ingest", "metadata_of"]
+__all__ = ["Arrival", "OwnManagedFields", "RecordDecoder", "metadata_of"]
+
+KEY = b'"managedFields"'
+KEY_AND_COLON = re.compile(KEY + rb"\s*:\s*")
+
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 PARTIAL = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}'
 PARTIAL_KIND = "PartialObjectMetadata"
@@ -65,7 +70,7 @@ class Arrival(NamedTuple):
     object: _Arriving
 
 
-class Ingest:
+class RecordDecoder:
     """Makes records of one kind.
 
     Of `managedFields`, which can be half of an object, only entries are kept that belong to our own field
@@ -116,7 +121,7 @@ class Ingest:
             whole = self._project(bytes(raw), arriving.kind)
             kept = self._managed_fields.strip(whole, bytes(meta.managed_fields))
             if self._metadata_only and (content := _annotations_with_content(meta)):
-                kept = without_annotations(kept, content)
+                kept = _without_annotations(kept, content)
                 others = {name: value for name, value in meta.annotations.items() if name not in content}
                 meta = msgspec.structs.replace(meta, annotations=others)
         except MALFORMED as error:
@@ -153,3 +158,70 @@ def _annotations_with_content(meta: Meta) -> list[str]:
         # The number of characters answers for nearly all of them.
         if name == LAST_APPLIED or (len(value) > ANNOTATION // 4 and len(value.encode()) > ANNOTATION)
     ]
+
+
+class OwnManagedFields:
+    """Cuts out of objects what `managedFields` says of others.
+
+    Our own are the managers whose names begin with `field_manager`; their entries stay as they are.
+    """
+
+    def __init__(self, field_manager: str) -> None:
+        self._field_manager = field_manager.encode()
+        # The text stands nowhere else in an entry: quotes within its strings are escaped.
+        self._is_own = re.compile(rb'"manager"\s*:\s*"' + re.escape(self._field_manager)).search
+
+    def strip(self, raw: bytes, value: bytes) -> bytes:
+        """Return the object's JSON without others' entries, given the JSON of its `metadata.managedFields`.
+
+        `value` is empty when there is none; without anything to cut, the answer is `raw` itself.
+        """
+        if not value:
+            return raw
+        own = self._own_entries(value)
+        if own == value:
+            return raw  # as of an object that nobody else has written to yet
+        key = KEY_AND_COLON.search(raw)
+        if key is None or raw.count(KEY) != 1:
+            # The object has a field of that name somewhere else too, or it is written in another way.
+            return _rebuild(raw, "managedFields", own)
+        before, after = raw[: key.start()], raw[key.end() + len(value) :]
+        if own:
+            return b"".join((before, key[0], own, after))
+        if before.endswith(b","):
+            return before[:-1] + after
+        return before + after.removeprefix(b",")
+
+    def _own_entries(self, value: bytes) -> bytes:
+        """The JSON of our own entries, empty when there are none."""
+        if self._field_manager not in value:
+            return b""
+        own = [entry for entry in map(bytes, _decode_entries(value)) if self._is_own(entry)]
+        return b"[%b]" % b",".join(own) if own else b""
+
+
+def _without_annotations(raw: bytes, names: Collection[str]) -> bytes:
+    """Return the object's JSON without these annotations, which it has."""
+    metadata = _decode_object(_decode_object(raw)["metadata"])
+    annotations = _decode_object(metadata["annotations"])
+    kept = {name: value for name, value in annotations.items() if name not in names}
+    return _rebuild(raw, "annotations", _join(kept) if kept else b"")
+
+
+def _rebuild(raw: bytes, name: str, value: bytes) -> bytes:
+    """Put another value into the metadata; without a value, take the name out."""
+    members = _decode_object(raw)
+    metadata = _decode_object(members["metadata"])
+    if value:
+        metadata[name] = msgspec.Raw(value)
+    else:
+        del metadata[name]
+    members["metadata"] = msgspec.Raw(_join(metadata))
+    return _join(members)
+
+
+def _join(members: dict[str, msgspec.Raw]) -> bytes:
+    # Joined and not encoded as a whole: an encoder's buffer is larger than what it holds.
+    return b"{%b}" % b",".join(
+        b"%b:%b" % (msgspec.json.encode(name), value) for name, value in members.items()
+    )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from manager.cache.written import deleted_uid, is_removed
+from manager.cache.answers import deleted_uid, is_removed
 from manager.kube.errors import ProtocolError
 from tests.unit.cache.objects import encoded, pod, taken
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.cache.ingest import Ingest
+from manager.cache.record_decoder import RecordDecoder
 from manager.kube.errors import ProtocolError
 from tests.unit.cache.objects import Pod, encoded, pod
 
@@ -29,17 +29,17 @@ OURS = [
 
 
 @pytest.fixture
-def ingest() -> Ingest:
-    return Ingest(Pod.gvk, field_manager="operator-manager")
+def decoder() -> RecordDecoder:
+    return RecordDecoder(Pod.gvk, field_manager="operator-manager")
 
 
 @pytest.fixture
-def metadata_ingest() -> Ingest:
-    return Ingest(Pod.gvk, field_manager="operator-manager", metadata_only=True)
+def metadata_decoder() -> RecordDecoder:
+    return RecordDecoder(Pod.gvk, field_manager="operator-manager", metadata_only=True)
 
 
-def test_a_record_knows_what_every_event_asks_for(ingest: Ingest):
-    record, meta = ingest(
+def test_a_record_knows_what_every_event_asks_for(decoder: RecordDecoder):
+    record, meta = decoder(
         encoded(pod("a", 7, deletionTimestamp="2026-01-01T00:00:00Z", labels={"app": "web"}))
     )
     assert record.key == ObjectKey("ns", "a")
@@ -47,43 +47,43 @@ def test_a_record_knows_what_every_event_asks_for(ingest: Ingest):
     assert meta.labels == {"app": "web"}
 
 
-def test_an_object_without_managed_fields_stays_as_it_is(ingest: Ingest):
+def test_an_object_without_managed_fields_stays_as_it_is(decoder: RecordDecoder):
     raw = encoded(pod("a", 1))
-    assert ingest(raw)[0].raw == raw
+    assert decoder(raw)[0].raw == raw
 
 
-def test_entries_of_other_managers_are_dropped_and_nothing_else(ingest: Ingest):
+def test_entries_of_other_managers_are_dropped_and_nothing_else(decoder: RecordDecoder):
     value = pod("a", 1, labels={"managedFields": "[]"}, annotations={"x": '"managedFields":[{}]'})
-    record, _ = ingest(encoded({**value, "metadata": {**value["metadata"], "managedFields": OTHERS}}))
+    record, _ = decoder(encoded({**value, "metadata": {**value["metadata"], "managedFields": OTHERS}}))
     assert record.raw == encoded(value)
 
 
-def test_entries_of_our_own_managers_are_kept_as_they_are(ingest: Ingest):
-    record, _ = ingest(encoded(pod("a", 1, managedFields=[OTHERS[0], *OURS, OTHERS[1]], selfLink="/x")))
+def test_entries_of_our_own_managers_are_kept_as_they_are(decoder: RecordDecoder):
+    record, _ = decoder(encoded(pod("a", 1, managedFields=[OTHERS[0], *OURS, OTHERS[1]], selfLink="/x")))
     assert record.raw == encoded(pod("a", 1, managedFields=OURS, selfLink="/x"))
 
 
 @pytest.mark.parametrize("position", ["first", "middle", "last", "only"])
-def test_managed_fields_are_cut_out_wherever_they_stand(ingest: Ingest, position: str):
+def test_managed_fields_are_cut_out_wherever_they_stand(decoder: RecordDecoder, position: str):
     rest = [("name", "a"), ("uid", "u"), ("resourceVersion", "1")]
     place = {"first": 0, "middle": 1, "last": 3, "only": 0}[position]
     metadata = dict([*rest[:place], ("managedFields", OTHERS), *rest[place:]])
-    record, _ = ingest(encoded({"metadata": metadata}))
+    record, _ = decoder(encoded({"metadata": metadata}))
     assert record.raw == encoded({"metadata": dict(rest)})
 
 
-def test_json_with_spaces_is_understood(ingest: Ingest):
+def test_json_with_spaces_is_understood(decoder: RecordDecoder):
     raw = json.dumps(pod("a", 1, managedFields=[*OTHERS, *OURS]), indent=2).encode()
-    assert json.loads(ingest(raw)[0].raw) == pod("a", 1, managedFields=OURS)
+    assert json.loads(decoder(raw)[0].raw) == pod("a", 1, managedFields=OURS)
 
 
-def test_a_managed_fields_of_null_is_no_trouble(ingest: Ingest):
-    record, _ = ingest(encoded(pod("a", 1, managedFields=None)))
+def test_a_managed_fields_of_null_is_no_trouble(decoder: RecordDecoder):
+    record, _ = decoder(encoded(pod("a", 1, managedFields=None)))
     assert json.loads(record.raw)["metadata"].get("managedFields") is None
 
 
-def test_metadata_is_all_that_is_kept_where_only_that_is_wanted(metadata_ingest: Ingest):
-    record, _ = metadata_ingest(
+def test_metadata_is_all_that_is_kept_where_only_that_is_wanted(metadata_decoder: RecordDecoder):
+    record, _ = metadata_decoder(
         encoded({**pod("a", 1, managedFields=OTHERS), "status": {"phase": "Running"}})
     )
     assert json.loads(record.raw) == {
@@ -93,11 +93,11 @@ def test_metadata_is_all_that_is_kept_where_only_that_is_wanted(metadata_ingest:
     }
 
 
-def test_metadata_as_the_server_sends_it_stays_as_it_is(metadata_ingest: Ingest):
+def test_metadata_as_the_server_sends_it_stays_as_it_is(metadata_decoder: RecordDecoder):
     raw = encoded(
         {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod("a", 1)["metadata"]}
     )
-    assert metadata_ingest(raw)[0].raw == raw
+    assert metadata_decoder(raw)[0].raw == raw
 
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -105,7 +105,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @pytest.mark.parametrize("kind", ["Pod", "PartialObjectMetadata"])
 def test_metadata_keeps_no_copy_of_what_was_applied_and_no_large_annotation(
-    metadata_ingest: Ingest, kind: str
+    metadata_decoder: RecordDecoder, kind: str
 ):
     annotations = {
         "small": "é" * 2048,
@@ -115,31 +115,31 @@ def test_metadata_keeps_no_copy_of_what_was_applied_and_no_large_annotation(
         "": 'a "quoted"\nvalue',
     }
     value = {**pod("a", 1, annotations=annotations, managedFields=OTHERS, labels={"a": "b"}), "kind": kind}
-    record, meta = metadata_ingest(json.dumps(value, indent=1, ensure_ascii=False).encode())
+    record, meta = metadata_decoder(json.dumps(value, indent=1, ensure_ascii=False).encode())
     kept = {name: annotations[name] for name in ("small", "")}
     assert json.loads(record.raw)["metadata"] == pod("a", 1, annotations=kept, labels={"a": "b"})["metadata"]
     # What events are judged by is what a later look at the cache will say.
     assert meta.annotations == record.meta().annotations == kept
 
 
-def test_a_whole_object_keeps_every_annotation_because_it_may_be_written_back(ingest: Ingest):
+def test_a_whole_object_keeps_every_annotation_because_it_may_be_written_back(decoder: RecordDecoder):
     raw = encoded(pod("a", 1, annotations={LAST_APPLIED: "{}", "large": "x" * 5000}))
-    assert ingest(raw)[0].raw == raw
+    assert decoder(raw)[0].raw == raw
 
 
-def test_the_bytes_of_an_event_are_not_kept_alive_with_the_object(ingest: Ingest):
+def test_the_bytes_of_an_event_are_not_kept_alive_with_the_object(decoder: RecordDecoder):
     line = b'{"object":%b}' % encoded(pod("a", 1))
     raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"]
     before = sys.getrefcount(line)
-    record, _ = ingest(raw)
+    record, _ = decoder(raw)
     del raw
     assert sys.getrefcount(line) < before
     assert type(record.raw) is bytes
 
 
-def test_objects_of_a_namespace_share_its_name(ingest: Ingest):
-    one, _ = ingest(encoded(pod("a", 1, namespace="shared-by-all")))
-    two, _ = ingest(encoded(pod("b", 2, namespace="shared-by-all")))
+def test_objects_of_a_namespace_share_its_name(decoder: RecordDecoder):
+    one, _ = decoder(encoded(pod("a", 1, namespace="shared-by-all")))
+    two, _ = decoder(encoded(pod("b", 2, namespace="shared-by-all")))
     assert one.key.namespace is two.key.namespace
 
 
@@ -161,8 +161,10 @@ def test_objects_of_a_namespace_share_its_name(ingest: Ingest):
         b'{"metadata":{"name":"\xff","uid":"u","resourceVersion":"1"}}',
     ],
 )
-def test_what_is_no_object_of_the_kind_is_refused(ingest: Ingest, metadata_ingest: Ingest, raw: bytes):
-    for each in (ingest, metadata_ingest):
+def test_what_is_no_object_of_the_kind_is_refused(
+    decoder: RecordDecoder, metadata_decoder: RecordDecoder, raw: bytes
+):
+    for each in (decoder, metadata_decoder):
         with pytest.raises(ProtocolError, match="not a Pod object"):
             each(raw)
 
@@ -174,8 +176,8 @@ def test_a_transform_decides_what_is_kept():
         value["metadata"]["annotations"] = {"seen": "yes"}
         return encoded(value)
 
-    ingest = Ingest(Pod.gvk, field_manager="m", transform=without_spec)
-    record, meta = ingest(encoded(pod("a", 1)))
+    decoder = RecordDecoder(Pod.gvk, field_manager="m", transform=without_spec)
+    record, meta = decoder(encoded(pod("a", 1)))
     assert b"spec" not in record.raw
     assert meta.annotations == {"seen": "yes"}
 
@@ -184,9 +186,9 @@ def test_a_transform_that_fails_is_named_with_the_object():
     def broken(raw: bytes) -> bytes:
         raise KeyError("spec")
 
-    ingest = Ingest(Pod.gvk, field_manager="m", transform=broken)
+    decoder = RecordDecoder(Pod.gvk, field_manager="m", transform=broken)
     with pytest.raises(ProtocolError, match=r"the transform failed on Pod ns/a: KeyError\('spec'\)"):
-        ingest(encoded(pod("a", 1)))
+        decoder(encoded(pod("a", 1)))
 
 
 field_names = st.text(max_size=8) | st.just("managedFields")
@@ -229,7 +231,7 @@ def test_nothing_but_the_entries_of_others_is_ever_lost(
     if managed is not None:
         value["metadata"]["managedFields"] = managed
     value["metadata"] = dict(data.draw(st.permutations(list(value["metadata"].items()))))
-    record, _ = Ingest(Pod.gvk, field_manager="operator-manager")(encoded(value))
+    record, _ = RecordDecoder(Pod.gvk, field_manager="operator-manager")(encoded(value))
     own = [entry for entry in managed or () if entry["manager"].startswith("operator-manager")]
     kept = json.loads(record.raw)
     assert kept["metadata"].pop("managedFields", []) == own
