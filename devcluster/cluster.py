@@ -22,7 +22,7 @@ from devcluster.admission import ClusterAdmission, WebhookClient
 from devcluster.api.local import LocalClient
 from devcluster.api.routing import target_of
 from devcluster.api.server import MINIMUM_WATCH_TIMEOUT, ApiServer
-from devcluster.builtin import initial_objects, resources
+from devcluster.builtin import initial_objects, read_recorded, resources
 from devcluster.clock import Clock
 from devcluster.crd.definition import definitions_resource
 from devcluster.crd.establish import Establisher
@@ -113,6 +113,7 @@ class DevCluster:
         limits = {} if history is None else {"history": history}
         self.store = Store(self._journal, **limits)
         self.registry = Registry([*resources(), definitions_resource()])
+        read_recorded()  # here, where it may block
         self.authorizer = RbacAuthorizer(self.store)
         self._signer = Signer(signing_key_file(self._data) if self._data is not None else None)
         tokens = ServiceAccountTokens(self.store, self.clock, self.rng, self._signer)

@@ -27,9 +27,9 @@ from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
 from manager.api import ObjectKey, Resource
 from manager.client import Client
 from manager.codegen import custom_resource_definitions
-from manager.kube.errors import ConnectionLost
+from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.transport import Transport
-from manager.kube.wire import WireRequest, WireResponse
+from manager.kube.wire import LONGEST, WireRequest, WireResponse
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import AnyOperator, add_controller
@@ -63,7 +63,8 @@ async def operated(
         kinds: others that are to be defined.
         pod_ready_delay: seconds from a pod's being scheduled to its being ready.
     """
-    async with DevCluster(port=None, pod_ready_delay=pod_ready_delay) as cluster:
+    # The first one of a process reads what kinds there are.
+    async with await asyncio.to_thread(DevCluster, port=None, pod_ready_delay=pod_ready_delay) as cluster:
         wire, metrics, rng = LocalWire(cluster), Metrics(), random.Random(1)
         transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
         values = {key: key.default_value() for each in operators for key in each.declared_settings}
@@ -228,11 +229,14 @@ class _Answer:
         self._answer = answer
         self._cut = cut
 
-    async def read(self) -> bytes:
-        if self._answer.stream is None:
-            return self._answer.body
-        async with aclosing(self.chunks()) as chunks:
-            return b"".join([chunk async for chunk in chunks])
+    async def read(self, limit: int = LONGEST) -> bytes:
+        body = self._answer.body
+        if self._answer.stream is not None:
+            async with aclosing(self.chunks()) as chunks:
+                body = b"".join([chunk async for chunk in chunks])
+        if len(body) > limit:
+            raise ProtocolError(f"the answer is longer than {limit} bytes")
+        return body
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         stream = self._answer.stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import random
 import uuid
@@ -9,7 +10,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["initial_objects"]
+__all__ = ["initial_objects", "read_recorded"]
 
 API_SERVER_ADDRESS = "10.96.0.1"
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -23,12 +24,18 @@ def initial_objects(now: str, *, port: int = 6443, rng: random.Random | None = N
     when they were created.
     """
     rng = rng or random.Random()
-    recorded = orjson.loads(pathlib.Path(__file__).with_name("bootstrap.json").read_bytes())
+    recorded = orjson.loads(read_recorded())
     objects = [*map(_namespace, NAMESPACES), _api_server(port), _storage_class(), *recorded]
     for each in objects:
         each["metadata"]["uid"] = str(uuid.UUID(int=rng.getrandbits(128), version=4))
         each["metadata"]["creationTimestamp"] = now
     return objects
+
+
+@functools.cache
+def read_recorded() -> bytes:
+    """The facts of those that are recorded: a file, which is read once."""
+    return pathlib.Path(__file__).with_name("bootstrap.json").read_bytes()
 
 
 def _namespace(name: str) -> dict[str, Any]:

@@ -18,6 +18,9 @@ from manager.operator.context import Changed
 from manager.testing import World, operated
 
 
+pytestmark = pytest.mark.virtual_time
+
+
 class GreetingStatus(ApiModel):
     """What became of it."""
 

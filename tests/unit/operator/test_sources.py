@@ -282,8 +282,12 @@ async def test_an_operator_with_webhooks_alone_has_no_controller(host: Host):
 
 async def test_other_sources_ask_too(host: Host):
     operators: list[ByKey] = []
-    declared = declaring(setup=operators.append)
-    controller, reconciler = host.runs(declared)
+
+    class Setting(ByKey):
+        def setup(self) -> None:
+            operators.append(self)
+
+    controller, reconciler = host.runs(Setting)
     [operator] = operators
     Watched(host.cache, Foo).synced()
     operator.enqueue(ObjectKey("ns", "early"))
