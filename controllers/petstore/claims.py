@@ -61,14 +61,10 @@ class Claims:
         """The Pet of that name which may have got a record that its status does not tell of."""
         return self._begun.get(key)
 
-    def end(self, key: ObjectKey) -> None:
-        """Note that the store has nothing more of what was begun for a Pet."""
-        self._begun.pop(key, None)
-
     def settle(self, key: ObjectKey) -> None:
         """Forget all that was noted of a Pet: its status has it now, or it is gone."""
         self.release(key)
-        self.end(key)
+        self._begun.pop(key, None)
 
     def claim(self, pet: Pet, id: str) -> None:  # noqa: A002 - the field's name
         """Note that the record is that Pet's, and no other one."""

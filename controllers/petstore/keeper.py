@@ -200,10 +200,8 @@ class Keeper:
 
     async def _by_key(self, pet: Pet) -> Record | None:
         """The record that has the Pet's key: its UID."""
-        async with aclosing(self._store.search(keys=[pet.metadata.uid], lenient=True)) as records:
-            async for record in records:
-                return record
-        return None
+        found = [each async for each in self._store.search(keys=[pet.metadata.uid], lenient=True)]
+        return found[0] if found else None
 
     async def _by_content(
         self,

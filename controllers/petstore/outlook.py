@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from manager import ObjectKey
@@ -105,9 +104,8 @@ class Outlook:
     async def _answers(self) -> bool:
         timeout = min(_PROBE_TIMEOUT, self._store.timeout)
         try:
-            async with aclosing(self._store.search(keys=[_NO_KEY], timeout=timeout)) as records:
-                async for _ in records:
-                    pass
+            async for _ in self._store.search(keys=[_NO_KEY], timeout=timeout):
+                pass
         except NoAnswer:
             return False
         except PetStoreError:

@@ -204,10 +204,9 @@ class PetOperator(Operator[Pet]):
             content = wanted(pet)
         except InvalidBirthday:
             content = None
-        removed = await self.keeper.remove(pet, content)
-        self.claims.end(pet.key)
-        if removed:
+        if await self.keeper.remove(pet, content):
             ctx.event("Removed", f"Removed {pet.spec.name} from the pet store", once_written=True)
+        ctx.once_written(lambda: self.claims.settle(pet.key))
 
     async def gone(self, key: ObjectKey) -> Result | None:
         """There is no such Pet any more, whatever the cache says: take back what was added, and forget it."""

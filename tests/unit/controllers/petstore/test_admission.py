@@ -15,13 +15,12 @@ from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from manager.setting import SettingValues
-from manager.webhook import Refused
+from manager.webhook import Admission, Refused
 from manager.webhook.methods import registrations
 from tests.support.admission import request, without_manager
 
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 PETS = without_manager(PetOperator)
-admission, _ = registrations(PETS)
 DELETED = {"deletionTimestamp": "2026-02-28T00:00:00Z", "finalizers": ["pet.petstore.example.com/finalizer"]}
 UPDATE = request(Pet, "UPDATE")
 
@@ -211,6 +210,8 @@ async def test_what_stays_the_same_is_not_warned_about():
 
 
 def test_every_pet_that_is_written_is_looked_at_and_none_that_is_deleted():
+    admission, _ = registrations(PETS)
+    assert isinstance(admission, Admission)
     assert admission.mutating is not None
     assert admission.validating is not None
     assert admission.mutating.operations == ("CREATE", "UPDATE")

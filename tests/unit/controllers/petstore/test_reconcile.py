@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -246,6 +247,45 @@ async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: S
     assert keyed.process.told.events == []
 
 
+async def test_a_pet_that_the_older_operator_added_takes_over_its_record(keyed: Stage):
+    """It left nothing but its finalizer, and its records have no keys."""
+    await keyed.process.settle(keyed.create("first", name="Loki"))
+    assert keyed.store.client.knows_keys
+    (identity,) = await keyed.store.client.add(
+        [Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
+    )
+    key = keyed.create(finalizers=[OLD_FINALIZER])
+    await keyed.process.settle(key)
+    assert keyed.pet(key).status.id == identity
+
+
+async def test_a_pet_without_its_finalizer_and_status_keeps_its_record(keyed: Stage):
+    key = keyed.create()
+    await keyed.process.settle(key)
+    identity = keyed.pet(key).status.id
+    del keyed.server.pets[key]["metadata"]["finalizers"], keyed.server.pets[key]["status"]
+    keyed.server.change(key, name="Thorbert")
+    await keyed.process.settle(key)
+    assert [(pet.id, pet.name) for pet in await keyed.store.pets()] == [(identity, "Thorbert")]
+    assert keyed.pet(key).metadata.finalizers == [FINALIZER]
+
+
+async def test_a_deleted_pet_takes_one_record_with_it_and_not_another_that_says_the_same(keyless: Stage):
+    key = keyless.create()
+    keyless.fate.script = {2: "lost after"}
+    await keyless.process.reconcile(key)
+    assert keyless.fate.passed[2] == "add"
+    assert keyless.pet(key).status.id is None
+    (mine,) = await keyless.store.pets()
+    (other,) = await keyless.store.client.add(
+        [Record(name="Thor", type=PetType.DOG, birthday=datetime.date(2021, 4, 1))]
+    )
+    keyless.server.delete(key)
+    await keyless.process.settle(key)
+    assert [pet.id for pet in await keyless.store.pets()] == [other]
+    assert mine.id != other
+
+
 async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(stage: Stage):
     key = stage.create(finalizers=["example.com/theirs", OLD_FINALIZER])
     await stage.process.settle(key)
@@ -361,6 +401,22 @@ async def test_a_store_that_fails_for_every_pet_is_one_line_of_log(
     assert [(line["event"], line["error"]) for line in lines] == [
         ("cannot take back the record of a Pet that is gone", "its disk is broken")
     ]
+
+
+async def test_a_store_that_fails_in_other_words_each_time_is_told_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+):
+    words = itertools.count()
+
+    async def fail(self: object, **filters: object) -> AsyncIterator[None]:
+        raise PetStoreError(f"failure {next(words)}")
+        yield  # what makes it a generator
+
+    monkeypatch.setattr(FatefulStore, "search", fail)
+    key = stage.create()
+    for _ in range(3):
+        await stage.process.reconcile(key)
+    assert stage.process.told.events == [("thor", "StoreFailed")]
 
 
 async def test_no_answer_is_said_once_and_tried_again_more_and_more_rarely(stage: Stage):

@@ -139,9 +139,8 @@ async def one_that_vanishes(store: Store, *, before: int, replaced: bool, blow: 
         server.vanish(KEY)
         if replaced:
             server.create(KEY.name, TRON)
-        fate.script = {before: blow}
 
-    fate.meanwhile = {before: vanish}
+    fate.meanwhile, fate.script = {before: vanish}, {before: blow}
     await work(process, rounds=1)
     came_too_late = bool(fate.meanwhile)
     fate.meanwhile.clear()
@@ -205,6 +204,24 @@ async def test_a_kind_that_is_not_served_for_a_moment_is_no_pet_that_is_gone(sto
     server.serves_pets = True
     await process.settle(KEY)
     assert len(await store.pets()) == 1
+
+
+async def test_what_was_begun_is_taken_back_although_its_successor_is_going_too(store: Store):
+    server, fate = ApiServer(), Fate()
+    process = Process(server, store.client, fate)
+    server.create(KEY.name, THOR)
+
+    def replace() -> None:
+        server.vanish(KEY)
+        server.create(KEY.name, TRON, finalizers=["pet.petstore.example.com/finalizer"])
+        server.delete(KEY)
+
+    fate.meanwhile, fate.script = {4: replace}, {4: "lost before"}
+    with pytest.raises(ConnectionLost):
+        await process.reconcile(KEY)
+    assert len(await store.pets()) == 1
+    await process.settle(KEY)
+    assert (await store.pets(), server.pets) == ([], {})
 
 
 async def test_a_pet_whose_name_another_one_has_when_the_status_is_written_is_taken_back_at_once(
