@@ -7,36 +7,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from apis.tutorial.v1.foo import Foo
+from manager import ObjectKey, Operator, Result, webhook
 from manager.api import ObjectMeta, Resource
-from manager.cli import Operator, main
-from manager.controller import ControllerBuilder
-from manager.webhook import Admission, AdmissionRequest, JsonObject
-
-if TYPE_CHECKING:
-    from manager.controller import ControllerOptions, Request, Result
-    from manager.manager import Manager
+from manager.cli import main
+from manager.webhook import AdmissionRequest, JsonObject
 
 __all__ = ["VARIABLE"]
 
 VARIABLE = "MIRROR"
-THIS = "tests.integration.mirror_program"
-
-admission = Admission(Foo, failure_policy="Ignore")
-
-
-@admission.default
-async def note(foo: JsonObject, request: AdmissionRequest) -> None:
-    """Change nothing."""
-
-
-@admission.validate_create
-async def accept(foo: Foo, request: AdmissionRequest) -> None:
-    """Refuse nothing."""
 
 
 class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
@@ -45,31 +27,32 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
     data: dict[str, str] = Field(default_factory=dict)
 
 
-class _Mirror:
-    def __init__(self, manager: Manager) -> None:
-        self._client = manager.client.named("mirror")
-        self._events = manager.events
-        self._program = manager.program.name
+class MirrorOperator(Operator[Foo]):
+    """Notes each Foo in a ConfigMap."""
 
-    async def reconcile(self, request: Request) -> Result | None:
-        foo = await self._client.find(Foo, request)
+    name = "mirror"
+    owns = (ConfigMap,)
+    admission = webhook.AdmissionOptions(failure_policy="Ignore")
+
+    async def reconcile_key(self, key: ObjectKey) -> Result | None:
+        """Note one Foo."""
+        foo = await self.client.find(Foo, key)
         if foo is not None:
             metadata = ObjectMeta(name=foo.metadata.name, namespace=foo.metadata.namespace)
             # Both programs write it, each a field of its own.
-            await self._client.apply(ConfigMap(metadata=metadata, data={self._program: foo.spec.name}))
-            self._events.event(foo, "Normal", "Mirrored", "Noted it")
+            data = {self.manager.program.name: foo.spec.name}
+            await self.client.apply(ConfigMap(metadata=metadata, data=data))
+            self.manager.events.event(foo, "Normal", "Mirrored", "Noted it")
         return None
 
+    @webhook.default
+    async def note(self, foo: JsonObject, request: AdmissionRequest) -> None:
+        """Change nothing."""
 
-def setup(manager: Manager, options: ControllerOptions) -> None:
-    """As every operator's."""
-    ControllerBuilder(manager, Foo).owns(ConfigMap).options(options).complete(_Mirror(manager))
+    @webhook.validate_create
+    async def accept(self, foo: Foo, request: AdmissionRequest) -> None:
+        """Refuse nothing."""
 
-
-KINDS = (Foo,)
-RECONCILERS = ()
-WEBHOOKS = (admission,)
 
 if __name__ == "__main__":
-    mirror = Operator("mirror", THIS, webhooks=THIS)
-    sys.exit(main(sys.argv[1:], (mirror,), name=os.environ[VARIABLE], version="1.2"))
+    sys.exit(main(sys.argv[1:], (MirrorOperator,), name=os.environ[VARIABLE], version="1.2"))

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 SOURCES = ("devcluster", "manager", "pyproject.toml", "LICENSE", "README.md")
 # What the page lets one write, in folders that are called as ours are.
-NEW = ("apis/hello", "apis/core", "controllers/hello")
+NEW = ("apis/hello", "controllers/hello")
 MAIN = """
 import sys
 
-from manager.cli import Operator, main
+from controllers.hello.greeting import GreetingOperator
+from manager.cli import main
 
-OPERATORS = (Operator("greeting", "controllers.hello.greeting"),)
-sys.exit(main(sys.argv[1:], OPERATORS, name="greeter", version="1.0"))
+sys.exit(main(sys.argv[1:], (GreetingOperator,), name="greeter", version="1.0"))
 """
 TEST = """
 from manager.api.core_v1 import Pod

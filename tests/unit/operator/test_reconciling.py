@@ -17,7 +17,6 @@ from manager.kube.errors import ServerError
 from manager.operator.context import Changed
 from manager.testing import World, operated
 
-
 pytestmark = pytest.mark.virtual_time
 
 
