@@ -120,6 +120,8 @@ def test_get_prints_size_ready_and_age(plane: ControlPlane, namespace: str, memc
         ({"size": 2**31}, "must be of type integer with format int32 in spec.size"),
         ({"size": "three"}, 'spec.size in body must be of type integer: "string"'),
         ({"size": None}, "spec.size: Required value"),
+        ({"size": 1, "image": "x" * 1025}, "spec.image: Too long: may not be more than 1024 bytes"),
+        ({"size": 1, "image": " "}, "spec.image in body should match '^[!-~]*$'"),
     ],
 )
 def test_a_wrong_memcached_is_refused(

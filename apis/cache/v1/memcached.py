@@ -16,7 +16,7 @@ class MemcachedSpec(ApiModel):
 
     size: Annotated[Int32, Field(ge=0)]
     """How many memcached servers to run, 0 for none."""
-    image: str | None = None
+    image: Annotated[str, Field(max_length=1024, pattern=r"^[!-~]*$")] | None = None
     """Container image of the servers. By default the image that the manager was started with."""
 
 
