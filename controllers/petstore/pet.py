@@ -37,8 +37,8 @@ from manager.api import find_condition
 from manager.cache import CacheEvent
 from manager.duration import parse_duration
 from manager.logs import reconcile_log
+from manager.manager import Runnable
 from manager.rate_limit import Repeats
-from manager.runnables import Runnable
 from manager.setting import parse_text
 from manager.settings.error import SettingsError
 from manager.webhook import AdmissionRequest, JsonObject
