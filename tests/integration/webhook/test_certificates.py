@@ -31,7 +31,7 @@ from manager.webhook.configurations import (
     webhook_configurations,
 )
 from manager.webhook.webhooks import Webhooks
-from tests.support.crds import DEFINITIONS, install_crds
+from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually_async
 
@@ -64,9 +64,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """A control plane of our own: our configurations would be in the way of others' tests."""
-    plane = module_control_plane(parts=BARE)
-    install_crds(plane)
-    return plane
+    return module_control_plane(parts=BARE, crds=True)
 
 
 @pytest.fixture
