@@ -19,6 +19,7 @@ from petstore.limits import MAX_PETS, MAX_TEXT, MAX_VALUES, Limits
 from petstore.metrics_page import serve_metrics
 from petstore.proto import petstore_pb2 as pb
 from petstore.storage import Add, Delete, Query, Storage, StoreFull, TooBusy, Update
+from petstore.wire import pet_message
 from tests.support.petstores import LOOPBACK, Faults, LocalStore, local_store, pet
 
 if TYPE_CHECKING:
@@ -145,6 +146,31 @@ async def test_a_call_without_a_deadline_ends_all_the_same() -> None:
         with pytest.raises(grpc.aio.AioRpcError, match=r"nothing came of it for 0\.1 s"):
             await store.stub.AddPets(pb.AddPetsReq())
         assert held.given_up.is_set()
+
+
+async def test_who_goes_before_its_answer_is_taken_leaves_no_errors_in_the_log(
+    store: LocalStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = b"/petstore.PetStore/AddPets"
+    head = b"\x83\x86\x41\x01x\x44" + bytes([len(path)]) + path + b"\x5f\x10application/grpc\x40\x02te\x08trailers"
+    pets = pb.AddPetsReq(pets=[pet_message(pet("not answered"))]).SerializeToString()
+    frames = [
+        (4, 0, 0, b"\0\x04\0\0\0\0"),
+        (1, 4, 1, head),
+        (0, 1, 1, b"\0" + len(pets).to_bytes(4) + pets),
+    ]
+    _, writer = await asyncio.open_connection("127.0.0.1", store.server.address.port)
+    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    for kind, flags, stream, payload in frames:
+        writer.write(len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload)
+    while not await is_found(store, "not answered"):  # noqa: ASYNC110 -- the store alone knows when
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    writer.transport.abort()
+    while not ended(store):  # noqa: ASYNC110 -- likewise
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert [record.message for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
 
 
 class Refusing(Faults):
