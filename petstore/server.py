@@ -134,7 +134,6 @@ class PetStoreServer:
                 ObservingInterceptor(self.metrics, sampler, limits, front.client_of),
                 *self._interceptors,
             ),
-            maximum_concurrent_rpcs=limits.calls,
             options=limits.channel_arguments(),
         )
         service = PetStoreService(
