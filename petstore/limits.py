@@ -41,8 +41,8 @@ class Limits:
     connections: int = 128
     """Of one that comes above that, or another one, is decided by whose address has most of them."""
 
-    calls: int = 1024
-    """Calls at once, of all kinds and clients, whether they get anywhere or not."""
+    calls: int = 2048
+    """Calls at once, whether they get anywhere or not; each connection has its share of them."""
 
     searches: int = 32
     """Searches among them."""
@@ -71,8 +71,8 @@ class Limits:
 
     @property
     def calls_of_one(self) -> int:
-        """Calls of one connection."""
-        return max(1, self.calls // 8)
+        """Calls of one connection; its client waits with more. So no other client's calls keep it waiting."""
+        return max(1, self.calls // self.connections)
 
     @property
     def requests(self) -> int:
@@ -87,7 +87,11 @@ class Limits:
     def channel_arguments(self) -> tuple[tuple[str, Any], ...]:
         """What gRPC itself has to know."""
         return (
-            ("grpc.max_concurrent_streams", self.calls_of_one),
+            ("grpc.max_concurrent_streams", self.calls_of_one * 2),
+            # Of more that wait than this, gRPC gives up some at random, honest ones among them: as many as
+            # there can be, and as many that were given up.
+            ("grpc.server.max_pending_requests", 4 * self.calls_of_one * self.connections),
+            ("grpc.server.max_pending_requests_hard_limit", 4 * self.calls_of_one * self.connections),
             ("grpc.max_receive_message_length", self.message_bytes),
             # Else each call would hold a whole request, and more, before it has a place.
             ("grpc.http2.bdp_probe", 0),

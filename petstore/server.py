@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -29,6 +30,14 @@ from petstore.tls import ServerTls, TlsFiles
 __all__ = ["CannotListen", "PetStoreServer", "ServerOptions"]
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["PetStore"].full_name
+
+
+_GRPCS_LOG: Final = logging.getLogger("grpc._cython.cygrpc")
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not if a client has gone before it took its answer: gRPC would write a traceback for each such call."""
+    return record.exc_info is None or type(record.exc_info[1]).__name__ != "ExecuteBatchError"
 
 
 class CannotListen(Exception):
@@ -89,6 +98,7 @@ class PetStoreServer:
     async def __aenter__(self) -> Self:
         tls = await asyncio.to_thread(ServerTls.of_server, self._options.tls)
         async with AsyncExitStack() as stack:
+            _GRPCS_LOG.addFilter(_is_news)  # which is there once, however many servers there are
             storage = await stack.enter_async_context(Storage(self._options.data, self._options.limits))
             await self._serve_metrics(stack)
             await self._serve_calls(stack, storage, tls)
@@ -124,7 +134,6 @@ class PetStoreServer:
                 ObservingInterceptor(self.metrics, sampler, limits, front.client_of),
                 *self._interceptors,
             ),
-            maximum_concurrent_rpcs=limits.calls,
             options=limits.channel_arguments(),
         )
         service = PetStoreService(

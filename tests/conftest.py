@@ -190,7 +190,7 @@ def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
 
 
 class StartControlPlane(Protocol):
-    """Starts a control plane; see EnvtestControlPlane for the options."""
+    """Starts a control plane, with our CRDs if asked; see EnvtestControlPlane for the other options."""
 
     def __call__(
         self,
@@ -198,6 +198,7 @@ class StartControlPlane(Protocol):
         parts: Sequence[str] = ...,
         apiserver_flags: Sequence[str] = ...,
         controllers_flags: Sequence[str] = ...,
+        crds: bool = ...,
     ) -> ControlPlane: ...
 
 
@@ -310,9 +311,12 @@ def fault_proxy(tmp_path: Path) -> Iterator[Callable[[Path], FaultProxy]]:
 def _starter(stack: contextlib.ExitStack, kind: ControlPlaneKind, folder: Path) -> StartControlPlane:
     count = 0
 
-    def start(**options: Sequence[str]) -> ControlPlane:
+    def start(*, crds: bool = False, **options: Sequence[str]) -> ControlPlane:
         nonlocal count
         count += 1
-        return stack.enter_context(kind.create(folder / f"control-plane-{count}", **options))
+        plane = stack.enter_context(kind.create(folder / f"control-plane-{count}", **options))
+        if crds:
+            install_crds(plane)
+        return plane
 
     return start

@@ -34,7 +34,11 @@ _TYPES: Final = ", ".join(kind.value for kind in PetType)
 _DEFAULTS: Final = Limits()
 _LIMITS: Final = {
     "max-connections": ("connections", 1, "connections at once; more are closed"),
-    "max-calls": ("calls", 1, "calls at once, of all clients; more are refused"),
+    "max-calls": (
+        "calls",
+        1,
+        "calls at once; each connection has its share of them, and more wait with the client",
+    ),
     "max-searches": ("searches", 1, "searches at once, among them"),
     "max-message-size": ("message_bytes", 4096, "bytes of a request; longer ones are refused"),
     "max-waiting-pets": (

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.memcacheds import MEMCACHEDS, memcached
@@ -40,8 +39,7 @@ def asked(
 
     In the namespace `old` are objects that came in when nobody was asked.
     """
-    plane = module_control_plane(parts=BARE)
-    install_crds(plane)
+    plane = module_control_plane(parts=BARE, crds=True)
     create_namespace(plane, "old")
     for each in (
         beta("of-the-future", birthday="2999-01-01", name=" Thor "),

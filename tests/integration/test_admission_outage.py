@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.memcacheds import MEMCACHEDS, memcached
@@ -29,9 +28,7 @@ REFUSED = "connection refused"
 
 @pytest.fixture
 def plane(own_control_plane: StartControlPlane) -> ControlPlane:
-    plane = own_control_plane(parts=BARE)
-    install_crds(plane)
-    return plane
+    return own_control_plane(parts=BARE, crds=True)
 
 
 @pytest.fixture

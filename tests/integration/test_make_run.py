@@ -19,7 +19,6 @@ import pytest
 import yaml
 
 from tests.support.api_access import ApiFailure
-from tests.support.crds import install_crds
 from tests.support.daemon import Daemon
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
@@ -48,9 +47,7 @@ def alone_on_this_machine() -> Iterator[None]:
 
 @pytest.fixture
 def plane(own_control_plane: StartControlPlane) -> ControlPlane:
-    plane = own_control_plane(parts=BARE)
-    install_crds(plane)
-    return plane
+    return own_control_plane(parts=BARE, crds=True)
 
 
 def flags(kubeconfig: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.api_objects import condition, event_counts, object_path
+from tests.support.api_objects import condition, event_counts, manifest, object_path
 from tests.support.eventually import consistently, eventually
 from tests.support.walk import Walk
 
@@ -40,12 +40,7 @@ class MySrvWalk(Walk):
 
 def mysrv(metadata_name: str, **spec: Any) -> dict[str, Any]:
     """A MySrv, as a user would write it; what is not said is as in the sample."""
-    return {
-        "apiVersion": API,
-        "kind": "MySrv",
-        "metadata": {"name": metadata_name},
-        "spec": {"name": "CloudCMP", "port": 80, **spec},
-    }
+    return manifest(API, "MySrv", metadata_name, **{"name": "CloudCMP", "port": 80, **spec})
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import yaml
 
 from tests.support.api_access import APPLY_PATCH, ApiFailure
 from tests.support.api_objects import condition, manifest, object_path
-from tests.support.crds import install_crds, printed_crds, wait_served
+from tests.support.crds import printed_crds, wait_served
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
@@ -107,9 +107,7 @@ def owners(found: dict[str, Any], field: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """Its definitions name the one manager that converts Pets, so it is nobody else's."""
-    plane = module_control_plane(parts=BARE)
-    install_crds(plane)
-    return plane
+    return module_control_plane(parts=BARE, crds=True)
 
 
 @pytest.fixture(scope="module")

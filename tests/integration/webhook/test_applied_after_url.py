@@ -20,7 +20,7 @@ from manager.webhook.certificates.definition import Definition
 from manager.webhook.configurations import by_service, by_url, conversion_by, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.webhooks import Webhooks
-from tests.support.crds import DEFINITIONS, install_crds
+from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(op
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """A control plane of our own: our configurations would be in the way of others' tests."""
-    plane = module_control_plane(parts=BARE)
-    install_crds(plane)
-    return plane
+    return module_control_plane(parts=BARE, crds=True)
 
 
 @pytest.mark.parametrize("applied_before", [False, True])

@@ -10,7 +10,6 @@ import pytest
 
 from manager.tls import Certificate, certificates_in
 from tests.integration.webhook.load import Load
-from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.pets import pet, pet_path
@@ -34,9 +33,7 @@ VALIDATING = (
 @pytest.fixture
 def plane(own_control_plane: StartControlPlane) -> ControlPlane:
     """Of our own: its API server calls our webhooks."""
-    plane = own_control_plane(parts=BARE)
-    install_crds(plane)
-    return plane
+    return own_control_plane(parts=BARE, crds=True)
 
 
 @pytest.fixture

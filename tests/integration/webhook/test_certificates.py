@@ -32,7 +32,7 @@ from manager.webhook.configurations import (
 )
 from manager.webhook.methods import registrations
 from manager.webhook.webhooks import Webhooks
-from tests.support.crds import DEFINITIONS, install_crds
+from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually_async
 
@@ -65,9 +65,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
     """A control plane of our own: our configurations would be in the way of others' tests."""
-    plane = module_control_plane(parts=BARE)
-    install_crds(plane)
-    return plane
+    return module_control_plane(parts=BARE, crds=True)
 
 
 @pytest.fixture

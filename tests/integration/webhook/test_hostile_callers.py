@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.hostile_reviews import MUTATE, admission, hostile_reviews
 from tests.support.webhook_manager import webhook_manager
@@ -44,8 +43,7 @@ HEAD = (
 def test_hostile_callers_neither_take_the_lease_nor_the_memory_nor_keep_the_honest_out(
     own_control_plane: StartControlPlane, tmp_path: Path
 ):
-    plane = own_control_plane(parts=BARE)
-    install_crds(plane)
+    plane = own_control_plane(parts=BARE, crds=True)
     flags = ("--controllers=foo", "--leader-elect", "--leader-election-namespace=default")
     with webhook_manager(plane, tmp_path, *flags) as manager:
         process = manager.process.pid

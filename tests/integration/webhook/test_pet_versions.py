@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.api_access import ApiFailure
 from tests.support.api_objects import object_path
-from tests.support.crds import DEFINITIONS, install_crds
+from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess
@@ -75,8 +75,7 @@ def store_as(plane: ControlPlane, version: str) -> None:
 def served(
     module_control_plane: StartControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    plane = module_control_plane(parts=BARE)
-    install_crds(plane)
+    plane = module_control_plane(parts=BARE, crds=True)
     create_namespace(plane, MIXED)
     # Nobody converts yet, so each can only be written while it is stored in its own version.
     for version, bodies in WRITTEN.items():

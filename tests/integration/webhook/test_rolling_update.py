@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.webhook.load import Load
-from tests.support.crds import install_crds
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder
@@ -90,8 +89,7 @@ def service() -> Iterator[Service]:
 def test_a_rolling_update_under_load_loses_no_review(
     own_control_plane: StartControlPlane, run_manager: RunManager, service: Service
 ) -> None:
-    plane = own_control_plane(parts=BARE)  # of our own: its API server calls our webhooks
-    install_crds(plane)
+    plane = own_control_plane(parts=BARE, crds=True)  # of our own: its API server calls our webhooks
 
     def pod(port: int) -> ManagerProcess:
         started = run_manager(

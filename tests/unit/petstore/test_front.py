@@ -219,7 +219,7 @@ async def test_honest_clients_never_have_to_wait(caplog: pytest.LogCaptureFixtur
         for _ in range(2):
             assert len(await store.pets()) == 1000
         given_up = []
-        for _ in range(100):
+        for _ in range(Limits().calls_of_one):
             held = faults.hold("AddPets")
             given_up.append(asyncio.ensure_future(store.stub.AddPets(pb.AddPetsReq())))
             await held.reached.wait()

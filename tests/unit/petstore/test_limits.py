@@ -14,11 +14,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client import CollectorRegistry
 
 from petstore.bounds import CallRefused, Place, Places
-from petstore.client import DeadlinePassed, Exhausted, InvalidPet, PetStoreClient, Unreachable
+from petstore.client import DeadlinePassed, Exhausted, InvalidPet, Unreachable
 from petstore.limits import MAX_PETS, MAX_TEXT, MAX_VALUES, Limits
 from petstore.metrics_page import serve_metrics
 from petstore.proto import petstore_pb2 as pb
 from petstore.storage import Add, Delete, Query, Storage, StoreFull, TooBusy, Update
+from petstore.wire import pet_message
 from tests.support.petstores import LOOPBACK, Faults, LocalStore, local_store, pet
 
 if TYPE_CHECKING:
@@ -42,22 +43,20 @@ async def add_once_there_is_room(store: LocalStore) -> None:
             return
 
 
-async def test_calls_above_the_limit_are_refused_until_others_have_ended() -> None:
-    faults = Faults()
-    async with local_store(faults=faults, limits=Limits(calls=2)) as store, AsyncExitStack() as stack:
-        waiting = []
-        for _ in range(2):
-            # Each over a connection of its own: one connection may not have all calls.
-            client = await stack.enter_async_context(PetStoreClient(str(store.server.address), timeout=60))
-            held = faults.hold("AddPets")
-            waiting.append(asyncio.ensure_future(client.add([pet()])))
-            await held.reached.wait()
-        with pytest.raises(Exhausted, match="limit exceeded"):
-            await store.client.add([pet()])
-        for call in waiting:
-            call.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        await add_once_there_is_room(store)
+async def test_calls_above_a_connections_share_wait_and_none_is_refused() -> None:
+    async with local_store(limits=Limits(calls=64, connections=32)) as store:
+        await asyncio.gather(*(store.client.add([pet()]) for _ in range(200)))
+        assert len(await store.pets()) == 200
+
+
+async def test_calls_whose_answers_are_never_taken_keep_nobody_out() -> None:
+    limits = Limits(calls=64, connections=8)
+    async with local_store(limits=limits) as store, AsyncExitStack() as stack:
+        for _ in range(limits.connections - 2):
+            # It ignores how many calls it may have.
+            await begin_and_take_nothing(store, stack, 8 * limits.calls_of_one)
+        for name in ("Thor", "Freya", "Odin"):
+            assert await store.client.add([pet(name)])
 
 
 async def test_a_request_that_is_too_long_is_refused_before_it_is_read() -> None:
@@ -147,6 +146,43 @@ async def test_a_call_without_a_deadline_ends_all_the_same() -> None:
         assert held.given_up.is_set()
 
 
+async def begin_and_take_nothing(store: LocalStore, stack: AsyncExitStack, calls: int) -> None:
+    """Add pets, one with each call, over a connection that leaves no room for answers."""
+
+    def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+        return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
+
+    path = b"/petstore.PetStore/AddPets"
+    head = b"\x83\x86\x41\x01x\x44" + bytes([len(path)]) + path
+    head += b"\x5f\x10application/grpc\x40\x02te\x08trailers"
+    pets = pb.AddPetsReq(pets=[pet_message(pet("not answered"))]).SerializeToString()
+    data = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"\0\x04\0\0\0\0")
+    for stream in range(1, 2 * calls, 2):
+        data += frame(1, 4, stream, head) + frame(0, 1, stream, b"\0" + len(pets).to_bytes(4) + pets)
+    _, writer = await asyncio.open_connection("127.0.0.1", store.server.address.port)
+
+    def close(writer: asyncio.StreamWriter = writer) -> None:  # which is kept until then
+        writer.transport.abort()
+
+    stack.callback(close)
+    before = calls_begun(store)
+    writer.write(data)
+    while calls_begun(store) == before:  # noqa: ASYNC110 -- the store alone knows when
+        await asyncio.sleep(0.01)
+
+
+async def test_who_goes_before_its_answer_is_taken_leaves_no_errors_in_the_log(
+    store: LocalStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with AsyncExitStack() as stack:
+        await begin_and_take_nothing(store, stack, 1)
+        await asyncio.sleep(0.1)
+    while not ended(store):  # noqa: ASYNC110 -- likewise
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert [record.message for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
+
+
 class Refusing(Faults):
     """Refuses calls, and does not hear the end of it, as where a client takes nothing."""
 
@@ -191,7 +227,7 @@ CHECK, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 LIST_SERVICES = b"\x3a\x00"
 
-FEW = Limits(calls=64, searches=4)
+FEW = Limits(calls=128, connections=16, searches=4)
 """With eight calls for a connection, so that ten connections could take more than there are."""
 
 

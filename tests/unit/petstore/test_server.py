@@ -133,7 +133,7 @@ async def test_every_interface() -> None:
 
 async def test_a_thousand_adds_in_parallel_a_search_meanwhile_and_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "pets.db"
-    async with local_store(path, limits=Limits(calls=8000)) as store, asyncio.TaskGroup() as tasks:
+    async with local_store(path, limits=Limits(calls=128_000)) as store, asyncio.TaskGroup() as tasks:
         adds = [
             tasks.create_task(store.client.add([pet(f"pet-{number}", idempotency_key=f"key-{number % 500}")]))
             for number in range(1000)
