@@ -27,6 +27,8 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _URL = re.compile(r"https://[^/?#@\s]+/?")
 _MAX_NAME = 253
 _MAX_PREFIX = 200
+# Each is there from the start.
+_MAX_WORKERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ def _concurrency(value: Any) -> dict[str, int]:
             limit = int(limit)  # noqa: PLW2901 - the same value, read
         if not isinstance(name, str) or not name or type(limit) is not int or limit < 1:
             raise ValueError('NAME=N is expected, N a whole number of at least 1, such as "memcached=4"')
+        if limit > _MAX_WORKERS:
+            raise ValueError(f"at most {_MAX_WORKERS} objects at once are expected")
         limits[name] = limit
     return limits
 

@@ -35,6 +35,7 @@ def refusal(flags: dict[str, str]) -> str:
         ("concurrency", "memcached=0", "NAME=N is expected"),
         ("concurrency", "memcached=many", "NAME=N is expected"),
         ("concurrency", "=4", "NAME=N is expected"),
+        ("concurrency", "memcached=10001", "at most 10000 objects at once are expected"),
         ("kubeconfig", "", "some text is expected"),
         ("webhook_certificates", "cert-manager", "'auto', 'files', 'secret' or 'local' is expected"),
         ("webhook_name_prefix", "Mine-", "the begin of an object's name is expected"),
