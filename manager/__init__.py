@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manager import webhook
 from manager.api import ObjectKey, Resource
-from manager.cache import Informer, Meta
+from manager.cache import Informer, Meta, Selection
 from manager.controller import (
     ControllerOptions,
     Priority,
@@ -25,14 +25,28 @@ from manager.controller import (
     resource_version_changed,
     termination_started,
 )
-from manager.operator import Blocked, Context, Operator, Owns, Reads, Watch
+from manager.operator import (
+    LEFT_OVER,
+    NAME_TAKEN,
+    Blocked,
+    Context,
+    Enqueue,
+    Operator,
+    Owns,
+    Reads,
+    Watch,
+)
 from manager.rbac import rbac
+from manager.runnables import Runnable
 from manager.setting import Setting
 
 __all__ = [
+    "LEFT_OVER",
+    "NAME_TAKEN",
     "Blocked",
     "Context",
     "ControllerOptions",
+    "Enqueue",
     "Informer",
     "Meta",
     "ObjectKey",
@@ -42,6 +56,8 @@ __all__ = [
     "Reads",
     "Resource",
     "Result",
+    "Runnable",
+    "Selection",
     "Setting",
     "TerminalError",
     "Watch",

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from apis.example.v1.wordpress import Wordpress
-from manager import Blocked, Context, Resource
+from manager import LEFT_OVER, NAME_TAKEN, Blocked, Context, Resource
 from manager.api import ObjectMeta, controller_of, controller_reference
 from manager.kube.errors import Forbidden, Invalid
-from manager.operator import LEFT_OVER, NAME_TAKEN
 
 __all__ = [
     "DATABASE",

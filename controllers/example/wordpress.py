@@ -12,12 +12,11 @@ from controllers.example.parts import DATABASE, FRONTEND, PARTS, Part, Trouble, 
 from controllers.example.passwords import Passwords
 from controllers.example.volumes import Volumes
 from controllers.example.workloads import HTTP_PORT, Workloads
-from manager import Blocked, Context, Informer, Meta, Operator, Result, Setting, Watch, rbac, webhook
+from manager import Blocked, Context, Enqueue, Informer, Meta, Operator, Result, Setting, Watch, rbac, webhook
 from manager.api import ObjectKey, find_condition, is_controlled_by, is_true
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
 from manager.cache import index_by
-from manager.operator import Enqueue
 from manager.proxy import PROXY_CREDENTIALS, proxy_environment
 from manager.setting import parse_text
 from manager.webhook import AdmissionRequest

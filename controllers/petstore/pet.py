@@ -26,6 +26,7 @@ from manager import (
     Operator,
     Priority,
     Result,
+    Runnable,
     Setting,
     any_of,
     generation_changed,

@@ -91,7 +91,7 @@ def test_the_operator_of_writing_an_operator_runs(
 ) -> None:
     example = ExampleOperator(tmp_path / "example")
     assert "config/crd/bases/hello.example.com_greetings.yaml" in example.run("controllers.generate")
-    assert "--greeting-server HOST:PORT" in example.run("controllers.main", "run", "--help")
+    assert "--greeting-separator VALUE" in example.run("controllers.main", "run", "--help")
     definitions = example.run("controllers.main", "crds")
     plane.kubectl("apply", "-f", "-", stdin=definitions)
     wait_served(plane)

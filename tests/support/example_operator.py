@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from tests.support.dockerfile import ROOT
@@ -85,8 +86,12 @@ class ExampleOperator:
             for package in (path.parent, path.parent.parent):
                 if not (package / "__init__.py").exists():
                     (package / "__init__.py").write_text(PACKAGE)
+        if how == ", in the class":
+            text = "\n" + indent(text, "    ")
+        elif how:
+            text = "\n\n" + text
         with path.open("a") as file:
-            file.write({"": "", ", in the class": "\n"}.get(how, "\n\n") + text)
+            file.write(text)
 
 
 def _listed(code: str, line: str) -> str:
@@ -107,4 +112,5 @@ def _assigned(code: str, name: str, line: str) -> str:
     """Give a constant another value."""
     lines = code.splitlines(keepends=True)
     (at,) = (number for number, each in enumerate(lines) if each.strip().startswith(f"{name} = "))
+    line = indent(line, lines[at][: -len(lines[at].lstrip())])
     return "".join([*lines[:at], line, *lines[at + 1 :]])

@@ -58,7 +58,7 @@ PRESENT = [page for page in PAGES if page.path.name != "CHANGELOG.md"]
 FOLDERS = {path.name for path in Path().iterdir() if path.is_dir() and not path.name.startswith(".")}
 MADE = {"bundle", "dist", "build"}
 """Folders that are made, and not kept in the repository."""
-EXAMPLE = {"--greeting-server"}
+EXAMPLE = {"--greeting-separator"}
 """Flags of the example in writing-an-operator.md."""
 PROGRAMS_WITH_FLAGS = (
     *((PROGRAMS / "operator-manager", command) for command in ("run", "migrate-storage")),

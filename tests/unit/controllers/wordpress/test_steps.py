@@ -63,6 +63,17 @@ async def test_a_site_that_is_gone_gets_no_volume_and_no_password(world: World, 
     assert world.children() == {}
 
 
+async def test_a_site_that_is_gone_gets_no_new_password(world: World) -> None:
+    # Its volumes are retained, so that nothing else asks whether it still is.
+    await world.create()
+    await world.settle()
+    process = behind(world)
+    await world.api.delete(SITES, world.namespace, "site")
+    await world.api.delete("secrets", world.namespace, SECRET)
+    assert await process.reconcile(world.key) is None
+    assert world.api.peek("secrets", world.namespace, SECRET) is None
+
+
 async def test_a_site_of_an_earlier_one_s_name_gets_its_own_volumes(world: World) -> None:
     await world.create(storageSize="20Gi")
     process = behind(world)
@@ -189,6 +200,15 @@ async def test_a_child_that_is_refused_is_a_state_to_tell_of(world: World, write
     await world.settle()
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
     assert len(world.children()) == 7
+
+
+async def test_a_namespace_that_is_being_deleted_is_no_refusal_to_tell_of(world: World) -> None:
+    await world.create()
+    await world.api.delete("namespaces", "", world.namespace)
+    assert await world.process(Fate()).reconcile(world.key) is None
+    assert world.children() == {}
+    assert world.conditions() == {}
+    assert world.events.told == []
 
 
 @pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (422, "Invalid")])
