@@ -38,7 +38,6 @@ from manager.api import find_condition
 from manager.cache import CacheEvent
 from manager.duration import parse_duration
 from manager.logs import reconcile_log
-from manager.manager import Runnable
 from manager.rate_limit import Repeats
 from manager.setting import parse_text
 from manager.settings.error import SettingsError
