@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 
@@ -45,8 +46,6 @@ def is_loopback(host: str) -> bool:
     """Whether only this machine reaches `host`: `localhost`, `127.0.0.1`, `::1`."""
     if host == "localhost":
         return True
-    import ipaddress  # noqa: PLC0415 - as below
-
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -60,8 +59,6 @@ def client_at(host: str | None) -> str:
     """
     if host is None or ":" not in host:
         return host or ""
-    import ipaddress  # noqa: PLC0415 - as below
-
     address = ipaddress.IPv6Address(host)
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
@@ -69,9 +66,6 @@ def client_at(host: str | None) -> str:
 
 
 def _is_ip(host: str, *, version: int) -> bool:
-    # It takes 4 ms, which `--help` and `version` need not wait for.
-    import ipaddress  # noqa: PLC0415
-
     try:
         return ipaddress.ip_address(host).version == version
     except ValueError:

@@ -1,7 +1,4 @@
-"""The command line: `run`, `crds`, `migrate-storage`, `version`.
-
-Nothing here imports more than the command at hand needs: `version` and `--help` answer at once.
-"""
+"""The command line: `run`, `crds`, `migrate-storage`, `version`; each a module, imported for it."""
 
 from __future__ import annotations
 

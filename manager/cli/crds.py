@@ -5,10 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic import TypeAdapter, ValidationError
+
 from manager.cli.arguments import wants_help
 from manager.cli.errors import UsageError
+from manager.codegen import custom_resource_definitions, yaml_stream
 from manager.operator import AnyOperator
 from manager.program import Program
+from manager.settings.values import BaseUrl
+from manager.webhook.configurations import by_service, by_url
+from manager.webhook.methods import registrations
+from manager.webhook.names import SERVICE
+from manager.webhook.webhooks import Webhooks
 
 __all__ = ["command"]
 
@@ -36,13 +44,6 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
     if wants_help("crds", rest):
         print(_HELP.format(program.name))
         return 0
-    # Help needs none of these.
-    from manager.codegen import custom_resource_definitions, yaml_stream  # noqa: PLC0415
-    from manager.webhook.configurations import by_service, by_url  # noqa: PLC0415
-    from manager.webhook.methods import registrations  # noqa: PLC0415
-    from manager.webhook.names import SERVICE  # noqa: PLC0415
-    from manager.webhook.webhooks import Webhooks  # noqa: PLC0415
-
     # What the kustomization in config/default makes of the names that the generator gives.
     service = by_service(f"{program.prefix}system", f"{program.prefix}{SERVICE}")
     client_config = service if url is None else by_url(_checked(url))
@@ -69,10 +70,6 @@ def _parse(argv: Sequence[str]) -> tuple[str | None, list[str]]:
 
 def _checked(url: str) -> str:
     """What `run` would take, too."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - see above
-
-    from manager.settings.values import BaseUrl  # noqa: PLC0415
-
     try:
         return str(TypeAdapter(BaseUrl).validate_python(url))
     except ValidationError as error:

@@ -1,13 +1,19 @@
 """The command `migrate-storage`."""
-# ruff: noqa: PLC0415, T201 - help is fast, so the rest is imported where it is used; output is printed
+# ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
+from manager.cli.migrate_kinds import named_definitions
+from manager.cli.migrate_options import MIGRATE_HELP, parse_migrate_arguments
+from manager.cli.migrate_run import migrate
+from manager.logs import configured
+from manager.loop import loop_factory
 from manager.operator import AnyOperator
 from manager.program import Program
+from manager.watchdog import Watchdog
 
 __all__ = ["command"]
 
@@ -20,19 +26,10 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
 
     Raises `UsageError` for a wrong argument.
     """
-    from manager.cli.migrate_options import MIGRATE_HELP, parse_migrate_arguments
-
     if {"-h", "--help"}.intersection(argv):
         print(MIGRATE_HELP.format(program.name))
         return 0
     arguments = parse_migrate_arguments(argv)
-
-    from manager.cli.migrate_kinds import named_definitions
-    from manager.cli.migrate_run import migrate
-    from manager.logs import configured
-    from manager.loop import loop_factory
-    from manager.watchdog import Watchdog
-
     names = named_definitions(arguments.kinds, [kind for operator in operators for kind in operator.kinds()])
     # What the library logs is for a manager's log; what matters to a person is printed.
     with (

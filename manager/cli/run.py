@@ -1,24 +1,32 @@
 """The command `run`."""
-# ruff: noqa: PLC0415, T201 - help is fast, so the rest is imported where it is used; output is printed
+# ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
+from manager.cli.assembly import assembled
 from manager.cli.declared import declared_settings
 from manager.cli.errors import UsageError
+from manager.cli.failure import cause_of, in_one_line, is_expected
 from manager.cli.flags import parse_flags
+from manager.cli.run_help import run_help
+from manager.cli.selection import check_names, enabled_operators
+from manager.cli.signals import StopSignals
+from manager.logs import configured, get_logger
+from manager.loop import loop_factory
+from manager.manager import STOP_MARGIN
+from manager.open_files import LEAST, raised_limit
 from manager.operator import AnyOperator
+from manager.program import Program
+from manager.setting import SettingValues
+from manager.settings import Settings, Sources, given_by, load_declared, load_settings
+from manager.settings.environment import unknown_variables
 from manager.settings.error import SettingsError
-
-if TYPE_CHECKING:
-    from manager.program import Program
-    from manager.setting import SettingValues
-    from manager.settings import Settings
-    from manager.watchdog import Watchdog
+from manager.watchdog import Watchdog
+from manager.webhook.methods import registrations
 
 __all__ = ["command"]
 
@@ -29,8 +37,6 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
     Raises `UsageError` for a wrong flag or setting.
     """
     if {"-h", "--help"}.intersection(argv):
-        from manager.cli.run_help import run_help
-
         print(run_help(operators, program))
         return 0
     try:
@@ -43,10 +49,6 @@ def _settings(
     argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
 ) -> tuple[Settings, Sequence[AnyOperator], SettingValues]:
     """The manager's settings, the operators to run, and the values of what these have declared."""
-    from manager.cli.selection import check_names, enabled_operators
-    from manager.settings import Sources, given_by, load_declared, load_settings
-    from manager.webhook.methods import registrations
-
     declared = declared_settings(operators, program)
     sources = Sources(parse_flags(argv, declared), program)
     settings = load_settings(sources, declared)
@@ -65,13 +67,6 @@ def _run(
     declared: SettingValues,
     known: Sequence[AnyOperator],
 ) -> int:
-    from manager.logs import configured, get_logger
-    from manager.loop import loop_factory
-    from manager.manager import STOP_MARGIN
-    from manager.open_files import LEAST, raised_limit
-    from manager.settings.environment import unknown_variables
-    from manager.watchdog import Watchdog
-
     with configured(level=settings.log_level, log_format=settings.log_format) as lines:
         for name in unknown_variables(program):
             get_logger("start").warning("this environment variable sets nothing", variable=name)
@@ -100,9 +95,6 @@ async def _manage(
     known: Sequence[AnyOperator],
     watchdog: Watchdog,
 ) -> int:
-    from manager.cli.assembly import assembled
-    from manager.cli.signals import StopSignals
-
     watchdog.watch(asyncio.get_running_loop())
     with StopSignals(watchdog) as signals:
         try:
@@ -128,9 +120,6 @@ async def _manage(
 
 def _tell(error: BaseException) -> None:
     """Say in one line what ended the process; with the traceback only for what should not happen."""
-    from manager.cli.failure import cause_of, in_one_line, is_expected
-    from manager.logs import get_logger
-
     cause, log = cause_of(error), get_logger("manager")
     if is_expected(cause):
         log.error(in_one_line(cause))

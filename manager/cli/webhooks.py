@@ -12,8 +12,11 @@ from manager.address import is_loopback
 from manager.garbage import give_back_large_blocks
 from manager.kube.config import IN_CLUSTER
 from manager.logs import get_logger
+from manager.runnables import Runnable
 from manager.settings import SettingsError
+from manager.tls import CertificateUnusable, ClientAuthorities, ServedCertificate
 from manager.webhook.methods import registrations
+from manager.webhook.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from manager.http.address import BindAddress
@@ -69,10 +72,7 @@ async def add_webhooks(
     _tell_who_reaches(settings, address)
     # Who serves none does not pay for their modules.
     from manager.cli.certificates import certificates_for  # noqa: PLC0415
-    from manager.runnables import Runnable  # noqa: PLC0415
-    from manager.tls import CertificateUnusable, ClientAuthorities, ServedCertificate  # noqa: PLC0415
     from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
-    from manager.webhook.webhooks import Webhooks  # noqa: PLC0415
 
     webhooks = Webhooks(registered)
     clients = None

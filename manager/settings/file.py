@@ -7,6 +7,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from manager import yaml_text
 from manager.settings.error import SettingsError
 
 
@@ -28,11 +31,6 @@ def read_file(path: str) -> dict[Any, Any]:
 
 
 def _mapping(path: str) -> dict[Any, Any]:
-    # YAML costs half a megabyte, and most managers have no file.
-    import yaml  # noqa: PLC0415
-
-    from manager import yaml_text  # noqa: PLC0415
-
     try:
         content = yaml_text.load(Path(path).read_bytes())
     except OSError as error:

@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from manager.leader import LeaseTiming
 from manager.settings.values import (
     Address,
     BaseUrl,
@@ -190,9 +191,6 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _lease_times_fit(self) -> Self:
         """Refuse times with which two leaders could work at once or none could stay."""
-        # Imported late: `--help` shows this model and needs no election.
-        from manager.leader import LeaseTiming  # noqa: PLC0415
-
         LeaseTiming(
             lease_duration=self.leader_elect_lease_duration,
             renew_deadline=self.leader_elect_renew_deadline,

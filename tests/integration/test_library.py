@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SOURCES = ("devcluster", "manager", "pyproject.toml", "LICENSE", "README.md")
 # What the page lets one write, in folders that are called as ours are.
-NEW = ("apis/hello", "controllers/hello")
+NEW = ("apis/hello", "controllers/hello", "tests")
 MAIN = """
 import sys
 
@@ -145,10 +145,9 @@ def test_an_operator_from_outside_runs_on_the_wheel_alone(
 
 def test_with_testing_there_is_devcluster_for_the_tests_of_others(project: Path):
     (project / "test_mine.py").write_text(TEST)
-    output = done(
-        python(project), "-m", "pytest", "-q", "-o", "asyncio_mode=auto", "test_mine.py", cwd=project
-    )
-    assert "1 passed" in output
+    tests = ("test_mine.py", "tests/test_greeting.py")
+    output = done(python(project), "-m", "pytest", "-q", "-o", "asyncio_mode=auto", *tests, cwd=project)
+    assert "2 passed" in output
 
 
 @pytest.mark.parametrize(

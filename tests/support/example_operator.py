@@ -83,7 +83,7 @@ class ExampleOperator:
         assert how or not path.exists(), f"{name} is there already"
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".py":
-            for package in (path.parent, path.parent.parent):
+            for package in {path.parent, path.parent.parent} - {self.folder}:
                 if not (package / "__init__.py").exists():
                     (package / "__init__.py").write_text(PACKAGE)
         if how == ", in the class":

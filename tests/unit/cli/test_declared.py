@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from controllers.main import PROGRAM
-from manager.cli import assembly
 from manager.cli.declared import declared_settings
 from manager.cli.errors import UsageError
 from manager.cli.flags import parse_flags
@@ -53,7 +52,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[SettingValues]:
         seen.append(values)
         yield Ended()
 
-    monkeypatch.setattr(assembly, "assembled", assembled)
+    monkeypatch.setattr("manager.cli.run.assembled", assembled)
     return seen
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from manager.cli import assembly
 from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
 from manager.leader import LeadershipLost
@@ -53,7 +52,7 @@ def assemble(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], list[tuple[Sett
             asked.append((settings, [operator.name for operator in operators]))
             yield FakeManager(run)
 
-        monkeypatch.setattr(assembly, "assembled", assembled)
+        monkeypatch.setattr("manager.cli.run.assembled", assembled)
         return asked
 
     return use
@@ -94,7 +93,7 @@ def test_a_signal_before_the_cluster_answers_ends_the_start(
         await asyncio.Event().wait()
         yield FakeManager(run_and_end)
 
-    monkeypatch.setattr(assembly, "assembled", assembled)
+    monkeypatch.setattr("manager.cli.run.assembled", assembled)
     assert command("run").code == 0
 
 
@@ -188,7 +187,7 @@ def test_wrong_flags_end_in_one_line_before_anything_is_done(
     def assembled(*_: object) -> AbstractAsyncContextManager[None]:
         pytest.fail("it was started")
 
-    monkeypatch.setattr(assembly, "assembled", assembled)
+    monkeypatch.setattr("manager.cli.run.assembled", assembled)
     outcome = command("run", *argv)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith(f"operator-manager: run: {expected}")
