@@ -104,7 +104,11 @@ def _namespace(value: Any) -> str:
 
 
 def _namespaces(value: Any) -> tuple[str, ...]:
-    return tuple(_namespace(item) for item in _list(value))
+    found = tuple(_namespace(item) for item in _list(value))
+    if value and not found:
+        # None are all of them, which nobody means by "$A,$B".
+        raise ValueError("a namespace is expected between commas")
+    return found
 
 
 def _object_name(value: Any) -> str:

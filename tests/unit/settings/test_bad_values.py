@@ -31,6 +31,7 @@ def refusal(flags: dict[str, str]) -> str:
         ("namespaces", "good,Bad", "a namespace is expected"),
         ("leader_election_namespace", "a.b", "a namespace is expected"),
         ("leader_election_id", "Not_A_Name", "an object's name is expected"),
+        ("namespaces", ",", "a namespace is expected"),
         ("concurrency", "memcached", "NAME=N is expected"),
         ("concurrency", "memcached=0", "NAME=N is expected"),
         ("concurrency", "memcached=many", "NAME=N is expected"),
