@@ -110,6 +110,11 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """A part of a request has come."""
+        if self._transport is not None and len(data) <= self._body and not (self._kept or self._is_enough):
+            # It is what `_pass_on` would come to, without copies.
+            self._body -= len(data)
+            self.protocol.data_received(data)
+            return
         self._kept += data
         self._pass_on()
 

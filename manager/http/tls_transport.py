@@ -14,14 +14,14 @@ from manager.logs import get_logger
 
 __all__ = ["TlsTransport", "Turn"]
 
-_RECEIVED = memoryview(bytearray(16 * 1024))
+_RECEIVED = memoryview(bytearray(64 * 1024))
 """Where all connections receive: what is in it goes on to OpenSSL before anything else comes. It is as much
 as one of them has in a turn of the loop, before others have theirs."""
 
 _SHARE = 0.005
 """Seconds of a turn of the loop for all connections of a server together, and one more part of what came."""
 
-_CLEAR = memoryview(bytearray(4 * len(_RECEIVED)))
+_CLEAR = memoryview(bytearray(2 * len(_RECEIVED)))
 """Where it is decrypted: one turn, and what was there of a record before."""
 
 _PIECE = 64 * 1024

@@ -184,7 +184,7 @@ async def test_however_much_has_come_a_turn_of_the_loop_takes_a_little_of_it(con
             await client.writer.drain()
         await heard.until(MUCH)
         counting.cancel()
-        assert max(heard.by_turn.values()) <= 64 * 1024
+        assert max(heard.by_turn.values()) <= 128 * 1024
 
 
 async def test_many_who_send_at_once_have_their_turns_one_after_the_other(
@@ -246,7 +246,7 @@ async def test_who_does_not_answer_the_end_of_the_session_is_not_waited_for(conn
         await client.shake_hands()
         await heard.made.wait()
         heard.transport.close()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(10):
             await heard.lost.wait()
 
 
@@ -273,7 +273,7 @@ async def test_nothing_comes_while_nothing_is_wanted(connected: Connect):
         heard.transport.pause_reading()
         client.writer.write(client.records(bytes(MUCH), of=10_000))
         await asyncio.sleep(0.05)
-        assert len(heard.received) <= 64 * 1024
+        assert len(heard.received) <= 128 * 1024
         heard.transport.resume_reading()
         await heard.until(MUCH)
 
