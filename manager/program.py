@@ -17,8 +17,8 @@ class Program:
     """The name and the version of a program, handed down to all that a cluster could see of it.
 
     Field managers, user agent, Events, lease, the certificate's Secret, webhook configurations, generated
-    manifests and environment variables are called after it, so that two programs of different names share
-    none of these. Raises `ValueError` for a name that they cannot have.
+    manifests, environment variables and entry points are called after it, so that two programs of different
+    names share none of these. Raises `ValueError` for a name that they cannot have.
     """
 
     name: str
@@ -45,6 +45,11 @@ class Program:
     def variables(self) -> str:
         """What the names of its environment variables begin with."""
         return f"{self.name.replace('-', '_').upper()}_"
+
+    @property
+    def entry_points(self) -> str:
+        """The group of entry points by which installed packages add operators to it."""
+        return f"{self.name.replace('-', '_')}.operators"
 
     @property
     def labels(self) -> dict[str, str]:

@@ -181,6 +181,7 @@ class _Side(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's
         if self._timer is not None:
             self._timer.cancel()
+        self._transport = None
         if self.other is not None:
             self.other.close()
         self._gone.set()
@@ -198,7 +199,7 @@ class _Side(asyncio.BufferedProtocol):
 
     def send(self, data: bytes) -> None:
         """Send it here, if it is anything."""
-        if data and self._transport is not None:
+        if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     def pause_writing(self) -> None:

@@ -123,11 +123,14 @@ class PetStoreServer:
         address = self.address
         try:
             sockets = await asyncio.to_thread(address.listen)
-            for each in sockets:
-                stack.enter_context(each)
-            front = await stack.enter_async_context(open_front(limits, tls))
         except OSError as error:
             raise CannotListen(address, _reason(error)) from error
+        for each in sockets:
+            stack.enter_context(each)
+        try:
+            front = await stack.enter_async_context(open_front(limits, tls))
+        except OSError as error:
+            raise CannotListen(address, f"TMPDIR has no room for a socket: {_reason(error)}") from error
         self.address = BindAddress(address.host, sockets[0].getsockname()[1])
         server = grpc.aio.server(
             interceptors=(
@@ -148,7 +151,7 @@ class PetStoreServer:
         try:
             server.add_insecure_port(front.target)
         except RuntimeError as error:
-            raise CannotListen(address, f"gRPC cannot use {front.target}") from error
+            raise CannotListen(address, f"TMPDIR has no room for a socket: {front.target}") from error
         for name in ("", _SERVICE):
             await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
         await server.start()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["ServerUnusable", "UsageError"]
+__all__ = ["OperatorUnusable", "ServerUnusable", "UsageError"]
 
 
 class UsageError(Exception):
     """An unknown command, flag or argument: one line that names it."""
+
+
+class OperatorUnusable(Exception):
+    """What an installed package calls an operator cannot be one of this program: one line that names it."""
 
 
 class ServerUnusable(Exception):

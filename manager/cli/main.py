@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-from manager.cli.errors import UsageError
+from manager.cli.errors import OperatorUnusable, UsageError
 from manager.garbage import tune_garbage_collector
 from manager.operator import AnyOperator
 from manager.program import Program
@@ -31,9 +31,13 @@ _COMMANDS = {
 
 _HELP_FLAGS = {"-h", "--help"}
 
+_WITHOUT_OPERATORS = {"version", "--version"}
+
 
 def main(argv: Sequence[str], operators: Sequence[AnyOperator], *, name: str, version: str) -> int:
     """Run the command in `argv` (without the program's name) and return the exit code.
+
+    To `operators` come those that installed packages have for the program, as entry points of its group.
 
     `name` and `version` are the program's: whatever a cluster sees of it is called after it (see `Program`).
     0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
@@ -52,6 +56,9 @@ def main(argv: Sequence[str], operators: Sequence[AnyOperator], *, name: str, ve
     except UsageError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return WRONG_USAGE
+    except OperatorUnusable as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return FAILED
     except BrokenPipeError:
         # The reader of our output left, as `head` does. The interpreter flushes once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -83,7 +90,13 @@ def _dispatch(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pr
             print(_help(program))
             return OK
         name, rest = rest[0], ["--help"]
-    return _command("version" if name == "--version" else name)(rest, operators, program)
+    command = _command("version" if name == "--version" else name)
+    if name not in _WITHOUT_OPERATORS:
+        # What answers at once does not look for them.
+        from manager.cli.installed import installed_operators  # noqa: PLC0415
+
+        operators = (*operators, *installed_operators(operators, program))
+    return command(rest, operators, program)
 
 
 def _command(name: str) -> Command:

@@ -7,6 +7,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
+from manager.cli.installed import installed_operators
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings.model import Settings
@@ -32,6 +33,8 @@ def run_help(operators: Sequence[AnyOperator], program: Program) -> str:
     width = min(max(shutil.get_terminal_size().columns, _WIDTHS[0]), _WIDTHS[1])
     names = ", ".join(operator.name for operator in operators)
     lines = [_INTRODUCTION.format(program.name), "", f"The controllers are: {names}."]
+    for operator, origin in installed_operators((), program).items():
+        lines.append(f"{operator.name} comes from the installed package {origin}.")
     fields = Settings.model_fields.items()
     for group, members in itertools.groupby(fields, key=lambda item: Shown.of(item[1]).group):
         lines += ["", f"{group}:"]

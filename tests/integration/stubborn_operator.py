@@ -28,8 +28,6 @@ _log = get_logger("stubborn")
 class StubbornOperator(Operator[Foo]):
     """Does not end."""
 
-    name = "stubborn"
-
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
         _log.info(STUCK, how=foo.spec.name)
         match foo.spec.name:

@@ -10,6 +10,7 @@ def test_everything_that_a_program_is_known_by_has_its_name():
     assert program.agent == "green-house/2.1"
     assert program.prefix == "green-house-"
     assert program.variables == "GREEN_HOUSE_"
+    assert program.entry_points == "green_house.operators"
     assert program.labels == {"app.kubernetes.io/name": "green-house"}
 
 

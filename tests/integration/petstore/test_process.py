@@ -10,6 +10,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -252,6 +253,26 @@ def test_headers_without_end_do_not_fill_the_memory(store: PetStoreProcess) -> N
                     client.sendall(frame(9, b"\x00\x01a\x7f\xa1\x1e" + bytes(4000)) * 250)
     assert store.process.peak_bytes() - before < 20_000_000
     assert petstore("search", "--address", store.address).returncode == 0
+
+
+def test_connections_that_give_way_as_soon_as_they_have_come_leave_no_errors_in_the_log(
+    tmp_path: Path,
+) -> None:
+    with PetStoreProcess(tmp_path, "--max-connections=4") as store, ThreadPoolExecutor(16) as threads:
+        host, _, port = store.address.partition(":")
+
+        def come_and_go(number: int) -> None:
+            source = (f"127.0.0.{2 + number % 8}", 0)
+            with (
+                suppress(OSError),
+                socket.create_connection((host, int(port)), source_address=source) as client,
+            ):
+                client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+                client.recv(1)
+
+        list(threads.map(come_and_go, range(800)))
+        assert petstore("search", "--address", store.address).returncode == 0
+        assert "ERROR" not in store.process.output()
 
 
 def test_a_store_that_may_have_few_files_open_takes_fewer_clients_and_says_so(tmp_path: Path) -> None:

@@ -119,6 +119,18 @@ async def test_addresses_that_are_taken(tmp_path: Path) -> None:
         pass  # the file was let go
 
 
+@pytest.mark.parametrize("folder", ["that-is-not-there", "x" * 100])
+async def test_a_folder_where_its_socket_cannot_be_is_named(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if folder.startswith("x"):  # more than the path of a socket may have
+        await asyncio.to_thread((tmp_path / folder).mkdir)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / folder))
+    with pytest.raises(CannotListen, match="TMPDIR has no room for a socket"):
+        async with local_store():
+            pass
+
+
 async def test_every_interface() -> None:
     everywhere = BindAddress("", 0)
     async with PetStoreServer(
