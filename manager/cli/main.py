@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from manager.cli.errors import OperatorUnusable, UsageError
+from manager.cli.installed import installed_operators
 from manager.garbage import tune_garbage_collector
 from manager.operator import AnyOperator
 from manager.program import Program
@@ -32,6 +33,7 @@ _COMMANDS = {
 _HELP_FLAGS = {"-h", "--help"}
 
 _WITHOUT_OPERATORS = {"version", "--version"}
+"""What answers even where one of them cannot be loaded."""
 
 
 def main(argv: Sequence[str], operators: Sequence[AnyOperator], *, name: str, version: str) -> int:
@@ -92,9 +94,6 @@ def _dispatch(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pr
         name, rest = rest[0], ["--help"]
     command = _command("version" if name == "--version" else name)
     if name not in _WITHOUT_OPERATORS:
-        # What answers at once does not look for them.
-        from manager.cli.installed import installed_operators  # noqa: PLC0415
-
         operators = (*operators, *installed_operators(operators, program))
     return command(rest, operators, program)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from manager.cli import assembly
+from manager.cli import run
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings import Settings
@@ -75,7 +75,7 @@ def test_an_installed_operator_runs_beside_ours(
         asked.append([each.name for each in operators])
         yield Ended()
 
-    monkeypatch.setattr(assembly, "assembled", assembled)
+    monkeypatch.setattr(run, "assembled", assembled)
     install(f"hi = {MODULE}:Greeter")
     assert command("run", "--greeter-words=bye").code == 0
     assert command("run", "--controllers=greeter").code == 0
