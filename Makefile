@@ -88,6 +88,7 @@ check: venv ## in less than a minute: style, types, quick unit tests, those next
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
+	$(BIN)/mypy scripts/webhook-flags
 	$(BIN)/lint-imports --no-logo
 	env -u KUBEBUILDER_ASSETS -u KUBEBUILDER_ASSETS_OLDEST \
 		$(PYTEST) -m "smoke or not integration" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
