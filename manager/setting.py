@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
 
-__all__ = ["Setting", "SettingValues", "UndeclaredSetting", "parse_text"]
+__all__ = ["Setting", "SettingValues", "UndeclaredSetting"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -14,7 +14,7 @@ U = TypeVar("U")
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-def parse_text(text: str) -> str:
+def _text(text: str) -> str:
     """Any text but none. Raises `ValueError` for "", which is most likely a variable that was not set."""
     if not text:
         raise ValueError("some text is expected")
@@ -37,6 +37,21 @@ class Setting(Generic[T]):
     """
 
     __slots__ = ("default", "description", "name", "parse", "placeholder")
+
+    @overload
+    def __init__(
+        self: Setting[str], name: str, *, default: str, description: str, placeholder: str = ...
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Setting[str | None],
+        name: str,
+        *,
+        default: None = None,
+        description: str,
+        placeholder: str = ...,
+    ) -> None: ...
 
     @overload
     def __init__(
@@ -63,7 +78,7 @@ class Setting(Generic[T]):
     def __init__(
         self,
         name: str,
-        parse: Callable[[str], Any],
+        parse: Callable[[str], Any] = _text,
         *,
         default: str | None = None,
         description: str,
@@ -72,8 +87,9 @@ class Setting(Generic[T]):
         """Args:
         name: as in the flag: `petstore-address`. One name for all operators of a process, so begin it with
             what it is about.
-        parse: makes the value from what was written; raises ValueError that says what is expected. There
-            are `parse_text`, and `parse_duration` and `parse_address` in the modules of these names.
+        parse: makes the value from what was written; raises ValueError that says what is expected. Default
+            the text itself, unless it is empty. There are `parse_duration` and `parse_address` in the
+            modules of these names.
         default: written as a person would write it; None is to have no value when none is given.
         description: what `--help` says, without the default.
         placeholder: stands for the value in `--help`: `HOST:PORT`.

@@ -12,7 +12,6 @@ from manager.api import ObjectMeta
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.proxy import PROXY_CREDENTIALS, proxy_environment
-from manager.setting import parse_text
 from manager.webhook import AdmissionRequest
 
 __all__ = ["CR_LABEL", "MANY", "MemcachedOperator"]
@@ -33,7 +32,6 @@ class MemcachedOperator(Operator[Memcached]):
     skips_own_writes = True
     image = Setting(
         "memcached-image",
-        parse_text,
         default="memcached:1.6.39-alpine",
         placeholder="IMAGE",
         description="image of the servers of a Memcached whose spec names none",

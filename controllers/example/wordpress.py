@@ -18,7 +18,6 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
 from manager.cache import index_by
 from manager.proxy import PROXY_CREDENTIALS, proxy_environment
-from manager.setting import parse_text
 from manager.webhook import AdmissionRequest
 
 __all__ = ["Sight", "WordpressOperator", "conditions_of", "next_look", "node_port_of", "url_of"]
@@ -98,14 +97,12 @@ class WordpressOperator(Operator[Wordpress]):
     skips_own_writes = True
     mysql_image = Setting(
         "mysql-image",
-        parse_text,
         default="mysql:8.4.10",
         placeholder="IMAGE",
         description="image of the database of a Wordpress whose spec names none",
     )
     wordpress_image = Setting(
         "wordpress-image",
-        parse_text,
         default="wordpress:6.8.3-apache",
         placeholder="IMAGE",
         description="image of the site of a Wordpress whose spec names none",

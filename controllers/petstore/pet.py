@@ -39,7 +39,6 @@ from manager.cache import CacheEvent
 from manager.duration import parse_duration
 from manager.logs import reconcile_log
 from manager.rate_limit import Repeats
-from manager.setting import parse_text
 from manager.settings.error import SettingsError
 from manager.webhook import AdmissionRequest, JsonObject
 from petstore.errors import InvalidPet, NoAnswer, PetStoreError
@@ -108,25 +107,21 @@ class PetOperator(Operator[Pet]):
     # The files are read again when they are renewed.
     tls_ca_file = Setting(
         "petstore-tls-ca-file",
-        parse_text,
         description="talk to the pet store over TLS, and trust these authorities (PEM)",
         placeholder="FILE",
     )
     tls_cert_file = Setting(
         "petstore-tls-cert-file",
-        parse_text,
         description="the certificate to show the pet store (PEM)",
         placeholder="FILE",
     )
     tls_key_file = Setting(
         "petstore-tls-key-file",
-        parse_text,
         description="the key of --petstore-tls-cert-file (PEM)",
         placeholder="FILE",
     )
     tls_server_name = Setting(
         "petstore-tls-server-name",
-        parse_text,
         description="whom the pet store's certificate is for; default the host of --petstore-address",
         placeholder="NAME",
     )

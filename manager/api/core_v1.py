@@ -10,6 +10,7 @@ from pydantic import Field
 from manager.api import ApiModel, Resource
 
 __all__ = [
+    "ConfigMap",
     "LoadBalancerIngress",
     "LoadBalancerStatus",
     "Namespace",
@@ -22,6 +23,13 @@ __all__ = [
     "ServiceStatus",
     "VolumeResources",
 ]
+
+
+class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
+    """Values by key, which are no secret."""
+
+    immutable: bool | None = None
+    data: dict[str, str] | None = None
 
 
 class Namespace(Resource, group="", version="v1", plural="namespaces", namespaced=False):

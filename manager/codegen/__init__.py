@@ -1,4 +1,4 @@
-"""What is generated from the models and the markers: custom resource definitions and roles."""
+"""What is generated from the models and the operators: custom resource definitions and roles."""
 
 from __future__ import annotations
 

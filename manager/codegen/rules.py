@@ -1,4 +1,4 @@
-"""Rules of roles: markers merged into the fewest rules that say the same."""
+"""Rules of roles: those of operators, merged into the fewest rules that say the same."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Operator(Generic[T]):
             """Keeps a Deployment of memcached servers at the wanted size."""
 
             owns = (Deployment,)
-            image = Setting("memcached-image", parse_text, default="memcached:1.6", description="…")
+            image = Setting("memcached-image", default="memcached:1.6", description="…")
 
             async def reconcile(self, memcached: Memcached, ctx: Context) -> None:
                 deployment = await ctx.apply(self.deployment(memcached))

@@ -4,11 +4,11 @@ import pytest
 
 from manager.address import parse_address
 from manager.duration import parse_duration
-from manager.setting import Setting, SettingValues, UndeclaredSetting, parse_text
+from manager.setting import Setting, SettingValues, UndeclaredSetting
 
 ADDRESS = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
 INTERVAL = Setting("store-interval", parse_duration, default="1m30s", description="how often")
-LABEL = Setting("store-label", parse_text, description="what it is called")
+LABEL = Setting("store-label", description="what it is called")
 
 
 def test_a_default_is_read_as_a_given_value_would_be():
@@ -26,7 +26,7 @@ def test_the_variable_is_the_name_in_capitals():
 )
 def test_what_cannot_be_a_flag_and_a_variable_is_no_name(name: str):
     with pytest.raises(ValueError, match="cannot name a setting"):
-        Setting(name, parse_text, default="x", description="")
+        Setting(name, default="x", description="")
 
 
 def test_a_default_that_is_none_of_its_own_values_is_found_where_it_is_declared():

@@ -14,21 +14,19 @@ from manager.cli.errors import UsageError
 from manager.cli.flags import parse_flags
 from manager.cli.run_help import run_help
 from manager.duration import parse_duration
-from manager.setting import Setting, SettingValues, UndeclaredSetting, parse_text
+from manager.setting import Setting, SettingValues, UndeclaredSetting
 from manager.settings import SettingsError
 from tests.unit.cli.conftest import Command, operator
 
-LABEL = Setting(
-    "store-label", parse_text, default="main", description="What it is called", placeholder="TEXT"
-)
+LABEL = Setting("store-label", default="main", description="What it is called", placeholder="TEXT")
 INTERVAL = Setting("store-interval", parse_duration, default="10m", description="How often")
-GREETING = Setting("greeting", parse_text, description="What to say")
+GREETING = Setting("greeting", description="What to say")
 STORE, GREETER = operator("store", LABEL, INTERVAL), operator("greeter", GREETING)
 OPERATORS = (STORE, GREETER, operator("plain"))
 
 
 def setting(name: str) -> Setting[str | None]:
-    return Setting(name, parse_text, description="")
+    return Setting(name, description="")
 
 
 @pytest.fixture(autouse=True)

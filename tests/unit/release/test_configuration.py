@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.setting import Setting, parse_text
+from manager.setting import Setting
 from manager.settings.model import Settings
 from manager.settings.origin import flag_name
 from release.configuration import BEGIN, END, NoTables, with_tables
@@ -38,7 +38,7 @@ def test_a_row_says_how_it_is_given_and_what_it_is_without():
 
 
 def test_what_parts_the_cells_ends_none():
-    key = Setting("speech", parse_text, default="a|b", description="loud|low", placeholder="A|B")
+    key = Setting("speech", default="a|b", description="loud|low", placeholder="A|B")
     row = next(
         line
         for line in with_tables(EMPTY, [operator("talk", key)], PROGRAM).splitlines()

@@ -6,14 +6,14 @@ import pytest
 
 from manager.address import parse_address
 from manager.duration import parse_duration
-from manager.setting import Setting, parse_text
+from manager.setting import Setting
 from manager.settings import SettingsError
 from tests.support.settings import load_declared, load_settings
 from tests.unit.settings.conftest import WriteFile
 
 ADDRESS = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
 INTERVAL = Setting("store-interval", parse_duration, default="10m", description="how often")
-LABEL = Setting("store-label", parse_text, description="what it is called")
+LABEL = Setting("store-label", description="what it is called")
 DECLARED: tuple[Setting[Any], ...] = (ADDRESS, INTERVAL, LABEL)
 
 
