@@ -9,6 +9,7 @@ from controllers.example.wordpress import WordpressOperator
 from controllers.myapp.mysrv import MySrvOperator
 from controllers.petstore.pet import PetOperator
 from controllers.tutorial.foo import FooOperator
+from manager import AnyOperator
 from manager.cli import main as run_command
 from manager.program import Program
 from manager.version import VERSION
@@ -18,7 +19,7 @@ __all__ = ["OPERATORS", "PROGRAM", "main"]
 PROGRAM = Program("operator-manager", VERSION)
 """It is released together with the library."""
 
-OPERATORS = (
+OPERATORS: tuple[AnyOperator, ...] = (
     MemcachedOperator,
     FooOperator,
     PetOperator,

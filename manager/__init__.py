@@ -28,6 +28,7 @@ from manager.controller import (
 from manager.operator import (
     LEFT_OVER,
     NAME_TAKEN,
+    AnyOperator,
     Blocked,
     Context,
     Enqueue,
@@ -43,6 +44,7 @@ from manager.setting import Setting
 __all__ = [
     "LEFT_OVER",
     "NAME_TAKEN",
+    "AnyOperator",
     "Blocked",
     "Context",
     "ControllerOptions",

@@ -98,7 +98,7 @@ def _listed(code: str, line: str) -> str:
     """Put an operator into the list; a later line for the same one is instead of the earlier one."""
     same = f"    {line.partition(',')[0]}"
     kept = [each for each in code.splitlines(keepends=True) if not each.startswith(same)]
-    at = next(number for number, each in enumerate(kept, start=1) if each.startswith("OPERATORS = ("))
+    at = next(number for number, each in enumerate(kept, start=1) if each.startswith("OPERATORS: "))
     return "".join([*kept[:at], f"    {line}", *kept[at:]])
 
 
