@@ -111,7 +111,7 @@ lint: venv ## style, types, layers, and that generated files are current
 	$(BIN)/mypy scripts/webhook-flags
 	$(BIN)/lint-imports --no-logo
 	@$(BIN)/pip-licenses >/dev/null && echo "every dependency has a licence that pyproject.toml lists"
-	$(BIN)/python -m controllers.generate --check
+	$(BIN)/operator-manager generate --check
 	$(RELEASE) generate --check
 	$(BIN)/python -m benchmarks --render --check
 	$(BIN)/python scripts/generate-petstore --check
@@ -124,7 +124,7 @@ fmt: venv ## format the sources and apply the lint fixes that are safe
 
 .PHONY: manifests
 manifests: venv ## what is generated under config/: definitions, roles and webhooks from the code, the dashboard
-	$(BIN)/python -m controllers.generate
+	$(BIN)/operator-manager generate
 	$(RELEASE) generate
 
 .PHONY: generate

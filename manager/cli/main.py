@@ -26,14 +26,17 @@ Command = Callable[[Sequence[str], Sequence[AnyOperator], Program], int]
 _COMMANDS = {
     "run": "run the controllers until interrupted",
     "crds": "print the custom resource definitions, ready for kubectl apply -f -",
+    "generate": "write what is generated under config/",
+    "init": "begin a project of your own",
+    "create": "add a kind and its operator to a project",
     "migrate-storage": "have every object stored in the storage version of its definition",
     "version": "print the version",
 }
 
 _HELP_FLAGS = {"-h", "--help"}
 
-_WITHOUT_OPERATORS = {"version", "--version"}
-"""What answers even where one of them cannot be loaded."""
+_WITHOUT_INSTALLED = {"version", "--version", "generate", "init", "create"}
+"""What answers even where an installed operator cannot be loaded, and writes the same whatever is installed."""
 
 
 def main(argv: Sequence[str], operators: Sequence[AnyOperator], *, name: str, version: str) -> int:
@@ -93,7 +96,7 @@ def _dispatch(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pr
             return OK
         name, rest = rest[0], ["--help"]
     command = _command("version" if name == "--version" else name)
-    if name not in _WITHOUT_OPERATORS:
+    if name not in _WITHOUT_INSTALLED:
         operators = (*operators, *installed_operators(operators, program))
     return command(rest, operators, program)
 

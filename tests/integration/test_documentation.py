@@ -90,7 +90,7 @@ def test_the_operator_of_writing_an_operator_runs(
     plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ) -> None:
     example = ExampleOperator(tmp_path / "example")
-    assert "config/crd/bases/hello.example.com_greetings.yaml" in example.run("controllers.generate")
+    assert "config/crd/bases/hello.example.com_greetings.yaml" in example.run("controllers.main", "generate")
     assert "--greeting-separator VALUE" in example.run("controllers.main", "run", "--help")
     definitions = example.run("controllers.main", "crds")
     plane.kubectl("apply", "-f", "-", stdin=definitions)
@@ -115,7 +115,7 @@ def test_the_webhooks_of_the_page_answer(plane: ControlPlane, tmp_path: Path) ->
     for number, (there, new) in enumerate([(second, blocks[:second]), (len(blocks), blocks[second:])]):
         folder = tmp_path / f"part-{number}"
         example = ExampleOperator(folder / "example", blocks[:there])
-        assert "config/webhook/manifests.yaml" in example.run("controllers.generate")
+        assert "config/webhook/manifests.yaml" in example.run("controllers.main", "generate")
         # Of a URL only once a manager with one has been there; which one, it will say itself.
         where = ("--webhook-url=https://127.0.0.1:9443",) if number else ()
         plane.kubectl("apply", "-f", "-", stdin=example.run("controllers.main", "crds", *where))

@@ -113,6 +113,11 @@ def test_the_wheel_holds_the_library_and_devcluster_and_none_of_what_is_built_on
         needed = opened.read(metadata).decode()
     assert {top for top in tops if not top.endswith(".dist-info")} == {"devcluster", "manager"}
     assert {"manager/py.typed", "devcluster/py.typed", "devcluster/types/builtin.json"} <= set(names)
+    template = (
+        *("Makefile", "gitignore", "pyproject.in.toml", "config/manager/manager.yaml"),
+        "tests/test_greeting.py",
+    )
+    assert {f"manager/scaffold/project/{name}" for name in template} <= set(names)
     assert "grpc" not in needed
     assert "protobuf" not in needed
 
@@ -148,6 +153,14 @@ def test_with_testing_there_is_devcluster_for_the_tests_of_others(project: Path)
     tests = ("test_mine.py", "tests/test_greeting.py")
     output = done(python(project), "-m", "pytest", "-q", "-o", "asyncio_mode=auto", *tests, cwd=project)
     assert "2 passed" in output
+
+
+def test_a_project_can_be_begun_with_the_wheel_alone(project: Path, tmp_path: Path):
+    done(python(project), "-m", "manager", "init", "shop", "--domain=acme.test", cwd=tmp_path)
+    create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")
+    told = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")
+    assert "changed controllers/main.py\n" in told
+    assert "2 passed" in done(python(project), "-m", "pytest", "-q", cwd=tmp_path / "shop")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,11 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ),
     "tests/demo/test_demo.py::test_it_ends_by_itself_when_everything_is_ready": ("make demo",),
     "tests/unit/config/test_makefile.py::test_help_lists_every_target_of_the_field": ("make",),
-    "tests/unit/controllers/test_generate.py": ("make generate",),
+    "tests/unit/cli/test_generate.py": ("make generate",),
+    "tests/unit/cli/test_scaffold.py": (
+        ".venv/bin/operator-manager init ../shop --domain example.com",
+        ".venv/bin/operator-manager create api --group store --version v1 --kind Order --owns Deployment",
+    ),
     "tests/unit/release/test_configuration.py::test_the_example_of_the_page_loads": (
         ".venv/bin/operator-manager run --config manager.yaml --log-level=debug",
     ),

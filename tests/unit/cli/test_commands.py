@@ -11,13 +11,15 @@ from manager.version import KUBERNETES_VERSIONS, VERSION
 from tests.unit.cli.conftest import OPERATORS, Command
 from tests.unit.cli.gadget import GadgetOperator
 
+COMMANDS = ("run", "crds", "generate", "init", "create", "migrate-storage", "version")
+
 
 @pytest.mark.parametrize("argv", [("--help",), ("-h",), ("help",)])
 def test_help_lists_the_commands(command: Command, argv: tuple[str, ...]):
     outcome = command(*argv)
     assert outcome.code == 0
     assert outcome.err == ""
-    assert all(f"\n  {name} " in outcome.out for name in ("run", "crds", "migrate-storage", "version"))
+    assert all(f"\n  {name} " in outcome.out for name in COMMANDS)
 
 
 def test_without_a_command_help_is_an_error(command: Command):
@@ -26,7 +28,7 @@ def test_without_a_command_help_is_an_error(command: Command):
     assert "Usage: operator-manager COMMAND" in outcome.err
 
 
-@pytest.mark.parametrize("name", ["run", "crds", "migrate-storage", "version"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(command: Command, name: str):
     for argv in ((name, "--help"), (name, "-h"), ("help", name)):
         outcome = command(*argv)

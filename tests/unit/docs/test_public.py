@@ -15,13 +15,8 @@ PAGE = Path("docs/architecture.md")
 _, _, SECTION = PAGE.read_text().partition("### What of the library is public\n")
 ROWS = re.findall(r"^\| (`.+?) \|", SECTION.partition("\n## ")[0], re.MULTILINE)
 PUBLIC = [name for row in ROWS for name in re.findall(r"`([\w.]+)`", row)]
-# It generates what the runtime's own code generation returns.
-OWN = {Path("controllers/generate.py")}
 SOURCES = [
-    path
-    for folder in ("apis", "controllers", "examples")
-    for path in sorted(Path(folder).rglob("*.py"))
-    if path not in OWN
+    path for folder in ("apis", "controllers", "examples") for path in sorted(Path(folder).rglob("*.py"))
 ]
 
 

@@ -1,0 +1,11 @@
+"""`python -m manager`: the command line without operators, to begin a project with."""
+
+from __future__ import annotations
+
+import sys
+
+from manager.cli import main
+from manager.version import VERSION
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], (), name="operator-manager", version=VERSION))

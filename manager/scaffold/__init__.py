@@ -1,0 +1,8 @@
+"""A project of one's own, and more kinds for it: files of a project that works, under other names."""
+
+from __future__ import annotations
+
+from manager.scaffold.names import Names, ScaffoldError
+from manager.scaffold.writing import Written, create_api, init
+
+__all__ = ["Names", "ScaffoldError", "Written", "create_api", "init"]

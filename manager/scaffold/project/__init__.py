@@ -1,0 +1,1 @@
+"""A project that works: `init` and `create` copy it, under other names."""

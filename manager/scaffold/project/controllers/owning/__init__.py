@@ -1,0 +1,1 @@
+"""Other beginnings of an operator."""

@@ -1,0 +1,53 @@
+"""`make demo`: the operators and the samples on an embedded control plane, until each has become Ready."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import yaml
+
+from manager.api import Resource
+from manager.logs import configured
+from manager.scaffold.project.controllers.main import OPERATORS
+from manager.testing import World, operated
+
+SAMPLES = Path(__file__).parent / "config" / "samples"
+
+
+async def demo() -> None:
+    """Create each sample, and tell what its conditions become."""
+    kinds = {kind.gvk.kind: kind for operator in OPERATORS for kind in operator.kinds()}
+    async with operated(*OPERATORS, pod_ready_delay=1) as world:
+        for path in sorted(SAMPLES.glob("*.yaml")):
+            sample = yaml.safe_load(path.read_text())
+            if sample["kind"] in kinds:
+                await follow(world, kinds[sample["kind"]].model_validate(sample))
+
+
+async def follow(world: World, obj: Resource) -> None:
+    """Create an object and print its conditions, each time that they change, until it is Ready."""
+    told: list[str] = []
+
+    def is_ready(found: Resource) -> bool:
+        conditions = found.to_wire().get("status", {}).get("conditions", [])
+        news = [f"{each['type']}={each['status']} {each['reason']}: {each['message']}" for each in conditions]
+        if news != told:
+            told[:] = news
+            say(f"{found.kind} {found.metadata.name}: {', '.join(news)}")
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+    say(f"{obj.kind} {obj.metadata.name}: created")
+    await world.until(await world.create(obj), is_ready, timeout=60)
+
+
+def say(line: str) -> None:
+    """Tell whoever watches, at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    with configured(level="warn"):
+        asyncio.run(demo())

@@ -1,0 +1,1 @@
+"""Each operator, run against an embedded control plane."""

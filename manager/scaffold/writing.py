@@ -1,0 +1,172 @@
+"""Which files are written, and which are changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from manager.scaffold.names import IMPORTS, Names, ScaffoldError, in_order
+
+__all__ = ["Written", "beginnings", "create_api", "domain_of", "init"]
+
+_PROJECT = Path(__file__).parent / "project"
+_OTHER_NAMES = {"gitignore": ".gitignore", "pyproject.in.toml": "pyproject.toml"}
+"""Of files that would mean something to tools where the template lies."""
+
+_LIST = re.compile(r"^OPERATORS = \(\n(?:    .*\n)*(?=\))", re.MULTILINE)
+_SHORT_LIST = re.compile(r"^OPERATORS = \((?:(\w+),)?\)$", re.MULTILINE)
+"""As formatters write a list of one."""
+_LAYERS = re.compile(r'(?<=containers = \["apis"\]\nlayers = \[")[^"]*(?="\])')
+_MAIN, _PYPROJECT = Path("controllers/main.py"), Path("pyproject.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The paths of what was written, changed and generated, as a person at the project's root sees them."""
+
+    new: list[Path]
+    changed: list[Path]
+    generated: list[str]
+
+
+def init(root: Path, names: Names) -> Written:
+    """Write a project with one kind to the folder `root`, which need not be there.
+
+    Raises `ScaffoldError` when one of its files is there already.
+    """
+    files = {
+        path.with_name(_OTHER_NAMES.get(path.name, path.name)): names.in_place(_template(path))
+        for path in _template_files()
+    }
+    return _written(root, files, {})
+
+
+def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: str | None = None) -> Written:
+    """Write a kind and its operator to the project at `root`.
+
+    Raises `ScaffoldError` when that is no project, when one of the files is there already, and for a kind to
+    own of which there is no beginning.
+    """
+    if owns is not None and owns not in beginnings():
+        raise ScaffoldError(
+            f"--owns {owns}: there is a beginning for {', '.join(beginnings())}; name any other kind in the "
+            f"`owns` of the operator"
+        )
+    domain_of(root)
+    group, version, module = names.group, names.version, names.module
+    operator = "hello/greeting.py" if owns is None else f"owning/{owns.lower()}.py"
+    sources = {
+        f"apis/{group}/{version}/{module}.py": "apis/hello/v1/greeting.py",
+        f"controllers/{group}/{module}.py": f"controllers/{operator}",
+        f"config/samples/{group}_{version}_{module}.yaml": "config/samples/hello_v1_greeting.yaml",
+        f"tests/test_{module}.py": "tests/test_greeting.py",
+    }
+    packages = {
+        f"apis/{group}/__init__.py": "apis/hello/__init__.py",
+        f"apis/{group}/{version}/__init__.py": "apis/hello/v1/__init__.py",
+        f"controllers/{group}/__init__.py": "controllers/hello/__init__.py",
+    }
+    sources |= {name: source for name, source in packages.items() if not (root / name).exists()}
+    new = {Path(name): names.in_place(_template(Path(source))) for name, source in sources.items()}
+    if cluster_scoped:
+        model = Path(f"apis/{group}/{version}/{module}.py")
+        plural = f'    plural="{names.plural}",\n'
+        new[model] = new[model].replace(plural, f"{plural}    namespaced=False,\n")
+    changed = {_MAIN: _listed((root / _MAIN).read_text(), names)}
+    pyproject = (root / _PYPROJECT).read_text()
+    if (layered := _layered(pyproject, group)) != pyproject:
+        changed[_PYPROJECT] = layered
+    return _written(root, new, changed)
+
+
+def beginnings() -> list[str]:
+    """The kinds of which there is an operator that owns one."""
+    stems = (path.stem for path in (_PROJECT / "controllers" / "owning").glob("[a-z]*.py"))
+    return sorted(stem.capitalize() for stem in stems)
+
+
+def domain_of(root: Path) -> str:
+    """What the groups of the project at `root` end with; raises `ScaffoldError` when there is no project."""
+    try:
+        settings = tomllib.loads((root / _PYPROJECT).read_text())
+        domain = settings["tool"]["operator-manager"]["domain"]
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError):
+        domain = None
+    if not isinstance(domain, str) or not (root / _MAIN).is_file():
+        raise ScaffoldError(
+            f"this folder is no project: {_MAIN} is expected, and {_PYPROJECT} with a domain in "
+            f"[tool.operator-manager]"
+        )
+    return domain
+
+
+def _template_files() -> Iterator[Path]:
+    """All but what makes the template a package, and what only `create_api` takes."""
+    for path in sorted(_PROJECT.rglob("*")):
+        relative = path.relative_to(_PROJECT)
+        unwanted = {"__pycache__", "owning"}.intersection(relative.parts) or relative == Path("__init__.py")
+        if path.is_file() and not unwanted:
+            yield relative
+
+
+def _template(path: Path) -> str:
+    return (_PROJECT / path).read_text(encoding="utf-8")
+
+
+def _listed(main: str, names: Names) -> str:
+    """Put the operator to the program's list."""
+    main = _SHORT_LIST.sub(lambda found: f"OPERATORS = (\n{_line(found[1])})", main)
+    operators, imports = _LIST.search(main), IMPORTS.search(main)
+    if operators is None or imports is None:
+        raise ScaffoldError(f"{_MAIN} has no list to add to: `OPERATORS = (`, and one of them in each line")
+    name = f"{names.kind}Operator"
+    if re.search(rf"\b{name}\b", main):
+        raise ScaffoldError(f"{_MAIN} has an operator {name} already")
+    more = f"from controllers.{names.group}.{names.module} import {name}\n"
+    main = f"{main[: operators.end()]}{_line(name)}{main[operators.end() :]}"
+    return IMPORTS.sub(in_order, f"{main[: imports.end()]}{more}{main[imports.end() :]}", count=1)
+
+
+def _line(name: str | None) -> str:
+    return f"    {name},\n" if name else ""
+
+
+def _layered(pyproject: str, group: str) -> str:
+    """Where import-linter is told every group, tell it this one."""
+    return _LAYERS.sub(lambda found: " | ".join(sorted({*found[0].split(" | "), group})), pyproject)
+
+
+def _written(root: Path, new: Mapping[Path, str], changed: Mapping[Path, str]) -> Written:
+    for path in new:
+        if (root / path).exists():
+            raise ScaffoldError(f"{root / path} is there already, and is not overwritten")
+    try:
+        for path, text in {**new, **changed}.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ScaffoldError(f"{error.filename}: {error.strerror}") from None
+    return Written(sorted(new), sorted(changed), _generated(root))
+
+
+def _generated(root: Path) -> list[str]:
+    """Have the program itself say what it comes to: in a process of its own, as its modules are new."""
+    before = os.environ.get("PYTHONPATH")
+    ran = subprocess.run(
+        [sys.executable, "-m", "controllers.main", "generate"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": f"{root.resolve()}{os.pathsep + before if before else ''}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        reason = (ran.stderr.strip() or "it says nothing").splitlines()[-1]
+        raise ScaffoldError(f"all is written, but `python -m controllers.main generate` fails: {reason}")
+    return [line.removeprefix("generated ") for line in ran.stdout.splitlines()]

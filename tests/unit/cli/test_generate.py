@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from controllers.main import OPERATORS
+from manager import Operator
+from manager.api import ApiModel, Resource, crd
+from tests.support import widget
+from tests.unit.cli.conftest import Command
+
+
+class Open(ApiModel):
+    anything: object = None
+
+
+@crd()
+class Unbounded(Resource, group="test.example.com", version="v1", plural="unbounded"):
+    spec: Open
+
+
+class UnboundedOperator(Operator[Unbounded]):
+    """Reconciles nothing."""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty `config/` in the current folder."""
+    folder = tmp_path / "config"
+    samples = folder / "samples"
+    samples.mkdir(parents=True)
+    (samples / "test_v1_widget.yaml").write_text("kind: Widget\n")
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def test_the_files_of_this_repository_are_current(command: Command):
+    outcome = command("generate", "--check", operators=OPERATORS)
+    assert outcome.code == 0, outcome.err
+
+
+def test_a_check_names_what_is_not_current_and_writes_nothing(command: Command, config: Path):
+    outcome = command("generate", "--check", operators=[widget.WidgetOperator])
+    assert outcome.code == 1
+    assert "not current: config/crd/bases/test.example.com_widgets.yaml\n" in outcome.err
+    assert outcome.err.endswith("run `make generate`\n")
+    assert not (config / "crd").exists()
+
+
+def test_generating_makes_everything_current(command: Command, config: Path):
+    outcome = command("generate", operators=[widget.WidgetOperator])
+    assert outcome.code == 0
+    assert "generated config/rbac/role.yaml\n" in outcome.out
+    assert command("generate", "--check", operators=[widget.WidgetOperator]).code == 0
+    role = yaml.safe_load((config / "rbac" / "role.yaml").read_text())
+    assert [rule["resources"] for rule in role["rules"]] == [["events"], ["widgets"], ["widgets/status"]]
+    samples = yaml.safe_load((config / "samples" / "kustomization.yaml").read_text())
+    assert samples["resources"] == ["test_v1_widget.yaml"]
+
+
+def test_a_model_that_cannot_be_expressed_is_named_in_one_line(command: Command, config: Path):
+    outcome = command("generate", operators=[UnboundedOperator])
+    assert outcome.code == 1
+    assert outcome.err.startswith("generate: Unbounded.spec.anything: ")
+    assert not (config / "crd").exists()
+
+
+def test_a_folder_without_config_is_named_in_one_line(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    outcome = command("generate", operators=[widget.WidgetOperator])
+    assert (outcome.code, outcome.err) == (1, "generate: this folder has no config/ to write to\n")
