@@ -36,7 +36,7 @@ _COMMANDS = {
 _HELP_FLAGS = {"-h", "--help"}
 
 _WITHOUT_INSTALLED = {"version", "--version", "generate", "init", "create"}
-"""What answers even where an installed operator cannot be loaded, and writes the same whatever is installed."""
+"""What answers even where an installed operator cannot be loaded, and does the same whatever is installed."""
 
 
 def main(argv: Sequence[str], operators: Sequence[AnyOperator], *, name: str, version: str) -> int:
