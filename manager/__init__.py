@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manager import webhook
 from manager.api import ObjectKey, Resource
-from manager.cache import Informer, Meta, Selection
+from manager.cache import Informer, Meta, Selection, index_by
 from manager.controller import (
     ControllerOptions,
     Priority,
@@ -72,6 +72,7 @@ __all__ = [
     "desired_state_changed",
     "finalizer_changed",
     "generation_changed",
+    "index_by",
     "label_changed",
     "not_",
     "presence_changed",

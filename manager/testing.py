@@ -7,7 +7,8 @@
             assert greeting.status.text == "Hello, you"
 
 The control plane is devcluster: definitions, defaults, validation, apply, watches, garbage collection,
-Deployments whose pods become ready. Nothing is mocked but the network.
+Deployments whose pods become ready. Nothing is mocked but the network; webhooks are not asked: call their
+methods, of an operator `without_manager`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import orjson
@@ -32,13 +34,14 @@ from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST, WireRequest, WireResponse
 from manager.manager import Manager
 from manager.metrics import Metrics
-from manager.operator import AnyOperator, add_controller
+from manager.operator import AnyOperator, Operator, add_controller
 from manager.program import Program
 from manager.setting import Setting, SettingValues
 
-__all__ = ["LocalWire", "World", "operated"]
+__all__ = ["LocalWire", "World", "operated", "without_manager"]
 
 R = TypeVar("R", bound=Resource)
+O = TypeVar("O", bound=Operator[Any])  # noqa: E741 - the operator
 
 _NAMESPACE = "default"
 
@@ -59,7 +62,8 @@ async def operated(
     Args:
         operators: what the manager runs; their kinds are defined.
         objects: created before the manager starts, in this order.
-        settings: values by key; the others have their defaults.
+        settings: values by key, as the operator is to see them: nothing parses them. The others have their
+            defaults.
         kinds: others that are to be defined.
         pod_ready_delay: seconds from a pod's being scheduled to its being ready.
     """
@@ -94,6 +98,11 @@ async def operated(
             stop.set()
             await running
             await wire.aclose()
+
+
+def without_manager(operator: type[O]) -> O:
+    """An operator that runs nowhere, to call the methods that are its webhooks."""
+    return operator(cast("Manager", SimpleNamespace(client=SimpleNamespace(named=lambda _: None))))
 
 
 class World:

@@ -16,6 +16,7 @@ from manager.cli.installed import installed_operators
 from manager.garbage import tune_garbage_collector
 from manager.operator import AnyOperator
 from manager.program import Program
+from manager.webhook import RegistrationError
 
 __all__ = ["FAILED", "OK", "WRONG_USAGE", "main"]
 
@@ -61,7 +62,7 @@ def main(argv: Sequence[str], operators: Sequence[AnyOperator], *, name: str, ve
     except UsageError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return WRONG_USAGE
-    except OperatorUnusable as error:
+    except (OperatorUnusable, RegistrationError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:
@@ -95,10 +96,25 @@ def _dispatch(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pr
             print(_help(program))
             return OK
         name, rest = rest[0], ["--help"]
+    _check(operators)
     command = _command("version" if name == "--version" else name)
     if name not in _WITHOUT_INSTALLED:
         operators = (*operators, *installed_operators(operators, program))
     return command(rest, operators, program)
+
+
+def _check(operators: Sequence[AnyOperator]) -> None:
+    """Raise `OperatorUnusable` for what cannot run as it is declared."""
+    names: dict[str, AnyOperator] = {}
+    for operator in operators:
+        if not hasattr(operator, "kind"):
+            raise OperatorUnusable(f"{operator.__name__} has no kind, as in class Name(Operator[Kind])")
+        other = names.setdefault(operator.name, operator)
+        if other is not operator or operators.count(operator) > 1:
+            raise OperatorUnusable(
+                f"{other.__name__} and {operator.__name__} are both called {operator.name}: "
+                "give one of them another `name`"
+            )
 
 
 def _command(name: str) -> Command:

@@ -30,6 +30,8 @@ __all__ = ["add_webhooks", "certificate_way"]
 
 Way = Literal["files", "secret", "local"]
 
+_HTTPS = 443
+
 _log = get_logger("webhook")
 
 
@@ -101,6 +103,15 @@ async def add_webhooks(
 def _tell_who_reaches(settings: Settings, address: BindAddress) -> None:
     """Warn of webhooks that are for an API server elsewhere, and by default for this machine alone."""
     url = settings.webhook_url
+    if url is not None and "webhook_bind_address" not in settings.model_fields_set:
+        asked = urlsplit(url).port or _HTTPS
+        if asked != address.port:
+            _log.warning(
+                f"the API server is to ask at port {asked}, and the webhooks listen at {address.port};"
+                f" unless something leads from the one to the other, give --webhook-bind-address=:{asked}",
+                url=url,
+                address=str(address),
+            )
     here = url is not None and is_loopback(urlsplit(url).hostname or "")
     if here or "webhook_bind_address" in settings.model_fields_set or not is_loopback(address.host):
         return

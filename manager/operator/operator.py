@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
@@ -94,6 +95,12 @@ class Operator(Generic[T]):
         if kind is None:
             return  # a base class for operators of several kinds
         cls.kind = kind
+        for name in ("versions", "owns", "watches", "reads", "rights", "conditions", "former_finalizers"):
+            if not isinstance(getattr(cls, name), tuple):
+                raise TypeError(f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (Deployment,)`")
+        for name in ("reconcile", "reconcile_key", "cleanup", "gone", "on_error"):
+            if not inspect.iscoroutinefunction(getattr(cls, name)):
+                raise TypeError(f"{cls.__name__}.{name} has to be an `async def`")
         if "name" not in vars(cls):
             cls.name = kind.gvk.kind.lower()
         cls.owns = tuple(each if isinstance(each, Owns) else Owns(each) for each in cls.owns)
@@ -112,6 +119,8 @@ class Operator(Generic[T]):
         cls.has_observed_generation = "observed_generation" in fields
 
     def __init__(self, manager: Manager) -> None:
+        if not hasattr(type(self), "kind"):
+            raise TypeError(f"{type(self).__name__} has no kind: class {type(self).__name__}(Operator[Kind])")
         self.manager = manager
         self.client: Client = manager.client.named(self.name)
         self.channel = ChannelSource()

@@ -25,6 +25,7 @@ from manager.logs import reconcile_log
 from manager.operator.context import Changed, Context, Gone, is_missing
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.operator.operator import Operator
+from manager.webhook.methods import registrations
 
 __all__ = ["ObjectReconciler", "add_controller"]
 
@@ -42,9 +43,11 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
         reconciler = _ByKey(operator)
     elif cls.reconcile is not Operator.reconcile:
         reconciler = ObjectReconciler(operator)
-    else:
+    elif any(registrations(operator)) or cls.setup is not Operator.setup:
         operator.setup()
         return None
+    else:
+        raise TypeError(f"{cls.__name__} has no reconcile, and no webhook either: it would do nothing")
     options = options or operator.options
     cache = manager.cache
     objects = cache.informer(kind, **operator.selection._asdict())

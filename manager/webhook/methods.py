@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from manager.api import Resource
 from manager.webhook.admission import Admission, FailurePolicy, MatchPolicy, ReinvocationPolicy
 from manager.webhook.conversion import Conversion
+from manager.webhook.registration import RegistrationError
 
 __all__ = [
     "AdmissionOptions",
@@ -92,6 +93,12 @@ def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
         yield admission
     if converted:
         yield conversion
+    elif operator.versions:
+        # The API server would drop every field that the other version does not have.
+        raise RegistrationError(
+            f"{cls.__name__} has versions, and no method that converts them: "
+            "webhook.to_hub and webhook.from_hub, for each"
+        )
 
 
 def _marked(method: M, *mark: Any) -> M:

@@ -30,7 +30,7 @@ class Webhooks:
                 if conversions.setdefault(f"{each.hub.plural}.{each.hub.gvk.group}", each) is not each:
                     raise RegistrationError(f"{each} is there twice")
             else:
-                raise RegistrationError(f"WEBHOOKS has {each!r}, which is neither Admission nor Conversion")
+                raise RegistrationError(f"{each!r} is registered, which is neither Admission nor Conversion")
         self.admissions = tuple(admissions.values())
         self.conversions = tuple(conversions.values())
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from manager.testing import without_manager
 from manager.webhook import AdmissionRequest
 from manager.webhook.methods import registrations
 
@@ -27,11 +27,6 @@ def request(
     return AdmissionRequest(
         uid="0f5a", operation=operation, kind=gvk, resource="", old_object=old, requested_kind=requested
     )
-
-
-def without_manager(operator: AnyOperator) -> Any:
-    """One of these operators that runs nowhere; its webhooks can be called."""
-    return operator(SimpleNamespace(client=SimpleNamespace(named=lambda name: None)))  # type: ignore[arg-type]
 
 
 def webhooks_of(*operators: AnyOperator) -> list[Admission[Any] | Conversion]:

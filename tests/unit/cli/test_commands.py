@@ -4,12 +4,16 @@ import signal
 import sys
 from typing import Any
 
+from types import SimpleNamespace
+
 import pytest
 import yaml
 
+from manager import Operator
+
 from manager.version import KUBERNETES_VERSIONS, VERSION
-from tests.unit.cli.conftest import OPERATORS, Command
-from tests.unit.cli.gadget import GadgetOperator
+from tests.unit.cli.conftest import OPERATORS, Command, operator
+from tests.unit.cli.gadget import Gadget, GadgetOperator, OldGadget
 
 COMMANDS = ("run", "crds", "generate", "init", "create", "migrate-storage", "version")
 
@@ -125,3 +129,19 @@ def test_an_interrupt_ends_a_command_without_a_traceback_unless_it_is_ignored(
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, original)
+
+
+@pytest.mark.parametrize("argv", ["run", "crds"])
+def test_what_is_wrong_with_operators_is_told_in_one_line(command: Command, argv: str):
+    class Lossy(Operator[Gadget]):
+        versions = (OldGadget,)
+
+    for operators, told in (
+        ([Lossy], "Lossy has versions, and no method"),
+        ([operator("foo"), operator("foo")], "Named and Named are both called foo: give one of them"),
+        ([SimpleNamespace(__name__="Lost")], "Lost has no kind, as in class Name(Operator[Kind])"),
+    ):
+        outcome = command(argv, operators=operators)
+        assert (outcome.code, outcome.out) == (1, "")
+        assert outcome.err.startswith(f"operator-manager: {told}")
+        assert outcome.err.count("\n") == 1

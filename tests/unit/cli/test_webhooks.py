@@ -104,6 +104,14 @@ async def test_webhooks_that_the_api_server_will_not_reach_are_told_with_what_to
     assert ["give --webhook-bind-address=:9443" in line for line in told] == [True] * warned
 
 
+async def test_another_port_in_the_url_than_the_one_listened_at_is_told(wire: ScriptedWire, tmp_path: Path):
+    served, [line] = await assemble(
+        {"webhook_local_path": str(tmp_path), "webhook_url": "https://127.0.0.1:19443"}
+    )
+    assert served
+    assert line.endswith("give --webhook-bind-address=:19443")
+
+
 async def test_nothing_is_said_where_no_operator_has_any(wire: ScriptedWire):
     assert await assemble(FILES, known=OPERATORS[0]) == (False, [])
 

@@ -10,13 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from manager import Operator, Owns, Reads, Result, Watch, all_of, created_or_deleted, not_
+from manager import Operator, Owns, Reads, Result, Watch, all_of, created_or_deleted, not_, webhook
 from manager.api import ObjectKey, Unstructured
 from manager.cache import Cache, Informer, Meta, Selection
 from manager.client import Client
 from manager.controller import Controller, ControllerOptions
 from manager.metrics import Metrics
 from manager.operator import add_controller
+from manager.webhook import AdmissionRequest
 from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import Reconciler, turns
 from tests.unit.controller.objects import Foo, owner
@@ -275,6 +276,9 @@ async def test_whoever_waits_for_a_name_is_asked_for_whatever_becomes_of_it(host
 async def test_an_operator_with_webhooks_alone_has_no_controller(host: Host):
     class Judging(Operator[Foo]):
         """Reconciles nothing."""
+
+        @webhook.validate_create
+        async def accept(self, foo: Foo, request: AdmissionRequest) -> None: ...
 
     assert add_controller(Judging(cast("Any", host))) is None
     assert host.controllers == []

@@ -6,7 +6,8 @@ import pytest
 
 from apis.cache.v1.memcached import Memcached
 from controllers.cache.memcached import MemcachedOperator
-from tests.support.admission import request, webhooks_of, without_manager
+from manager.testing import without_manager
+from tests.support.admission import request, webhooks_of
 
 OPERATOR = without_manager(MemcachedOperator)
 CREATE, UPDATE = request(Memcached), request(Memcached, "UPDATE")

@@ -15,9 +15,10 @@ from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from manager.setting import SettingValues
+from manager.testing import without_manager
 from manager.webhook import Admission, Refused
 from manager.webhook.methods import registrations
-from tests.support.admission import request, without_manager
+from tests.support.admission import request
 
 NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 PETS = without_manager(PetOperator)
