@@ -13,14 +13,14 @@ from pathlib import Path
 
 from manager.scaffold.names import IMPORTS, Names, ScaffoldError, in_order
 
-__all__ = ["Written", "beginnings", "create_api", "domain_of", "init"]
+__all__ = ["Written", "beginnings", "create_api", "domain_of", "init", "with_operator"]
 
 _PROJECT = Path(__file__).parent / "project"
 _OTHER_NAMES = {"gitignore": ".gitignore", "pyproject.in.toml": "pyproject.toml"}
 """Of files that would mean something to tools where the template lies."""
 
-_LIST = re.compile(r"^OPERATORS = \(\n(?:    .*\n)*(?=\))", re.MULTILINE)
-_SHORT_LIST = re.compile(r"^OPERATORS = \((?:(\w+),)?\)$", re.MULTILINE)
+_LIST = re.compile(r"^OPERATORS(?:: .+)? = \(\n(?:    .*\n)*(?=\))", re.MULTILINE)
+_SHORT_LIST = re.compile(r"^(OPERATORS(?:: .+)?) = \((?:(\w+),)?\)$", re.MULTILINE)
 """As formatters write a list of one."""
 _LAYERS = re.compile(r'(?<=containers = \["apis"\]\nlayers = \[")[^"]*(?="\])')
 _MAIN, _PYPROJECT = Path("controllers/main.py"), Path("pyproject.toml")
@@ -78,7 +78,7 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
         model = Path(f"apis/{group}/{version}/{module}.py")
         plural = f'    plural="{names.plural}",\n'
         new[model] = new[model].replace(plural, f"{plural}    namespaced=False,\n")
-    changed = {_MAIN: _listed((root / _MAIN).read_text(), names)}
+    changed = {_MAIN: with_operator((root / _MAIN).read_text(), names)}
     pyproject = (root / _PYPROJECT).read_text()
     if (layered := _layered(pyproject, group)) != pyproject:
         changed[_PYPROJECT] = layered
@@ -119,9 +119,9 @@ def _template(path: Path) -> str:
     return (_PROJECT / path).read_text(encoding="utf-8")
 
 
-def _listed(main: str, names: Names) -> str:
-    """Put the operator to the program's list."""
-    main = _SHORT_LIST.sub(lambda found: f"OPERATORS = (\n{_line(found[1])})", main)
+def with_operator(main: str, names: Names) -> str:
+    """The module `main` with the operator in its list; raises `ScaffoldError` where it cannot be put."""
+    main = _SHORT_LIST.sub(lambda found: f"{found[1]} = (\n{_line(found[2])})", main)
     operators, imports = _LIST.search(main), IMPORTS.search(main)
     if operators is None or imports is None:
         raise ScaffoldError(f"{_MAIN} has no list to add to: `OPERATORS = (`, and one of them in each line")

@@ -20,12 +20,11 @@ from tests.unit.cli.conftest import Command
 GREETER = """
 from apis.tutorial.v1.foo import Foo
 from manager import Context, Operator, Setting
-from manager.setting import parse_text
 
 
 class Greeter(Operator[Foo]):
     name = "greeter"
-    words = Setting("greeter-words", parse_text, default="hello", description="What to say")
+    words = Setting("greeter-words", default="hello", description="What to say")
 
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
         ...
@@ -106,7 +105,7 @@ def test_what_is_installed_for_another_program_is_left_alone(command: Command, i
         ("no_such_module:X", "no_such_module:X, cannot be loaded: ModuleNotFoundError: No module named"),
         (f"{MODULE}:None_", f"{MODULE}:None_, cannot be loaded: AttributeError: "),
         (f"{MODULE}:GREETING", "cannot be loaded: AttributeError"),
-        (f"{MODULE}:parse_text", f"{MODULE}:parse_text, is no class of an operator with a kind"),
+        (f"{MODULE}:Setting", f"{MODULE}:Setting, is no class of an operator with a kind"),
         (f"{MODULE}:Foo", "is no class of an operator with a kind"),
         (f"{MODULE}:Many", "is no class of an operator with a kind"),
         (MODULE, "is no class of an operator with a kind"),

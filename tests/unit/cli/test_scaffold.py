@@ -13,6 +13,7 @@ import pytest
 from manager.cli import main
 from manager.scaffold import Names
 from manager.scaffold.names import plural_of
+from manager.scaffold.writing import with_operator
 from tests.support.dockerfile import ROOT
 from tests.unit.cli.conftest import Command
 
@@ -166,6 +167,33 @@ def test_a_folder_that_is_no_project_is_told_in_one_line(
     outcome = command(*CREATE)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert "this folder is no project: controllers/main.py is expected" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("there", "then"),
+    [
+        (
+            "OPERATORS = (GreetingOperator,)",
+            "OPERATORS = (\n    GreetingOperator,\n    CompanyOperator,\n)\n",
+        ),
+        (
+            "OPERATORS = (\n    GreetingOperator,\n)",
+            "OPERATORS = (\n    GreetingOperator,\n    CompanyOperator,\n)\n",
+        ),
+        (
+            "OPERATORS: tuple[object, ...] = ()",
+            "OPERATORS: tuple[object, ...] = (\n    CompanyOperator,\n)\n",
+        ),
+    ],
+)
+def test_the_list_may_be_written_in_each_way_that_a_formatter_leaves(project: Path, there: str, then: str):
+    path = project / "controllers" / "main.py"
+    main_module = path.read_text()
+    assert "OPERATORS = (GreetingOperator,)\n" in main_module
+    names = Names(program="shop", domain="acme.test", group="store", version="v1", kind="Company")
+    written = with_operator(main_module.replace("OPERATORS = (GreetingOperator,)", there), names)
+    assert then in written
+    assert "from controllers.store.company import CompanyOperator\nfrom manager.cli" in written
 
 
 @pytest.mark.parametrize("code", ["OPERATORS = [*MINE]\n", "import sys\nOPERATORS = tuple(found())\n"])
