@@ -17,6 +17,8 @@ from manager.garbage import tune_garbage_collector
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.webhook import RegistrationError
+from manager.webhook.methods import registrations
+from manager.webhook.webhooks import Webhooks
 
 __all__ = ["FAILED", "OK", "WRONG_USAGE", "main"]
 
@@ -100,6 +102,8 @@ def _dispatch(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pr
     command = _command("version" if name == "--version" else name)
     if name not in _WITHOUT_INSTALLED:
         operators = (*operators, *installed_operators(operators, program))
+        # Raises RegistrationError, whether webhooks are to be served or not.
+        Webhooks(each for operator in operators for each in registrations(operator))
     return command(rest, operators, program)
 
 

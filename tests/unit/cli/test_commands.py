@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import Any
-
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
 from manager import Operator
-
 from manager.version import KUBERNETES_VERSIONS, VERSION
 from tests.unit.cli.conftest import OPERATORS, Command, operator
 from tests.unit.cli.gadget import Gadget, GadgetOperator, OldGadget

@@ -38,9 +38,7 @@ def test_one_that_would_do_nothing_is_refused():
     class Idle(Operator[Gadget]):
         """Neither reconciles nor judges."""
 
-    with pytest.raises(
-        TypeError, match=r"^Idle has no reconcile, and no webhook"
-    ):
+    with pytest.raises(TypeError, match=r"^Idle has no reconcile, and no webhook"):
         add_controller(without_manager(Idle))
 
 
