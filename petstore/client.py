@@ -73,6 +73,7 @@ _OPTIONS: Final = (
 
 _ERRORS: Final = {
     grpc.StatusCode.UNAVAILABLE: Unreachable,
+    grpc.StatusCode.CANCELLED: Unreachable,  # by a server that stops, before it has looked at the call
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlinePassed,
     grpc.StatusCode.INVALID_ARGUMENT: InvalidPet,
     grpc.StatusCode.NOT_FOUND: UnknownPet,

@@ -31,7 +31,14 @@ def _value(setting: Setting[Any], sources: Sources) -> Any:
     try:
         return setting.parse(text)
     except ValueError as error:
-        raise _refusal(given, text, str(error)) from error
+        raise _refusal(given, text, _EXPECTED.get(setting.parse, str(error))) from error
+    except Exception as error:
+        what = f"{type(error).__name__}: {error} (its parser should raise ValueError)"
+        raise _refusal(given, text, what) from error
+
+
+_EXPECTED: dict[object, str] = {int: "a whole number is expected", float: "a number is expected"}
+"""What Python's own types say better so."""
 
 
 def _text(value: Any) -> str | None:

@@ -25,6 +25,8 @@ class OtherStore(PetStoreServicer):
     """One that never answers, adds nothing, finds what cannot be, and knows no more."""
 
     async def AddPets(self, request: pb.AddPetsReq, context: Any) -> pb.AddPetsResp:
+        if request.pets and request.pets[0].name == "Late":
+            await context.abort(grpc.StatusCode.CANCELLED, "the server is stopping")
         return pb.AddPetsResp(ids=[""] if request.pets and request.pets[0].name == "Nameless" else [])
 
     async def DeletePets(self, request: pb.DeletePetsReq, context: Any) -> pb.DeletePetsResp:
@@ -87,6 +89,11 @@ async def test_answers_that_no_store_would_give(other: PetStoreClient) -> None:
         _ = [found async for found in other.search()]
     with pytest.raises(UnexpectedAnswer, match="UNIMPLEMENTED"):
         await other.update([pet(id="1")])
+
+
+async def test_a_call_that_a_store_on_its_way_out_cancels_may_be_made_again(other: PetStoreClient) -> None:
+    with pytest.raises(Unreachable, match="the server is stopping"):
+        await other.add([pet("Late")])
 
 
 async def test_a_lenient_search_leaves_out_what_is_no_pet(other: PetStoreClient) -> None:

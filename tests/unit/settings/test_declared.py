@@ -53,6 +53,22 @@ def test_a_wrong_value_names_the_flag():
     assert refusal({"store-label": ""}) == "invalid value '' for --store-label: some text is expected"
 
 
+def test_what_pythons_own_types_and_faulty_parsers_refuse_is_told_as_well():
+    def colour(text: str) -> int:
+        return {"red": 1}[text]
+
+    size, ratio = Setting("size", int, description=""), Setting("ratio", float, description="")
+    shade = Setting("shade", colour, description="")
+    for setting, told in (
+        (size, "a whole number is expected"),
+        (ratio, "a number is expected"),
+        (shade, "KeyError: 'x' (its parser should raise ValueError)"),
+    ):
+        with pytest.raises(SettingsError) as error:
+            load_declared([setting], {setting.name: "x"})
+        assert str(error.value) == f"invalid value 'x' for --{setting.name}: {told}"
+
+
 def test_a_wrong_value_names_the_variable(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("STORE_INTERVAL", "often")
     assert refusal({}).startswith(
