@@ -334,7 +334,8 @@ def test_connections_are_kept(parcels: Parcels, admissions: Admissions) -> None:
     for index in range(20):
         parcels.create(OLD, f"p-{index}", size="1x2")
     assert len(parcels.webhook.admissions) == 20
-    assert len(parcels.webhook.callers["validating"]) <= 2
+    # Not always one: a Go client dials again when the last connection is not back in its pool yet.
+    assert len(parcels.webhook.callers["validating"]) <= 5
 
 
 def test_a_conversion_webhook_of_another_authority_is_not_trusted(parcels: Parcels) -> None:
