@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from apis.example.v1.wordpress import Wordpress
-from manager import LEFT_OVER, NAME_TAKEN, Blocked, Context, Resource
+from manager import Blocked, Context, Resource
 from manager.api import ObjectMeta, controller_of, controller_reference
 from manager.kube.errors import Forbidden, Invalid
 
@@ -116,13 +116,11 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress) -> None:
         shown = ",".join(f"{label}={value}" for label, value in ours.items())
         whose = f"was created by somebody else (ours have labels {shown})"
     elif controller is not None and controller.uid != site.metadata.uid:
-        group = controller.api_version.rpartition("/")[0]
-        if (group, controller.kind, controller.name) == (site.gvk.group, site.gvk.kind, site.metadata.name):
-            message = f"{name} of an earlier {controller.kind} of this name has still to be garbage-collected"
-            raise Blocked(LEFT_OVER, message, passing=True)
+        if site.gvk.is_named_by(controller) and controller.name == site.metadata.name:
+            raise Blocked.left_over(name, site)
         whose = f"belongs to {controller.kind} {controller.name}"
     if whose:
-        raise Blocked(NAME_TAKEN, f"{name} already exists and {whose}; it is left alone")
+        raise Blocked.name_taken(f"{name} already exists and {whose}")
     if metadata.deletion_timestamp is not None:
         message = f"{name} is being deleted; it is made anew once it is gone"
         raise Blocked("BeingDeleted", message, awaited=True)

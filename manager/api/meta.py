@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import operator
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pydantic import Field
 
 from manager.api.model import ApiModel
 
 __all__ = ["GroupVersionKind", "ObjectKey", "ObjectMeta", "OwnerReference"]
+
+
+class Reference(Protocol):
+    """What names a kind beside an object, such as an owner reference."""
+
+    @property
+    def api_version(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
 
 
 class GroupVersionKind(NamedTuple):
@@ -25,6 +35,11 @@ class GroupVersionKind(NamedTuple):
         """Build one from an object's `apiVersion` (`v1`, `apps/v1`) and `kind`."""
         group, _, version = api_version.rpartition("/")
         return cls(group, version, kind)
+
+    def is_named_by(self, reference: Reference) -> bool:
+        """Whether a reference means this kind, in whatever version the object was when it was written."""
+        group, _, _ = reference.api_version.rpartition("/")
+        return (group, reference.kind) == (self.group, self.kind)
 
     @property
     def api_version(self) -> str:

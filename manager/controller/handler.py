@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from manager.api import GroupVersionKind, Resource
+from manager.api import Resource
 from manager.cache import CacheEvent, Meta
 from manager.controller.reconciler import Request
 
@@ -42,17 +42,11 @@ def enqueue_mapped(map_to: MapTo) -> Handler:
 
 
 def enqueue_owner(owner: type[Resource]) -> Handler:
-    """The object of kind `owner` that manages the object (its controller, by owner reference).
-
-    The version in the reference does not matter: it is the one that the owner was written in.
-    """
-    wanted = owner.gvk
+    """The object of kind `owner` that manages the object (its controller, by owner reference)."""
 
     def owner_of(meta: Meta) -> Iterable[Request]:
         controller = meta.controller
-        if controller is None or controller.kind != wanted.kind:
-            return ()
-        if GroupVersionKind.from_api_version(controller.api_version, controller.kind).group != wanted.group:
+        if controller is None or not owner.gvk.is_named_by(controller):
             return ()
         return (Request(meta.namespace if owner.namespaced else "", controller.name),)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
@@ -13,7 +13,6 @@ from manager import clock
 from manager.api import (
     Condition,
     ObjectKey,
-    OwnerReference,
     PartialObjectMetadata,
     Resource,
     controller_reference,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["LEFT_OVER", "NAME_TAKEN", "Blocked", "Changed", "Context", "Gone", "is_missing"]
 
 R = TypeVar("R", bound=Resource)
-O = TypeVar("O", bound=Resource)  # noqa: E741 - the object
 
 NAME_TAKEN = "NameTaken"
 """The reason, in conditions and Events, that a child's name belongs to somebody else."""
@@ -67,6 +65,17 @@ class Blocked(Exception):
         self.passing = passing
         self.awaited = awaited or passing
         self.retry_after = retry_after
+
+    @classmethod
+    def left_over(cls, child: str, owner: Resource) -> Self:
+        """That `child` has the name, of an owner that was called the same and has gone: it goes by itself."""
+        earlier = f"an earlier {owner.gvk.kind} of this name"
+        return cls(LEFT_OVER, f"{child} of {earlier} has still to be garbage-collected", passing=True)
+
+    @classmethod
+    def name_taken(cls, why: str) -> Self:
+        """That the name of a child belongs to somebody else; `why` says whose it is."""
+        return cls(NAME_TAKEN, f"{why}; it is left alone")
 
 
 class Gone(Exception):
@@ -263,9 +272,7 @@ class Context:
         Nothing is sent when the finalizer is there. A write confirms the object, as `confirm` does.
         """
         metadata, ours = self.object.metadata, self._operator.finalizers
-        if self._operator.finalizer in metadata.finalizers and ours.isdisjoint(
-            set(metadata.finalizers) - {self._operator.finalizer}
-        ):
+        if ours.intersection(metadata.finalizers) == {self._operator.finalizer}:
             return
         metadata.finalizers = [
             *(each for each in metadata.finalizers if each not in ours),
@@ -364,11 +371,9 @@ class Context:
     async def _blocked(self, error: OwnedByOther) -> Blocked:
         """What to say of a child whose name is taken."""
         owner, controller = self.object, error.controller
-        if controller is not None and _is_of_kind(controller, owner):
+        if controller is not None and owner.gvk.is_named_by(controller):
             if controller.name == owner.metadata.name:
-                earlier = f"an earlier {owner.gvk.kind} of this name"
-                message = f"{error.kind} {error.key.name} of {earlier} has still to be garbage-collected"
-                return Blocked(LEFT_OVER, message, passing=True)
+                return Blocked.left_over(f"{error.kind} {error.key.name}", owner)
             # The end of a child may be heard of before that of its owner, so the API server is asked.
             holder = await self.client.uncached.find(
                 type(owner), ObjectKey(owner.metadata.namespace, controller.name)
@@ -380,7 +385,7 @@ class Context:
             ):
                 message = f"{error}, which is gone, or going: it is about to be collected"
                 return Blocked(LEFT_OVER, message, passing=True)
-        return Blocked(NAME_TAKEN, f"{error}; it is left alone")
+        return Blocked.name_taken(str(error))
 
     def _announce(
         self, applied: Applied[R], created: str, changed: Callable[[R, R], tuple[str, str] | None] | None
@@ -397,13 +402,6 @@ class Context:
             if changed is not None and applied.previous is not None:
                 better = changed(applied.previous, child)
             self.event(*(better or ("Updated", f"Updated {name}")))
-
-
-def _is_of_kind(reference: OwnerReference, owner: Resource) -> bool:
-    group = reference.api_version.rpartition("/")[0]
-    return (
-        reference.kind == owner.gvk.kind and group == owner.gvk.group and reference.uid != owner.metadata.uid
-    )
 
 
 def _overlaid(live: R, wanted: R) -> R:

@@ -24,6 +24,8 @@ the same however many there are. It is asked about an object as it was and as it
 class _Source:
     """What all sources have in common."""
 
+    kind: type[Resource] = field(kw_only=False)
+
     metadata_only: bool = False
     """Fetch and keep only metadata, at a fraction of the cost, to be read through `client.metadata`."""
 
@@ -44,7 +46,6 @@ class Owns(_Source):
     the name changes or goes.
     """
 
-    kind: type[Resource] = field(kw_only=False)
     on: Predicate | None = None
     """Which events of the children count; default all."""
 
@@ -59,7 +60,6 @@ class Watch(_Source):
     Raises ValueError unless exactly one of them is given.
     """
 
-    kind: type[Resource] = field(kw_only=False)
     label: str = ""
     """The label that has the name of the object to reconcile, in the namespace of what has changed."""
 
@@ -82,5 +82,3 @@ class Watch(_Source):
 @dataclass(frozen=True, kw_only=True)
 class Reads(_Source):
     """A kind that is cached to be read; its changes ask for nothing."""
-
-    kind: type[Resource] = field(kw_only=False)

@@ -84,6 +84,7 @@ class Operator(Generic[T]):
     skips_own_writes: ClassVar[bool] = False
 
     # What follows from the above.
+    sources: ClassVar[tuple[Owns | Watch | Reads, ...]] = ()
     finalizers: ClassVar[frozenset[str]] = frozenset()
     declared_settings: ClassVar[tuple[Setting[Any], ...]] = ()
     has_status: ClassVar[bool] = False
@@ -103,8 +104,11 @@ class Operator(Generic[T]):
                 raise TypeError(f"{cls.__name__}.{name} has to be an `async def`")
         if "name" not in vars(cls):
             cls.name = kind.gvk.kind.lower()
-        cls.owns = tuple(each if isinstance(each, Owns) else Owns(each) for each in cls.owns)
-        cls.reads = tuple(each if isinstance(each, Reads) else Reads(each) for each in cls.reads)
+        cls.sources = (
+            *(each if isinstance(each, Owns) else Owns(each) for each in cls.owns),
+            *cls.watches,
+            *(each if isinstance(each, Reads) else Reads(each) for each in cls.reads),
+        )
         if cls.cleanup is not Operator.cleanup:
             cls.finalizer = cls.finalizer or f"{cls.name}.{kind.gvk.group}/finalizer"
             cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from manager.operator.declaration import Owns, Reads, Watch
+from manager.operator.declaration import Owns
 from manager.operator.operator import Operator
 from manager.rbac import RbacRule
 
@@ -30,8 +30,7 @@ def _derived(operator: type[Operator[Any]]) -> Iterator[RbacRule]:
     if operator.owns:
         # Owner references that hold up the owner's deletion take this.
         yield _rule(operator, f"{kind.plural}/finalizers", "update")
-    for source in (*operator.owns, *operator.watches, *operator.reads):
-        assert isinstance(source, Owns | Watch | Reads)
+    for source in operator.sources:
         group, plural = (source.kind.gvk.group,), (source.kind.plural,)
         if isinstance(source, Owns):
             wanted = ["get", "list", "watch", "create", "patch"]

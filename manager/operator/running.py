@@ -38,7 +38,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     Without `options`, those of its class. One that reconciles nothing, and has webhooks alone, has none.
     """
     cls, manager, kind = type(operator), operator.manager, operator.kind
-    reconciler: Reconciler | None = None
+    reconciler: Reconciler
     if cls.reconcile_key is not Operator.reconcile_key:
         reconciler = _ByKey(operator)
     elif cls.reconcile is not Operator.reconcile:
@@ -57,8 +57,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
         KindSource(objects, enqueue_object, predicates=(cls.on,)),
         operator.channel,
     ]
-    for source in (*operator.owns, *operator.watches, *operator.reads):
-        assert isinstance(source, Owns | Watch | Reads)
+    for source in operator.sources:
         informer = cache.informer(
             source.kind, metadata_only=source.metadata_only, **source.selection._asdict()
         )
@@ -124,7 +123,7 @@ class ObjectReconciler(Generic[T]):
         selection = operator.selection
         client = operator.client
         self._reader = client if selection == WHOLE else client.selecting(**selection._asdict())
-        self._pruned = [each for each in operator.owns if isinstance(each, Owns) and each.prune]
+        self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
