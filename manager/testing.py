@@ -196,19 +196,8 @@ class LocalWire:
         """Have the control plane answer."""
         if request.permit is not None:
             request.permit()
-        parts = urlsplit(request.path)
-        asked = ApiRequest(
-            method=request.method,
-            path=unquote(parts.path),
-            query=parse_qs(parts.query, keep_blank_values=True),
-            headers={
-                **{name.lower(): value for name, value in request.headers.items()},
-                "authorization": f"Bearer {self._cluster.token}",
-            },
-            body=request.body or b"",
-        )
         try:
-            answer = await self._cluster.handle(asked)
+            answer = await self.answer(request)
         except StatusError as refusal:
             answer = ApiResponse.failure(refusal)
         except ConnectionCut:
@@ -218,6 +207,22 @@ class LocalWire:
             yield response
         finally:
             await response.aclose()
+
+    async def answer(self, request: WireRequest) -> ApiResponse:
+        """What the control plane answers; raises StatusError for what it refuses."""
+        parts = urlsplit(request.path)
+        return await self._cluster.handle(
+            ApiRequest(
+                method=request.method,
+                path=unquote(parts.path),
+                query=parse_qs(parts.query, keep_blank_values=True),
+                headers={
+                    **{name.lower(): value for name, value in request.headers.items()},
+                    "authorization": f"Bearer {self._cluster.token}",
+                },
+                body=request.body or b"",
+            )
+        )
 
     def abort(self) -> None:
         """End what is being read."""

@@ -1,7 +1,7 @@
 """A devcluster in the same process behind the manager's own client, with a point at every write.
 
     async with in_process_cluster("example.com_wordpresses.yaml") as cluster:
-        client = LiveClient(wire_to(cluster, fate), field_manager="test")
+        client = LiveClient(FatedWire(cluster, fate), field_manager="test")
 
 Nothing is cached: each read is a request, so that a test can tell in which order things happen.
 """
@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from devcluster import DevCluster
-from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse
 from manager.api import PartialObjectMetadata, Resource
 from manager.cache import Cache
 from manager.client import Client
@@ -26,12 +25,14 @@ from manager.kube.errors import ConnectionLost
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from manager.testing import LocalWire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from devcluster.exchange import ApiResponse
     from manager.api import ObjectKey
+    from manager.kube.wire import Wire, WireRequest
     from tests.unit.controllers.fate import Fate
 
 R = TypeVar("R", bound=Resource)
@@ -39,47 +40,29 @@ R = TypeVar("R", bound=Resource)
 CRDS = Path(__file__).parents[4] / "config" / "crd" / "bases"
 
 
-def wire_to(cluster: DevCluster, fate: Fate) -> ScriptedWire:
-    """A wire to it; every write is a point of `fate`.
+class FatedWire(LocalWire):
+    """A wire on which every write is a point of `fate`.
 
     Reads change nothing, so to die after one is to die after the write before.
     """
 
-    async def answer(sent: Sent) -> Reply:
-        async def call() -> ApiResponse:
-            headers = {name.lower(): value for name, value in sent.headers.items()}
-            return await cluster.handle(
-                ApiRequest(
-                    method=sent.method,
-                    path=unquote(sent.path),
-                    query={name: [value] for name, value in sent.query.items()},
-                    headers={**headers, "authorization": f"Bearer {cluster.token}"},
-                    body=sent.body or b"",
-                )
-            )
+    def __init__(self, cluster: DevCluster, fate: Fate) -> None:
+        super().__init__(cluster)
+        self._fate = fate
 
-        try:
-            if sent.method == "GET":
-                answered = await call()
-            else:
-                lost = ConnectionLost("by fate")
-                answered = await fate.pass_through(f"{sent.method} {sent.path}", call, lost)
-        except StatusError as refusal:
-            answered = ApiResponse.failure(refusal)
-        return Reply(
-            answered.status, answered.body, {"Content-Type": answered.content_type, **answered.headers}
-        )
-
-    wire = ScriptedWire()
-    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
-        wire.on(method, "/*", answer)
-    return wire
+    async def answer(self, request: WireRequest) -> ApiResponse:
+        if request.method == "GET":
+            return await super().answer(request)
+        point = f"{request.method} {unquote(urlsplit(request.path).path)}"
+        ask = partial(super().answer, request)
+        answered: ApiResponse = await self._fate.pass_through(point, ask, ConnectionLost("by fate"))
+        return answered
 
 
 class LiveClient(Client):
     """Reads from the server where the manager's client reads from its cache."""
 
-    def __init__(self, wire: ScriptedWire, *, field_manager: str) -> None:
+    def __init__(self, wire: Wire, *, field_manager: str) -> None:
         metrics, rng = Metrics(), random.Random(1)
         transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
         mapper = RestMapper(transport)

@@ -20,7 +20,7 @@ from manager.operator import add_controller
 from manager.setting import SettingValues
 from tests.unit.controllers.fate import Died, Fate
 from tests.unit.controllers.operator_world import RecordedEvents
-from tests.unit.controllers.wordpress.in_process import LiveClient, wire_to
+from tests.unit.controllers.wordpress.in_process import FatedWire, LiveClient
 
 if TYPE_CHECKING:
     from devcluster import DevCluster
@@ -47,7 +47,7 @@ class Process:
     """A manager that has just started, as far as this operator goes; its cache is what `client` reads."""
 
     def __init__(self, cluster: DevCluster, fate: Fate, events: Any) -> None:
-        wire, rng, metrics = wire_to(cluster, fate), random.Random(1), Metrics()
+        wire, rng, metrics = FatedWire(cluster, fate), random.Random(1), Metrics()
         transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
         settings = {key: key.default_value() for key in WordpressOperator.declared_settings}
         manager = Manager(
