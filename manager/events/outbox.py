@@ -13,7 +13,16 @@ from manager.events.backlog import Backlog
 from manager.events.outcomes import Outcomes
 from manager.events.series import Series
 from manager.events.sink import EventSink
-from manager.kube.errors import BadRequest, Invalid, KubeError, ServerError, TooManyRequests, TransportError
+from manager.kube.errors import (
+    ApiError,
+    BadRequest,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
 from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.rate_limit import Repeats, TokenBucket
@@ -119,8 +128,9 @@ class Outbox:
                     self._outcomes.count("created" if created else "updated")
                     return
         except KubeError as error:
-            # No right to write Events, a namespace that is being deleted, a process that may no longer write.
-            self._failed(series, error)
+            # No right to write Events, a process that may no longer write; or there is nobody to read them.
+            if not _is_namespace_gone(error):
+                self._failed(series, error)
             self._outcomes.count("refused")
         except asyncio.CancelledError:
             self._outcomes.count("unsent")
@@ -133,3 +143,10 @@ class Outbox:
             told = type(error).__name__ if isinstance(error, BadRequest | Invalid) else str(error)
             about = str(series.reference)
             _log.warning("cannot send events", error=told, about=about, reason=series.reason, times=times)
+
+
+def _is_namespace_gone(error: KubeError) -> bool:
+    """Whether the namespace is not there any more, or is being deleted."""
+    if isinstance(error, NotFound):
+        return error.details.get("kind") == "namespaces"
+    return isinstance(error, ApiError) and error.is_namespace_terminating

@@ -126,6 +126,11 @@ class Context:
 
     # What people are told
 
+    @property
+    def has_set_conditions(self) -> bool:
+        """Whether any was set in this reconcile."""
+        return self._before is not None
+
     def condition(
         self,
         kind: str,

@@ -88,6 +88,7 @@ class Operator(Generic[T]):
     finalizers: ClassVar[frozenset[str]] = frozenset()
     declared_settings: ClassVar[tuple[Setting[Any], ...]] = ()
     has_status: ClassVar[bool] = False
+    has_conditions: ClassVar[bool] = False
     has_observed_generation: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -120,6 +121,7 @@ class Operator(Generic[T]):
         status = kind.model_fields.get("status")
         cls.has_status = status is not None
         fields = getattr(status.annotation, "model_fields", {}) if status is not None else {}
+        cls.has_conditions = "conditions" in fields
         cls.has_observed_generation = "observed_generation" in fields
 
     def __init__(self, manager: Manager) -> None:
@@ -167,14 +169,14 @@ class Operator(Generic[T]):
         """Undo what no garbage collector undoes, before the object goes.
 
         To have this is to have a finalizer. It is removed when this returns None; a Result means that it is
-        not done yet, and is called again.
+        not done yet, and is called again. While it is not, or fails, conditions say so: see `held_up`.
         """
         raise NotImplementedError
 
     async def gone(self, key: ObjectKey) -> Result | None:
         """Forget what is remembered of an object that is gone, or is going and needs nothing more."""
 
-    async def on_error(self, obj: T, error: Exception, ctx: Context) -> Result | None:  # noqa: ARG002
+    async def on_error(self, obj: T, error: Exception, ctx: Context) -> Result | None:
         """Say what comes of an error that `reconcile` or `cleanup` has raised.
 
         To return is to have dealt with it: the status is written, and the Result holds. To raise is to
@@ -182,7 +184,10 @@ class Operator(Generic[T]):
         it deals with Blocked.
         """
         if isinstance(error, Blocked):
-            self.blocked(error, ctx)
+            if obj.metadata.deletion_timestamp is None:
+                self.blocked(error, ctx)
+            else:
+                self.held_up(error, ctx)
             return None if error.retry_after is None else Result(requeue_after=error.retry_after)
         raise error
 
@@ -200,6 +205,17 @@ class Operator(Generic[T]):
             else:
                 holds = kind == "Degraded" or (kind == "Progressing" and by.awaited)
                 ctx.condition(kind, holds, by.reason, by.message, event=event)
+
+    def held_up(self, by: Blocked, ctx: Context) -> None:
+        """Say that the object is being deleted, and what its cleanup waits for, as `blocked` would.
+
+        The runtime calls it when `cleanup` fails, or is not done and has set no condition itself.
+        """
+        message = f"is being deleted; waits for its cleanup: {by.message}"
+        if self.has_conditions:
+            self.blocked(Blocked(by.reason, message, passing=by.passing, awaited=by.awaited), ctx)
+        elif not by.passing:
+            ctx.event(by.reason, message, warning=True)
 
     # What it may use
 

@@ -15,14 +15,16 @@ from manager.controller import (
     Reconciler,
     Result,
     Source,
+    TerminalError,
     TickerSource,
     enqueue_mapped,
     enqueue_object,
     enqueue_owner,
 )
-from manager.kube.errors import ApiError, NotFound
+from manager.controller.failure import Failure, explain
+from manager.kube.errors import ApiError, KubeError, NotFound, ServerError, TransportError
 from manager.logs import reconcile_log
-from manager.operator.context import Changed, Context, Gone, is_missing
+from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.operator.operator import Operator
 from manager.webhook.methods import registrations
@@ -170,9 +172,32 @@ class ObjectReconciler(Generic[T]):
         except (Changed, Gone):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
-            result = await operator.on_error(obj, error, ctx)
+            try:
+                result = await operator.on_error(obj, error, ctx)
+            except Exception as unknown:
+                if deleting:
+                    await self._tell_failed_cleanup(obj, unknown)
+                raise
+        if deleting and not ctx.has_set_conditions:
+            operator.held_up(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
         return result
+
+    async def _tell_failed_cleanup(self, obj: T, error: Exception) -> None:
+        """Say to whoever deletes the object, and sees nothing happen, what it waits for."""
+        if Failure.of(error) is Failure.RACE or isinstance(error, TransportError | ServerError):
+            return  # it passes, or cannot be written either
+        # Their text is made for people; another error's may have more of the object than all may know.
+        told = isinstance(error, KubeError | OSError | TerminalError)
+        said = explain(error) if told else f"{type(error).__name__}; the log of the manager says more"
+        assert obj.origin is not None
+        # What a cleanup that has not succeeded has changed, or was about to tell, is not for the status.
+        ctx = Context(self._operator, type(obj).decode(obj.origin))
+        self._operator.held_up(Blocked("CleanupFailed", f"it fails: {said}"), ctx)
+        try:
+            await ctx.finish()
+        except (KubeError, Gone) as also:
+            reconcile_log().debug("could not say what the deletion waits for", error=explain(also))
 
     async def _let_go(self, obj: T, ctx: Context) -> None:
         finalizers = obj.metadata.finalizers

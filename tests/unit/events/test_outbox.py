@@ -137,6 +137,23 @@ async def test_that_events_are_refused_is_told_once_and_then_counted(bench: Benc
     assert lines[0]["times"] == 1
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Reply.status(403, "Forbidden", details={"causes": [{"reason": "NamespaceTerminating"}]}),
+        Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "ns"}),
+    ],
+)
+async def test_an_event_in_a_namespace_that_goes_or_is_gone_is_dropped_without_a_word(
+    bench: Bench, answer: Reply
+):
+    bench.wire.on("POST", EVENTS, answer)
+    with capture_logs() as lines:
+        bench.recorder.event(widget(), "Normal", "Created", "x")
+        await bench.settled()
+    assert (lines, bench.outcome("refused")) == ([], 1)
+
+
 async def test_an_event_that_the_server_has_forgotten_is_created_anew(bench: Bench):
     bench.recorder.event(widget(), "Normal", "Created", "x")
     await bench.settled()

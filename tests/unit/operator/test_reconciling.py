@@ -308,6 +308,63 @@ async def test_an_error_in_cleanup_keeps_the_finalizer():
         assert obj.metadata.finalizers
 
 
+HELD = "is being deleted; waits for its cleanup: "
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "message"),
+    [
+        (LookupError("secret"), "CleanupFailed", "it fails: LookupError; the log of the manager says more"),
+        (TerminalError("no such room"), "CleanupFailed", "it fails: no such room"),
+        (ConnectionRefusedError("no door"), "CleanupFailed", "it fails: no door"),
+        (Blocked("Locked", "the door is locked", retry_after=1), "Locked", "the door is locked"),
+    ],
+)
+async def test_a_deletion_that_waits_says_what_for(error: Exception, reason: str, message: str):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
+
+    async def fails(self: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        self.seen.append("cleanup")
+        if self.seen.count("cleanup") < 4:
+            obj.status.text = "half"
+            ctx.event("Removed", "it is gone", once_written=True)
+            raise error
+
+    async with operated(doing(act, cleanup=fails), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.metadata.finalizers)
+        await world.delete(obj)
+        obj = await world.until(obj, said)
+        assert said(obj)["Available"] == ("False", reason)
+        assert {each.message for each in obj.status.conditions} == {HELD + message}
+        told = await world.events(obj)
+        if reason == "CleanupFailed":
+            assert (obj.status.text, told) == ("", [reason])
+        if not isinstance(error, TerminalError):
+            await world.until_gone(obj)
+
+
+async def test_a_cleanup_that_is_not_done_says_so_unless_it_says_more_itself():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
+
+    async def takes_long(self: GreetingOperator, obj: Greeting, ctx: Context) -> Result:
+        if obj.spec.name == "me":
+            ctx.condition("Available", False, "Packing", "its things are packed")
+        return Result(requeue_after=1)
+
+    for name, reason, message in (
+        ("you", "CleaningUp", f"{HELD}it is not done yet"),
+        ("me", "Packing", "its things are packed"),
+    ):
+        obj = greeting()
+        obj.spec.name = name
+        async with operated(doing(act, cleanup=takes_long), objects=[obj]) as world:
+            obj = await world.until(greeting(namespace="default"), lambda it: it.metadata.finalizers)
+            await world.delete(obj)
+            obj = await world.until(obj, said)
+            assert (said(obj)["Available"], obj.status.conditions[0].message) == (("False", reason), message)
+            assert await world.events(obj) == []
+
+
 async def test_a_finalizer_is_put_there_with_a_note_when_the_operator_asks_for_it():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         assert obj.metadata.finalizers == []
