@@ -30,8 +30,8 @@ from manager.http.address import BindAddress
 from manager.logs import configured
 from manager.metrics import Metrics
 from manager.tls import SelfSigned, ServedCertificate
+from manager.webhook.registration import Webhooks
 from manager.webhook.server import WebhookServer, endpoints_of
-from manager.webhook.webhooks import Webhooks
 from tests.support.admission import webhooks_of
 from tests.support.ports import PortBlock
 

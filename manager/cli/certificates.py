@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from manager.certificates import Certificates, kept_in_folder, kept_in_secret
 from manager.kube.config import ClusterConfig
 from manager.kube.transport import Transport
 from manager.program import Program
 from manager.settings import Settings
 from manager.tls import CertificateFiles
-from manager.webhook.certificates import Certificates, kept_in_folder, kept_in_secret
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 
 __all__ = ["certificates_for"]
 

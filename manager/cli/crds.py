@@ -13,10 +13,9 @@ from manager.codegen import custom_resource_definitions, yaml_stream
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings.values import BaseUrl
-from manager.webhook.configurations import by_service, by_url
+from manager.webhook.configurations import SERVICE, by_service, by_url
 from manager.webhook.methods import registrations
-from manager.webhook.names import SERVICE
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 
 __all__ = ["command"]
 

@@ -13,7 +13,7 @@ from manager.operator import AnyOperator, rights_of
 from manager.program import Program
 from manager.webhook import RegistrationError
 from manager.webhook.methods import registrations
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 
 __all__ = ["command", "generated_tree"]
 

@@ -18,7 +18,7 @@ from manager.operator import AnyOperator
 from manager.program import Program
 from manager.webhook import RegistrationError
 from manager.webhook.methods import registrations
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 
 __all__ = ["FAILED", "OK", "WRONG_USAGE", "main"]
 

@@ -16,7 +16,7 @@ from manager.runnables import Runnable
 from manager.settings import SettingsError
 from manager.tls import CertificateUnusable, ClientAuthorities, ServedCertificate
 from manager.webhook.methods import registrations
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 
 if TYPE_CHECKING:
     from manager.http.address import BindAddress

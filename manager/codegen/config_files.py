@@ -40,8 +40,8 @@ from manager.codegen.webhook_files import (
 )
 from manager.program import Program
 from manager.rbac import RbacRule
-from manager.webhook.names import SECRET
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.configurations import SECRET
+from manager.webhook.registration import Webhooks
 
 __all__ = ["config_files"]
 

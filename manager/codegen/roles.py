@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from manager.api import Resource, crd_options
+from manager.certificates import injection_rights, secret_rights
 from manager.codegen.rules import merged_rules
 from manager.migration.rights import migration_rights
 from manager.rbac import RbacRule
-from manager.webhook.certificates.rights import injection_rights, secret_rights
 
 __all__ = [
     "admin_role",

@@ -10,9 +10,8 @@ from typing import Any
 
 from manager.codegen.manifest import UNPLACED
 from manager.program import Program
-from manager.webhook.configurations import webhook_configurations
-from manager.webhook.names import SECRET, SERVICE
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.configurations import SECRET, SERVICE, webhook_configurations
+from manager.webhook.registration import Webhooks
 
 __all__ = [
     "AUTHORITY_SECRET",

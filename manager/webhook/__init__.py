@@ -19,9 +19,6 @@ runtime's.
 
 from __future__ import annotations
 
-from manager.webhook.admission import Admission
-from manager.webhook.conversion import Conversion
-from manager.webhook.json_object import JsonObject
 from manager.webhook.methods import (
     AdmissionOptions,
     default,
@@ -32,8 +29,8 @@ from manager.webhook.methods import (
     validate_update,
 )
 from manager.webhook.refused import FieldError, Refused, forbidden, invalid, required
-from manager.webhook.registration import RegistrationError
-from manager.webhook.request import AdmissionRequest, UserInfo
+from manager.webhook.registration import Admission, Conversion, RegistrationError
+from manager.webhook.request import AdmissionRequest, JsonObject, UserInfo
 
 __all__ = [
     "Admission",

@@ -1,183 +1,267 @@
-"""Registering the functions that have a say in whether, and how, an object gets stored."""
+"""Answering admission reviews: a question in, the answer out, both as the bytes of a review."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any
+
+import msgspec
+import orjson
+from pydantic import ValidationError
 
 from manager.api import Resource
-from manager.webhook.json_object import JsonObject
-from manager.webhook.registration import RegistrationError, check_function
-from manager.webhook.request import AdmissionRequest, Operation
+from manager.logs import get_logger
+from manager.rate_limit import Lines
+from manager.series import Counter
+from manager.webhook.bounds import own_turn
+from manager.webhook.endpoint import LINES, answered, encoded, time_limit
+from manager.webhook.errors import BadReview, FunctionFailed, Unanswered
+from manager.webhook.json_patch import json_patch
+from manager.webhook.refused import Refused, field_errors
+from manager.webhook.registration import Admission
+from manager.webhook.request import AdmissionRequest, JsonObject
+from manager.webhook.review import AdmissionQuestion, read_admission
 
-__all__ = ["Admission", "AdmissionWebhook", "FailurePolicy", "MatchPolicy", "ReinvocationPolicy"]
-
-R = TypeVar("R", bound=Resource)
-
-FailurePolicy = Literal["Fail", "Ignore"]
-MatchPolicy = Literal["Equivalent", "Exact"]
-ReinvocationPolicy = Literal["Never", "IfNeeded"]
-
-Default = Callable[[JsonObject, AdmissionRequest], Awaitable[None]]
-ValidateOne = Callable[[R, AdmissionRequest], Awaitable[Iterable[str] | None]]
-ValidateChange = Callable[[R, R, AdmissionRequest], Awaitable[Iterable[str] | None]]
-
-_MAX_TIMEOUT = 30
-"""Seconds; the API server takes no more."""
+__all__ = ["AdmissionEndpoint"]
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionWebhook:
-    """One webhook of a configuration, as the API server is told of it."""
+class _Verdict:
+    """Accepted, unless there is a status that says why not."""
 
-    kind: type[Resource]
-    mutating: bool
-    """Whether it changes objects (a MutatingWebhookConfiguration), or only accepts and refuses them."""
+    status: Mapping[str, Any] | None = None
+    patch: Sequence[Mapping[str, Any]] = ()
+    """JSON patch operations (RFC 6902) for the object."""
 
-    operations: tuple[Operation, ...]
-    """Those that have a function."""
-
-    failure_policy: FailurePolicy
-    match_policy: MatchPolicy
-    timeout_seconds: int
-    reinvocation_policy: ReinvocationPolicy | None
-    """For one that changes objects; else None."""
-
-    @property
-    def name(self) -> str:
-        """`mpet-v1beta1.kb.io`, as kubebuilder names it."""
-        gvk = self.kind.gvk
-        return f"{'m' if self.mutating else 'v'}{gvk.kind.lower()}-{gvk.version}.kb.io"
-
-    @property
-    def path(self) -> str:
-        """`/mutate-petstore-example-com-v1beta1-pet`, as controller-runtime serves it."""
-        gvk = self.kind.gvk
-        verb = "mutate" if self.mutating else "validate"
-        return f"/{verb}-{gvk.group.replace('.', '-')}-{gvk.version}-{gvk.kind.lower()}"
+    warnings: Sequence[str] = ()
+    """What the user is told besides."""
 
 
-class Admission(Generic[R]):
-    """The admission functions of one kind, each registered by a decorator.
+class _Defaulting:
+    """Sets defaults: the verdict is the smallest patch from what came to what the function made of it."""
 
-        admission = Admission(Pet)
+    def __init__(self, admission: Admission[Any]) -> None:
+        self._default = admission.defaulter
 
-        @admission.validate_create
-        async def check(pet: Pet, request: AdmissionRequest) -> Iterable[str] | None:
-            if born_tomorrow(pet):
-                raise Refused(invalid("spec.birthday", pet.spec.birthday, "must not be in the future"))
-            return None
+    async def __call__(self, question: AdmissionQuestion, request: AdmissionRequest) -> _Verdict:
+        """The verdict. Raises what the function raises, and `BadReview` without an object."""
+        if self._default is None or question.operation not in {"CREATE", "UPDATE"}:
+            return _Verdict()
+        if request.object is None:
+            raise BadReview(f"a review of {question.operation} has no object")
+        size = len(memoryview(question.object))
+        await own_turn(size)
+        try:
+            before = encoded(request.object)
+        except RecursionError:
+            raise BadReview("`$.request.object` is nested too deeply") from None
+        await own_turn(size)
+        await self._default(request.object, request)
+        await own_turn(size)
+        if encoded(request.object) == before:
+            return _Verdict()
+        # Decoding is the cheapest way to a copy of what the function may have changed anywhere.
+        await own_turn(size)
+        original = orjson.loads(before)
+        await own_turn(size)
+        return _Verdict(patch=json_patch(original, request.object))
 
-    The API server asks before it stores anything, and waits for the answer. So a function is quick, needs
-    no controller to run, and, because the request may still fail elsewhere or be a dry run, changes nothing
-    but what it is given. It sees the object in the version of `kind`, whichever version the user sent. Only
-    the object itself is asked about, not its status or scale.
+
+_CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
+
+
+class _Validating:
+    """Validates: the verdict is what the function for the operation says, and it accepts without one.
+
+    An object that is not of the model's shape, though the schema let it pass, is refused with the fields that
+    are wrong. But only what a request brings is refused: with such an object stored, it can still be deleted,
+    and changed, to a sound one or in another place; the user is warned that nobody has checked.
     """
+
+    def __init__(self, admission: Admission[Any]) -> None:
+        self._admission = admission
+        self._kind: type[Resource] = admission.kind
+
+    async def __call__(self, question: AdmissionQuestion, request: AdmissionRequest) -> _Verdict:
+        """The verdict. Raises what the function raises, and `BadReview` without an object."""
+        warnings: Iterable[str] | None = None
+        if question.operation == "CREATE" and (create := self._admission.create_validator) is not None:
+            new = await self._decoded(question.object, request.object, "object")
+            if isinstance(new, ValidationError):
+                raise Refused(*field_errors(new))
+            warnings = await create(new, request)
+        elif question.operation == "UPDATE" and (update := self._admission.update_validator) is not None:
+            old = await self._decoded(question.old_object, request.old_object, "oldObject")
+            new = await self._decoded(question.object, request.object, "object")
+            if isinstance(old, ValidationError):
+                return self._unchecked(old)
+            if isinstance(new, ValidationError):
+                raise Refused(*field_errors(new))
+            warnings = await update(old, new, request)
+        elif question.operation == "DELETE" and (delete := self._admission.delete_validator) is not None:
+            old = await self._decoded(question.old_object, request.old_object, "oldObject")
+            if isinstance(old, ValidationError):
+                return self._unchecked(old)
+            warnings = await delete(old, request)
+        return _Verdict(warnings=_lines(warnings))
+
+    async def _decoded(
+        self, raw: msgspec.Raw, parsed: JsonObject | None, field: str
+    ) -> Resource | ValidationError:
+        if parsed is None:
+            raise BadReview(f"`$.request.{field}` is missing")
+        await own_turn(len(memoryview(raw)))
+        try:
+            return self._kind.decode(memoryview(raw), parsed=parsed)
+        except ValidationError as error:
+            return error
+
+    def _unchecked(self, error: ValidationError) -> _Verdict:
+        gvk, first = self._kind.gvk, field_errors(error)[0]
+        return _Verdict(
+            warnings=(f"not checked, as the stored object is no {gvk.kind} of {gvk.api_version}: {first}",)
+        )
+
+
+def _lines(warnings: Iterable[str] | None) -> list[str]:
+    """Warnings as the API server takes them, for the header of an answer: each one line.
+
+    One with a control character it would leave out, and say nothing.
+    """
+    if isinstance(warnings, str):
+        warnings = [warnings]  # what was meant; its characters one by one were not
+    return [" ".join(str(warning).translate(_CONTROLS).split()) for warning in warnings or ()]
+
+
+_log = get_logger("webhook")
+
+_API_VERSION = "admission.k8s.io/v1"
+
+
+class AdmissionEndpoint:
+    """Answers the reviews that one webhook of a configuration asks for."""
+
+    identified = True
+
+    max_body = 7 * 1024 * 1024
+    """Bytes of a review. The API server takes objects of 3 MB, and the review of a change has two of them,
+    with the user and the options; controller-runtime draws the same line."""
 
     def __init__(
         self,
-        kind: type[R],
+        admission: Admission[Any],
+        path: str,
+        judge: Callable[[AdmissionQuestion, AdmissionRequest], Awaitable[_Verdict]],
         *,
-        failure_policy: FailurePolicy = "Fail",
-        timeout_seconds: int = 10,
-        match_policy: MatchPolicy = "Equivalent",
-        reinvocation_policy: ReinvocationPolicy = "Never",
+        what: str,
+        panics: Counter,
     ) -> None:
         """Args:
-        kind: the model of the objects, in the version that the functions work on.
-        failure_policy: what becomes of a request while no answer comes: `Fail` refuses it, so that no object
-            gets past the rules, and none can be written either; `Ignore` lets it pass.
-        timeout_seconds: how long the API server waits for the answer, 1 to 30. A function that takes longer
-            is stopped shortly before, so that the user hears which one it was.
-        match_policy: `Equivalent` asks about every version of the kind; `Exact` only about that of `kind`.
-        reinvocation_policy: whether the defaults are asked for again (`IfNeeded`) when another webhook has
-            changed the object after them.
-
-        Raises `RegistrationError`.
+        admission: what is registered for the kind.
+        path: where it is asked.
+        judge: comes to the verdict, or raises what the operator's function raises.
+        what: names that function in messages.
+        panics: counts the times it fails unexpectedly.
         """
-        if type(timeout_seconds) is not int or not 1 <= timeout_seconds <= _MAX_TIMEOUT:
-            raise RegistrationError(
-                f"Admission({kind.__name__}): timeout_seconds is {timeout_seconds!r}, "
-                f"and must be a whole number from 1 to {_MAX_TIMEOUT}"
+        self.path = path
+        self._kind = admission.kind.gvk
+        self._timeout = admission.timeout_seconds
+        self._judge = judge
+        self._what = what
+        self._panics = panics
+        self._lines = Lines(per_minute=LINES)
+
+    @classmethod
+    def all_of(cls, admission: Admission[Any], *, panics: Counter) -> tuple[AdmissionEndpoint, ...]:
+        """Those that the kind has functions for."""
+        endpoints = []
+        kind = admission.kind.__name__
+        if (mutating := admission.mutating) is not None:
+            what = f"the function that sets defaults of {kind}"
+            endpoints.append(cls(admission, mutating.path, _Defaulting(admission), what=what, panics=panics))
+        if (validating := admission.validating) is not None:
+            what = f"the function that validates {kind}"
+            endpoints.append(
+                cls(admission, validating.path, _Validating(admission), what=what, panics=panics)
             )
-        self.kind = kind
-        self.failure_policy = failure_policy
-        self.timeout_seconds = timeout_seconds
-        self.match_policy = match_policy
-        self.reinvocation_policy = reinvocation_policy
-        self.defaulter: Default | None = None
-        self.create_validator: ValidateOne[R] | None = None
-        self.update_validator: ValidateChange[R] | None = None
-        self.delete_validator: ValidateOne[R] | None = None
+        return tuple(endpoints)
 
-    def __repr__(self) -> str:
-        return f"Admission({self.kind.gvk})"
-
-    def default(self, function: Default) -> Default:
-        """Decorate the function that sets defaults, for creations and updates.
-
-        It gets the plain JSON object, which no schema has seen yet, and changes it in place. The API server
-        gets the difference, and then checks the schema.
-        """
-        check_function(function, what=f"default {self.kind.__name__}", taken=self.defaulter is not None)
-        self.defaulter = function
-        return function
-
-    def validate_create(self, function: ValidateOne[R]) -> ValidateOne[R]:
-        """Decorate the function that judges a new object, after the schema has.
-
-        It returns warnings for the user, or None, and raises `Refused`.
-        """
-        taken = self.create_validator is not None
-        check_function(function, what=f"validate the creation of {self.kind.__name__}", taken=taken)
-        self.create_validator = function
-        return function
-
-    def validate_update(self, function: ValidateChange[R]) -> ValidateChange[R]:
-        """Decorate the function that judges a change, from the old object to the new one.
-
-        It returns warnings for the user, or None, and raises `Refused`. An object that is being deleted comes
-        this way too, when a finalizer is removed: refuse only what the change has brought.
-        """
-        taken = self.update_validator is not None
-        check_function(function, what=f"validate the update of {self.kind.__name__}", taken=taken)
-        self.update_validator = function
-        return function
-
-    def validate_delete(self, function: ValidateOne[R]) -> ValidateOne[R]:
-        """Decorate the function that judges a deletion; it gets the object as it is.
-
-        It returns warnings for the user, or None, and raises `Refused`.
-        """
-        taken = self.delete_validator is not None
-        check_function(function, what=f"validate the deletion of {self.kind.__name__}", taken=taken)
-        self.delete_validator = function
-        return function
-
-    @property
-    def mutating(self) -> AdmissionWebhook | None:
-        """The webhook that sets defaults; None without a function for it."""
-        return None if self.defaulter is None else self._webhook("CREATE", "UPDATE", mutating=True)
-
-    @property
-    def validating(self) -> AdmissionWebhook | None:
-        """The webhook that validates, for the operations that have a function; None without any."""
-        functions: dict[Operation, object] = {
-            "CREATE": self.create_validator,
-            "UPDATE": self.update_validator,
-            "DELETE": self.delete_validator,
-        }
-        operations = [operation for operation, function in functions.items() if function is not None]
-        return self._webhook(*operations, mutating=False) if operations else None
-
-    def _webhook(self, *operations: Operation, mutating: bool) -> AdmissionWebhook:
-        return AdmissionWebhook(
-            kind=self.kind,
-            mutating=mutating,
-            operations=operations,
-            failure_policy=self.failure_policy,
-            match_policy=self.match_policy,
-            timeout_seconds=self.timeout_seconds,
-            reinvocation_policy=self.reinvocation_policy if mutating else None,
+    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes:
+        """See `Endpoint`."""
+        question = await read_admission(body)
+        try:
+            verdict, response = await self._verdict(question, time_limit(waits, self._timeout))
+        except Refused as refused:
+            status = refused.status(self._kind, question.object_name)
+            self._tell(_log.info, "refused", question, reason=status["message"])
+            response = _response(_Verdict(status=status))
+        except BadReview:
+            raise
+        except Unanswered as error:
+            if isinstance(error, FunctionFailed):
+                self._panics.inc()
+            self._tell(_log.error, "not answered", question, error=str(error), exc_info=error.__cause__)
+            raise
+        else:
+            _log.debug(
+                "accepted",
+                changes=len(verdict.patch),
+                warnings=len(verdict.warnings),
+                **self._told(question),
+            )
+        return orjson.dumps(
+            {
+                "apiVersion": _API_VERSION,
+                "kind": "AdmissionReview",
+                "response": {"uid": question.uid, **response},
+            }
         )
+
+    async def _verdict(
+        self, question: AdmissionQuestion, seconds: float
+    ) -> tuple[_Verdict, Mapping[str, Any]]:
+        if (shown := question.kind.gvk) != self._kind:
+            raise BadReview(f"{self.path} is for {self._kind}, and this is a review of {shown}")
+        request = await question.request()
+        return await answered(
+            self._judged(question, request), what=self._what, uid=question.uid, seconds=seconds
+        )
+
+    async def _judged(
+        self, question: AdmissionQuestion, request: AdmissionRequest
+    ) -> tuple[_Verdict, Mapping[str, Any]]:
+        verdict = await self._judge(question, request)
+        # Here, because a function may have made what is no JSON, and is then what has failed.
+        return verdict, _response(verdict)
+
+    def _tell(
+        self, write: Callable[..., object], event: str, question: AdmissionQuestion, **fields: object
+    ) -> None:
+        self._lines.tell(write, event, **fields, **self._told(question))
+
+    def _told(self, question: AdmissionQuestion) -> Mapping[str, Any]:
+        """What a line of the log says of a review: never what is in the object."""
+        return {
+            "webhook": self.path,
+            "uid": question.uid,
+            "operation": question.operation,
+            "kind": str(question.kind.gvk),
+            "namespace": question.namespace or "",
+            "name": question.object_name,
+            "user": question.user_info.username,
+            "dry_run": bool(question.dry_run),
+        }
+
+
+def _response(verdict: _Verdict) -> Mapping[str, Any]:
+    response: dict[str, Any] = {"allowed": verdict.status is None}
+    if verdict.status is not None:
+        response["status"] = verdict.status
+    if verdict.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = b64encode(encoded(verdict.patch)).decode()
+    if verdict.warnings:
+        response["warnings"] = verdict.warnings
+    return response

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from manager.webhook.bounds import SMALL
-from manager.webhook.unanswered import Busy
+from manager.webhook.errors import Busy
 
 if TYPE_CHECKING:
     from aiohttp import web

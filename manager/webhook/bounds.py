@@ -8,13 +8,16 @@ lists seventy, and thirty times its size in memory.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from manager.webhook.unanswered import TooCostly
+from manager.webhook.errors import Busy, TooCostly
 
 __all__ = [
     "ADMISSION_WORK",
     "CONVERSION_WORK",
     "SMALL",
+    "Turns",
     "check_number",
     "check_object",
     "check_review",
@@ -109,3 +112,46 @@ async def _structure(content: bytes | bytearray | memoryview, enough: int, *, st
         count += 2 * (chunk.count(b"{") + chunk.count(b"[")) + chunk.count(b",")
         await asyncio.sleep(0)
     return count
+
+
+class Turns:
+    """Lets reviews be worked on so that neither the loop nor a small review waits for a large one for long.
+
+    The small ones of many connections may come at once, and each takes its milliseconds: as many as make up
+    `SMALL` bytes are begun in one turn of the loop, and at least one.
+    """
+
+    def __init__(self, *, waits: float = 5.0) -> None:
+        """`waits`: seconds after which a large review is asked to come again."""
+        self._waits = waits
+        self._one_at_a_time = asyncio.Lock()
+        self._left = SMALL
+        """Bytes that may still be begun in this turn of the loop."""
+
+    @asynccontextmanager
+    async def taken(self, size: int) -> AsyncIterator[None]:
+        """Enter this to work on a review of so many bytes. Raises `Busy`."""
+        if size <= SMALL:
+            await self._begin(size)
+            yield
+            return
+        try:
+            async with asyncio.timeout(self._waits):
+                await self._one_at_a_time.acquire()
+        except TimeoutError:
+            raise Busy("too many large reviews are being answered already; try again") from None
+        try:
+            await asyncio.sleep(0)
+            yield
+        finally:
+            self._one_at_a_time.release()
+
+    async def _begin(self, size: int) -> None:
+        while size > self._left < SMALL:  # noqa: ASYNC110 - a turn of the loop is what is waited for
+            await asyncio.sleep(0)
+        if self._left == SMALL:
+            asyncio.get_running_loop().call_soon(self._renew)
+        self._left -= size
+
+    def _renew(self) -> None:
+        self._left = SMALL

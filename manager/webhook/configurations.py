@@ -8,20 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from manager.webhook.admission import AdmissionWebhook
-from manager.webhook.conversion import Conversion
-from manager.webhook.json_object import JsonObject
-from manager.webhook.names import MUTATING, VALIDATING
-from manager.webhook.webhooks import Webhooks
+from manager.program import Program
+from manager.webhook.registration import AdmissionWebhook, Conversion, Webhooks
+from manager.webhook.request import JsonObject
 
 __all__ = [
+    "MUTATING",
     "REVIEW_VERSIONS",
+    "SECRET",
+    "SERVICE",
+    "VALIDATING",
     "ClientConfig",
     "by_service",
     "by_url",
     "conversion_by",
+    "field_manager_of",
     "webhook_configurations",
 ]
+
+SECRET = "webhook-server-cert"  # noqa: S105 - its name
+"""The Secret with the certificates, as kubebuilder names the one that cert-manager fills."""
+
+SERVICE = "webhook-service"
+"""The Service under which the API server reaches the webhooks."""
+
+MUTATING = "mutating-webhook-configuration"
+VALIDATING = "validating-webhook-configuration"
 
 REVIEW_VERSIONS = ("v1",)
 """The versions of AdmissionReview and ConversionReview that the server answers."""
@@ -96,3 +108,8 @@ def _webhook(webhook: AdmissionWebhook, client_config: ClientConfig) -> JsonObje
         "sideEffects": "None",
         "timeoutSeconds": webhook.timeout_seconds,
     }
+
+
+def field_manager_of(program: Program) -> str:
+    """Under which name `program` books what it writes for its webhooks."""
+    return f"{program.name}-webhook"

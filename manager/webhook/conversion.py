@@ -1,98 +1,239 @@
-"""Registering the functions that turn an object of one version into the same object in another."""
+"""Answering conversion reviews: a question in, the answer out, both as the bytes of a review."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import orjson
 
 from manager.api import Resource
-from manager.webhook.json_object import JsonObject
-from manager.webhook.registration import RegistrationError, check_function
+from manager.logs import get_logger
+from manager.rate_limit import Lines
+from manager.series import Counter
+from manager.webhook.bounds import check_object, own_turn
+from manager.webhook.endpoint import LINES, answered, encoded, time_limit
+from manager.webhook.errors import BadReview, FunctionFailed, NotConverted, TooCostly, Unanswered
+from manager.webhook.refused import Refused
+from manager.webhook.registration import CONVERSION_PATH, Conversion, Convert
+from manager.webhook.request import JsonObject
+from manager.webhook.review import ConversionQuestion, read_conversion
 
-__all__ = ["CONVERSION_PATH", "Conversion", "Convert"]
+__all__ = ["ConversionEndpoint"]
 
-CONVERSION_PATH = "/convert"
-"""Where all kinds are converted, as in controller-runtime."""
-
-Convert = Callable[[JsonObject], Awaitable[None]]
+_FREE = ("labels", "annotations")
+"""What a conversion may change of metadata. For the rest the API server would refuse the whole review."""
 
 
-class Conversion:
-    """The versions of one kind, and how to get from each to the hub and back.
+def _guarded_metadata(original: msgspec.Raw, converted: Any) -> JsonObject:
+    """The metadata as it was, with the labels and annotations of `converted`, which a function has made.
 
-        conversion = Conversion(Pet)                  # the hub, which is the storage version
-
-        @conversion.to_hub(OldPet)
-        async def from_v1alpha1(pet: JsonObject) -> None: ...
-
-        @conversion.from_hub(OldPet)
-        async def to_v1alpha1(pet: JsonObject) -> None: ...
-
-    The functions get the plain JSON object, which no schema may have seen, and change it in place. The
-    runtime sets `apiVersion`, and puts back whatever they do to metadata other than labels and annotations,
-    which the API server would not accept. From one spoke to another the way is by the hub.
-
-    Every object must survive the way there and back: what one version cannot hold rides in an annotation.
+    Raises `TypeError` when those are not texts by name, and names what is not.
     """
+    metadata: JsonObject = orjson.loads(memoryview(original))
+    if not isinstance(converted, dict):
+        return metadata
+    for field in _FREE:
+        if field not in converted:
+            metadata.pop(field, None)
+        elif (value := converted[field]) != metadata.get(field):
+            metadata[field] = _texts(value, field)
+    return metadata
 
-    def __init__(self, hub: type[Resource]) -> None:
-        """`hub` is the version that all others are converted to and from."""
-        self.hub = hub
-        self._spokes: dict[type[Resource], None] = {}
-        self._to_hub: dict[type[Resource], Convert] = {}
-        self._from_hub: dict[type[Resource], Convert] = {}
 
-    def __repr__(self) -> str:
-        return f"Conversion({self.hub.gvk})"
+def _texts(value: Any, field: str) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise TypeError(f"metadata.{field} has become {type(value).__name__}, and has to be an object")
+    for name, text in value.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise TypeError(
+                f"metadata.{field}[{name}] has become {type(text).__name__}, and has to be a text"
+            )
+    return value
 
-    def to_hub(self, spoke: type[Resource]) -> Callable[[Convert], Convert]:
-        """Decorate the function that makes an object of the hub's version from one of `spoke`'s."""
-        return self._registering(spoke, self._to_hub, f"convert {spoke.gvk} to {self.hub.gvk}")
 
-    def from_hub(self, spoke: type[Resource]) -> Callable[[Convert], Convert]:
-        """Decorate the function that makes an object of `spoke`'s version from one of the hub's."""
-        return self._registering(spoke, self._from_hub, f"convert {self.hub.gvk} to {spoke.gvk}")
+class _Step(NamedTuple):
+    """One function on the way, and the version that is there after it."""
 
-    @property
-    def spokes(self) -> tuple[type[Resource], ...]:
-        """The other versions, in the order in which they were registered."""
-        return tuple(self._spokes)
+    convert: Convert
+    api_version: str
 
-    @property
-    def path(self) -> str:
-        """Where the API server asks for it."""
-        return CONVERSION_PATH
 
-    @property
-    def converters_to_hub(self) -> Mapping[type[Resource], Convert]:
-        """The functions by spoke."""
-        return MappingProxyType(self._to_hub)
+class _Head(msgspec.Struct, rename="camel"):
+    """What has to be known of an object before it is converted, and what stays as it is."""
 
-    @property
-    def converters_from_hub(self) -> Mapping[type[Resource], Convert]:
-        """The functions by spoke."""
-        return MappingProxyType(self._from_hub)
+    api_version: str
+    kind: str
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
 
-    def check(self) -> None:
-        """Raise `RegistrationError` unless every spoke can be converted both ways, and there is one."""
-        if not self._spokes:
-            raise RegistrationError(f"{self} has no other version to convert from or to")
-        for spoke in self._spokes:
-            for converters, way in ((self._to_hub, "to_hub"), (self._from_hub, "from_hub")):
-                if spoke not in converters:
-                    raise RegistrationError(f"{self} has no {way} function for {spoke.gvk}")
 
-    def _registering(
-        self, spoke: type[Resource], converters: dict[type[Resource], Convert], what: str
-    ) -> Callable[[Convert], Convert]:
-        hub, other = self.hub.gvk, spoke.gvk
-        if (hub.group, hub.kind) != (other.group, other.kind) or hub.version == other.version:
-            raise RegistrationError(f"{self}: {other} is not another version of the same kind")
+class _Names(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
 
-        def register(function: Convert) -> Convert:
-            check_function(function, what=what, taken=spoke in converters)
-            self._spokes[spoke] = None
-            converters[spoke] = function
-            return function
 
-        return register
+_head = msgspec.json.Decoder(_Head)
+_names = msgspec.json.Decoder(_Names)
+
+
+class _Converter:
+    """Knows the way from each version of each kind to each other one: straight, or by the hub."""
+
+    def __init__(self, conversions: Iterable[Conversion]) -> None:
+        self._ways: dict[tuple[str, str, str], tuple[_Step, ...]] = {}
+        for conversion in conversions:
+            for start in (conversion.hub, *conversion.spokes):
+                for end in (conversion.hub, *conversion.spokes):
+                    key = (start.gvk.kind, start.gvk.api_version, end.gvk.api_version)
+                    self._ways[key] = _way(conversion, start, end)
+
+    async def convert(self, raw: msgspec.Raw, api_version: str) -> bytes | memoryview:
+        """The object in `raw` in that version. Raises `NotConverted`."""
+        size = len(memoryview(raw))
+        await own_turn(size)
+        try:
+            head, content = _head.decode(raw), orjson.loads(memoryview(raw))
+            names = _names.decode(head.metadata)
+        except (msgspec.MsgspecError, orjson.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            # Its text can be of places in the object only, but may not say which object.
+            raise NotConverted(f"one of the objects cannot be read: {error}") from None
+        if head.api_version == api_version:
+            return memoryview(raw)
+        key = f"{names.namespace}/{names.name}" if names.namespace else names.name
+        which = f"{head.kind} {key} cannot be converted from {head.api_version} to {api_version}"
+        told = {
+            "kind": f"{head.kind}.{head.api_version}",
+            "namespace": names.namespace,
+            "name": names.name,
+        }
+        way = self._ways.get((head.kind, head.api_version, api_version))
+        if way is None:
+            raise NotConverted(f"{which}: there is no function for it", told=told)
+        try:
+            for step in way:
+                await own_turn(size)
+                await _go(step, content, head)
+            await own_turn(size)
+            return encoded(content)
+        except Refused as refused:
+            raise NotConverted(f"{which}: {refused}", told=told) from None
+        except RecursionError:
+            raise NotConverted(f"{which}: it is nested too deeply", told=told) from None
+        except Exception as error:
+            sort = type(error).__name__
+            text = f"{which}: the function failed unexpectedly ({sort}); the log of the manager says more"
+            raise NotConverted(text, told=told) from error
+
+
+def _way(conversion: Conversion, start: type[Resource], end: type[Resource]) -> tuple[_Step, ...]:
+    steps = []
+    if start is not conversion.hub and start is not end:
+        steps.append(_Step(conversion.converters_to_hub[start], conversion.hub.gvk.api_version))
+    if end is not conversion.hub and start is not end:
+        steps.append(_Step(conversion.converters_from_hub[end], end.gvk.api_version))
+    return tuple(steps)
+
+
+async def _go(step: _Step, content: JsonObject, head: _Head) -> None:
+    result: object = await step.convert(content)  # type: ignore[func-returns-value]  # whatever it really does
+    if result is not None:
+        raise TypeError("a function for conversion changes the object in place, and returns nothing")
+    content["apiVersion"] = step.api_version
+    content["kind"] = head.kind
+    await own_turn(len(memoryview(head.metadata)))
+    content["metadata"] = _guarded_metadata(head.metadata, content.get("metadata"))
+
+
+_log = get_logger("webhook")
+
+_TURN = 128 * 1024
+"""Bytes of objects after which others get their turn: a few milliseconds of work."""
+
+_FIXED = 1024
+"""What an object costs besides its length, in the same measure."""
+
+_LONGEST_WAIT = 30.0
+"""Seconds that the API server waits for a conversion."""
+
+
+class ConversionEndpoint:
+    """Answers the reviews that ask for objects in another version, of all kinds that can be converted."""
+
+    path = CONVERSION_PATH
+
+    identified = False  # https://github.com/kubernetes/kubernetes/issues/131810
+
+    max_body = 12 * 1024 * 1024
+    """Bytes of a review. Lists are converted in one piece, and who reads them decides how long they are. This
+    is enough for a page of 500 objects of 24 KB, as kubectl and informers ask for."""
+
+    max_answer = 2 * max_body
+    """Bytes of an answer. It is about as long as the review, but numbers like 1e15 are written out."""
+
+    def __init__(self, conversions: Iterable[Conversion], *, panics: Counter) -> None:
+        """`panics` counts the times a function fails unexpectedly."""
+        self._converter = _Converter(conversions)
+        self._panics = panics
+        self._lines = Lines(per_minute=LINES)
+
+    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytearray:
+        """See `Endpoint`. An object that cannot be converted fails its whole review, and is named in it."""
+        question = await read_conversion(body)
+        told = {"webhook": self.path, "uid": question.uid, "version": question.desired_api_version}
+        limit = time_limit(waits, _LONGEST_WAIT)
+        what = f"converting {len(question.objects)} objects"
+        try:
+            converted = await answered(self._all(question), what=what, uid=question.uid, seconds=limit)
+        except NotConverted as error:
+            if error.__cause__ is not None:
+                self._panics.inc()
+            self._tell("not converted", error, **told, **error.told)
+            return _ended(_begun(question.uid), {"status": "Failure", "message": str(error)})
+        except BadReview:
+            raise
+        except Unanswered as error:
+            if isinstance(error, FunctionFailed):
+                self._panics.inc()
+            self._tell("not answered", error, **told)
+            raise
+        _log.debug("converted", objects=len(question.objects), **told)
+        return converted
+
+    def _tell(self, event: str, error: Exception, **told: object) -> None:
+        self._lines.tell(_log.error, event, error=str(error), exc_info=error.__cause__, **told)
+
+    async def _all(self, question: ConversionQuestion) -> bytearray:
+        """The answer, every object in the same order. Raises `NotConverted` for the first that fails."""
+        answer = _begun(question.uid)
+        since_turn = 0
+        for number, raw in enumerate(question.objects):
+            size = len(memoryview(raw))
+            since_turn += size + _FIXED
+            if since_turn > _TURN:
+                since_turn = 0
+                await asyncio.sleep(0)
+            await check_object(memoryview(raw), f"$.request.objects[{number}]")
+            if number:
+                answer += b","
+            answer += await self._converter.convert(raw, question.desired_api_version)
+            if len(answer) > self.max_answer:
+                raise TooCostly(f"converted, the objects have more than {self.max_answer >> 20} MiB")
+        return _ended(answer, {"status": "Success"})
+
+
+def _begun(uid: str) -> bytearray:
+    # Put together from what is JSON already, in one place: to encode some thousand objects once more would
+    # take as long again, and to hold them apart as much memory.
+    return bytearray(
+        b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":%b,%b'
+        % (orjson.dumps(uid), b'"convertedObjects":[')
+    )
+
+
+def _ended(answer: bytearray, result: Mapping[str, str]) -> bytearray:
+    answer += b'],"result":%b}}' % orjson.dumps(result)
+    return answer

@@ -1,10 +1,18 @@
-"""What is served under one path."""
+"""What is served under one path, and how an operator's function is called there."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Protocol, TypeVar
 
-__all__ = ["LINES", "Endpoint"]
+import msgspec
+import orjson
+
+from manager.webhook.errors import FunctionFailed, FunctionTooSlow, NotConverted, Unanswered
+from manager.webhook.refused import Refused
+
+__all__ = ["LINES", "Endpoint", "answered", "encoded", "time_limit"]
 
 LINES = 60
 """How many refusals and failures of one webhook the log tells in a minute. Whoever reaches the port can bring
@@ -31,3 +39,73 @@ class Endpoint(Protocol):
 
         Raises `Unanswered` where there can be none.
         """
+
+
+T = TypeVar("T")
+
+_MARGIN = 0.1
+_LONGEST_MARGIN = 0.5
+
+
+def time_limit(*waits: float | None) -> float:
+    """Seconds for an answer to one who waits for the shortest of `waits`.
+
+    A little less than that, a tenth or half a second, because the answer has to get there. None is for as
+    long as there is.
+    """
+    shortest = min(wait for wait in waits if wait is not None)
+    return shortest - min(shortest * _MARGIN, _LONGEST_MARGIN)
+
+
+async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -> T:
+    """The result of an operator's function, which `what` says in a message, for the review `uid`.
+
+    Raises `Refused` and `NotConverted` as the function does, `FunctionTooSlow` after `seconds`, and
+    `FunctionFailed` for everything else that it raises, with that as its cause: `sys.exit` in a function ends
+    no manager. The user hears only of what sort it is: its text may have more of the object, or of the
+    program, than the user may know.
+    """
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await work
+    except (Refused, Unanswered, NotConverted):
+        raise
+    except BaseException as error:
+        if _is_not_the_functions(error):
+            raise
+        if isinstance(error, TimeoutError) and limit.expired():
+            raise FunctionTooSlow(f"{what} took longer than {seconds:g} s, and was stopped") from error
+        raise FunctionFailed(
+            f"{what} failed unexpectedly ({type(error).__name__}); "
+            f"the log of the manager says more, uid {uid}"
+        ) from error
+
+
+def _is_not_the_functions(error: BaseException) -> bool:
+    """Whether somebody wants this task to end.
+
+    A cancellation may also be the function's own: it waited for a task that was cancelled, say. Then the API
+    server is still there, and waits for an answer.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
+
+
+_TOO_DEEP = "Recursion limit reached"
+
+
+def encoded(value: Any) -> bytes:
+    """The JSON of `value`. Raises `TypeError` for what is none, and `RecursionError` for what has no end.
+
+    orjson reads objects that are nested a thousand deep, and writes only a quarter of that. One such object
+    must not keep every list that it is in from being converted, so those are left to another encoder.
+    """
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        if _TOO_DEEP not in str(error):
+            raise
+    return msgspec.json.encode(value)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from manager.webhook.encoding import encoded
+from manager.webhook.endpoint import encoded
 
 __all__ = ["json_patch"]
 

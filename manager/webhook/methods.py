@@ -7,9 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from manager.api import Resource
-from manager.webhook.admission import Admission, FailurePolicy, MatchPolicy, ReinvocationPolicy
-from manager.webhook.conversion import Conversion
-from manager.webhook.registration import RegistrationError
+from manager.webhook.registration import (
+    Admission,
+    Conversion,
+    FailurePolicy,
+    MatchPolicy,
+    RegistrationError,
+    ReinvocationPolicy,
+)
 
 __all__ = [
     "AdmissionOptions",

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from manager.api import GroupVersionKind
 from manager.logs import shortened
 
-__all__ = ["FieldError", "Refused", "forbidden", "invalid", "required"]
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
+__all__ = ["FieldError", "Refused", "field_errors", "forbidden", "invalid", "required"]
 
 _LONGEST_NAME = 253
 """Characters that an object's name can have."""
@@ -115,3 +117,24 @@ def _shown(value: Any) -> str:
 def _quoted(text: str) -> str:
     # JSON's rules are Go's for all that people write; a lone surrogate is no text for either.
     return orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
+
+
+_SHOWN = 10
+"""As many as a person reads."""
+
+
+def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
+    """What is wrong with which field. Values are not shown: a model does not say which of them are secret."""
+    return tuple(
+        _field_error(detail["type"], detail["loc"], detail["msg"])
+        for detail in error.errors(include_url=False, include_input=False, include_context=False)[:_SHOWN]
+    )
+
+
+def _field_error(sort: str, location: tuple[int | str, ...], message: str) -> FieldError:
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    if sort == "missing":
+        return required(path)
+    return FieldError(path or "<the object>", "FieldValueInvalid", f"Invalid value: {message}")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from manager.api import GroupVersionKind
-from manager.webhook.json_object import JsonObject
 
-__all__ = ["AdmissionRequest", "Operation", "UserInfo"]
+__all__ = ["AdmissionRequest", "JsonObject", "Operation", "UserInfo"]
+
+JsonObject = dict[str, Any]
+"""The JSON of one object. Below the top there may be anything anywhere: whoever reads it checks types, and
+leaves alone what it cannot read, so that the schema's own message reaches the user."""
+
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 

@@ -17,9 +17,8 @@ from manager.webhook.bounds import (
     check_review,
     own_turn,
 )
-from manager.webhook.json_object import JsonObject
-from manager.webhook.request import AdmissionRequest, Operation, UserInfo
-from manager.webhook.unanswered import BadReview
+from manager.webhook.errors import BadReview
+from manager.webhook.request import AdmissionRequest, JsonObject, Operation, UserInfo
 
 __all__ = ["AdmissionQuestion", "ConversionQuestion", "read_admission", "read_conversion"]
 

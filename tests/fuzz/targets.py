@@ -28,6 +28,7 @@ from manager.api import GroupVersionKind
 from manager.cache.answers import decode_bookmark, decode_page
 from manager.cache.record_decoder import RecordDecoder
 from manager.cache.selector import Selector
+from manager.certificates.store import Material, Stored
 from manager.client.managed_fields import own_entries, takeover_patch
 from manager.client.merge_patch import merge_diff
 from manager.client.ownership import holds, holds_exactly
@@ -45,13 +46,11 @@ from manager.settings.error import SettingsError
 from manager.settings.model import Settings
 from manager.tls import CertificateUnusable
 from manager.tls.issue import new_authority
-from manager.webhook.admission import Admission
-from manager.webhook.admit import AdmissionEndpoint
-from manager.webhook.certificates.material import Material, Stored
-from manager.webhook.conversion import Conversion
-from manager.webhook.convert import ConversionEndpoint
+from manager.webhook.admission import AdmissionEndpoint
+from manager.webhook.conversion import ConversionEndpoint
+from manager.webhook.errors import BadReview
 from manager.webhook.json_patch import json_patch
-from manager.webhook.unanswered import BadReview
+from manager.webhook.registration import Admission, Conversion
 from petstore.proto import petstore_pb2 as pb
 from tests.fuzz import inputs
 from tests.support.admission import webhooks_of

@@ -12,10 +12,10 @@ import sys
 from datetime import timedelta
 
 import controllers.main
+import manager.certificates.secret
 import manager.cli.certificates
 import manager.tls.served
-import manager.webhook.certificates.source
-from manager.webhook.certificates import Lifetimes, kept_in_secret
+from manager.certificates import Lifetimes, kept_in_secret
 
 LIFETIMES = Lifetimes(
     authority=timedelta(seconds=36),
@@ -28,6 +28,6 @@ if __name__ == "__main__":
     manager.cli.certificates.kept_in_secret = functools.partial(  # type: ignore[assignment]
         kept_in_secret, lifetimes=LIFETIMES, look_every=0.5
     )
-    manager.webhook.certificates.source._LATER = 0.5
+    manager.certificates.secret._LATER = 0.5
     manager.tls.served.RECHECK_INTERVAL = 0.5
     sys.exit(controllers.main.main())

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controllers.main import OPERATORS
+from manager.certificates.targets import ConvertedDefinition, WrittenConfiguration
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.webhook.certificates.configuration import WrittenConfiguration
-from manager.webhook.certificates.definition import Definition
 from manager.webhook.configurations import by_service, by_url, conversion_by, webhook_configurations
 from manager.webhook.methods import registrations
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 
 if TYPE_CHECKING:
-    from manager.webhook.certificates.target import Target
+    from manager.certificates.targets import Target
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
@@ -76,7 +75,7 @@ async def write_urls(plane: ControlPlane) -> None:
             WrittenConfiguration(transport, each, field_manager="test")
             for each in webhook_configurations(WEBHOOKS, AT_URL, prefix="test-")
         ),
-        Definition(
+        ConvertedDefinition(
             transport,
             PETS.rpartition("/")[2],
             field_manager="test",

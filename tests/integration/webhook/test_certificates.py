@@ -14,16 +14,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS, PROGRAM
+from manager.certificates import Lifetimes, injection_rights, kept_in_secret, secret_rights
+from manager.certificates.targets import ConvertedDefinition, InstalledConfiguration, WrittenConfiguration
 from manager.kube.config import load_config
 from manager.kube.errors import Conflict, Invalid
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.tls import CertificateUnusable, certificates_in
-from manager.webhook.certificates import Lifetimes, kept_in_secret
-from manager.webhook.certificates.configuration import InstalledConfiguration, WrittenConfiguration
-from manager.webhook.certificates.definition import Definition
-from manager.webhook.certificates.rights import injection_rights, secret_rights
 from manager.webhook.configurations import (
     by_service,
     by_url,
@@ -31,7 +29,7 @@ from manager.webhook.configurations import (
     webhook_configurations,
 )
 from manager.webhook.methods import registrations
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually_async
@@ -40,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
+    from manager.certificates import Certificates
     from manager.rbac import RbacRule
-    from manager.webhook.certificates import Certificates
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 
@@ -59,7 +57,7 @@ WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(op
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica looks every few seconds for what may be there once in a month."""
-    monkeypatch.setattr("manager.webhook.certificates.source._LATER", 0.5)
+    monkeypatch.setattr("manager.certificates.secret._LATER", 0.5)
 
 
 @pytest.fixture(scope="module")
@@ -275,18 +273,23 @@ async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlP
     conversion = WEBHOOKS.conversions[0]
     async with transport_of(installed.kubeconfig) as transport:
         path = MUTATING if sort == "Mutating" else VALIDATING
-        target: InstalledConfiguration | WrittenConfiguration | Definition
+        target: InstalledConfiguration | WrittenConfiguration | ConvertedDefinition
         match sort:
             case "written":
                 wanted = webhook_configurations(WEBHOOKS, by_url(URL), prefix="test-")[-1]
                 target = WrittenConfiguration(transport, wanted, field_manager="test")
             case "definition":
-                path, target = PETS, Definition(transport, PETS.rpartition("/")[2], field_manager="test")
+                path, target = (
+                    PETS,
+                    ConvertedDefinition(transport, PETS.rpartition("/")[2], field_manager="test"),
+                )
             case "written definition":
                 wanted = conversion_by(conversion, by_url(URL))
                 path, target = (
                     PETS,
-                    Definition(transport, PETS.rpartition("/")[2], field_manager="test", wanted=wanted),
+                    ConvertedDefinition(
+                        transport, PETS.rpartition("/")[2], field_manager="test", wanted=wanted
+                    ),
                 )
             case _:
                 names = [each.name for each in (*WEBHOOKS.mutating, *WEBHOOKS.validating)]

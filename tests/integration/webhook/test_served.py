@@ -20,7 +20,7 @@ from cryptography import x509
 from manager.codegen import custom_resource_definitions
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.methods import registrations
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 from tests.integration.webhook.judged_operator import Judged, JudgedOperator, OldJudged
 from tests.support.api_access import ApiFailure
 from tests.support.certificates import Authority

@@ -12,7 +12,7 @@ from manager.codegen.documents import yaml_document
 from manager.codegen.tree import HEADER, GeneratedTree
 from manager.rbac import RbacRule
 from manager.webhook import Admission, AdmissionRequest
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 from tests.support.widget import Widget
 
 KINDS = (Memcached, Widget)

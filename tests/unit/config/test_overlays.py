@@ -16,7 +16,7 @@ from manager.codegen import yaml_documents
 from manager.http.address import parse_address
 from manager.manager import EVENTS_FLUSH_TIMEOUT
 from manager.version import VERSION
-from manager.webhook.names import MUTATING, SECRET, VALIDATING
+from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
 from petstore.cli.flags import parser as petstore_parser
 from release.kustomize import ROOT, build

@@ -5,7 +5,7 @@ from __future__ import annotations
 from apis.cache.v1.memcached import Memcached
 from manager.webhook import Admission, AdmissionRequest, JsonObject
 from manager.webhook.configurations import by_service, by_url, webhook_configurations
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 
 admission = Admission(Memcached, failure_policy="Ignore", timeout_seconds=3, match_policy="Exact")
 

@@ -12,11 +12,11 @@ import pytest
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from manager.metrics import Metrics
+from manager.webhook.bounds import Turns
+from manager.webhook.errors import Busy, TooCostly, Unanswered
 from manager.webhook.json_patch import json_patch
+from manager.webhook.registration import Webhooks
 from manager.webhook.server import endpoints_of
-from manager.webhook.turns import Turns
-from manager.webhook.unanswered import Busy, TooCostly, Unanswered
-from manager.webhook.webhooks import Webhooks
 from tests.support.admission import webhooks_of
 from tests.support.hostile_reviews import CONVERT, MUTATE, admission, conversion, hostile_reviews
 

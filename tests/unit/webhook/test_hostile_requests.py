@@ -23,8 +23,8 @@ from manager.metrics import Metrics
 from manager.tls import ClientAuthorities, SelfSigned, ServedCertificate, served
 from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject
 from manager.webhook.bodies import Bodies
+from manager.webhook.registration import Webhooks
 from manager.webhook.server import LIMITS, WebhookServer, endpoints_of
-from manager.webhook.webhooks import Webhooks
 from tests.support.certificates import Authority
 from tests.support.eventually import eventually_async
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, conversion_review, thing

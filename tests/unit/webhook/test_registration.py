@@ -8,7 +8,7 @@ import pytest
 
 from manager.api import Resource
 from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject, RegistrationError
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.registration import Webhooks
 from tests.unit.webhook.reviews import OldThing, Thing
 
 

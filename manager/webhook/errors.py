@@ -16,7 +16,16 @@ from typing import Any, ClassVar
 
 from manager.logs import shortened
 
-__all__ = ["BadReview", "Busy", "FunctionFailed", "FunctionTooSlow", "TooCostly", "Unanswered", "status_body"]
+__all__ = [
+    "BadReview",
+    "Busy",
+    "FunctionFailed",
+    "FunctionTooSlow",
+    "NotConverted",
+    "TooCostly",
+    "Unanswered",
+    "status_body",
+]
 
 
 class Unanswered(Exception):
@@ -63,6 +72,18 @@ class FunctionTooSlow(Unanswered):
 
     code = HTTPStatus.GATEWAY_TIMEOUT
     reason = "Timeout"
+
+
+class NotConverted(Exception):
+    """An object cannot be converted; one line for the user, which names it.
+
+    If a fault of the function is the reason, it is the cause.
+    `told` has what a line of the log says of the object.
+    """
+
+    def __init__(self, message: str, *, told: Mapping[str, Any] | None = None) -> None:
+        super().__init__(shortened(message))
+        self.told = told or {}
 
 
 def status_body(code: int, reason: str, message: str) -> Mapping[str, Any]:

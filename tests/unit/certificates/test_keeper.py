@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
+from manager.certificates.keeper import Keeper
+from manager.certificates.store import Material, Snapshot
+from manager.certificates.targets import Absent, Found, InstalledConfiguration
 from manager.kube.errors import Invalid
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.webhook.certificates.configuration import InstalledConfiguration
-from manager.webhook.certificates.keeper import Keeper
-from manager.webhook.certificates.material import Material
-from manager.webhook.certificates.store import Snapshot
-from manager.webhook.certificates.target import Absent, Found
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 

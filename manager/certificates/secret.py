@@ -1,22 +1,25 @@
-"""The Secret that the replicas of one manager share."""
+"""The Secret that the replicas of one manager share, and the certificate in it that each of them serves."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 
-from manager.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from manager.certificates.store import Changed, Material, Snapshot, StoreUnusable
+from manager.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from manager.kube.transport import Transport
+from manager.logs import get_logger
 from manager.program import Program
-from manager.webhook.certificates.material import Material
-from manager.webhook.certificates.store import Changed, Snapshot, StoreUnusable
-from manager.webhook.names import field_manager_of
+from manager.tls import CertificateUnusable, KeyPair
+from manager.webhook.configurations import field_manager_of
 
-__all__ = ["SecretStore"]
+__all__ = ["SecretCertificate", "SecretStore"]
 
 _DEADLINE = 10.0
 
@@ -112,3 +115,50 @@ def _without_values(error: Forbidden | Invalid) -> str:
     causes = error.details.get("causes") or []
     fields = [str(cause["field"]) for cause in causes if isinstance(cause, dict) and cause.get("field")]
     return f"the API server finds it invalid ({', '.join(fields) or 'it does not say where'})"
+
+
+_log = get_logger("webhook.certificates")
+
+_FIRST = 1.0
+_LATER = 5.0
+
+
+class SecretCertificate:
+    """Implements `CertificateSource` with what `follow` has read last.
+
+    A read every five seconds rather than a watch: it is one object by its name, of which the API server has
+    little to do; there is no connection to lose, to resume and to tell from one that went silent; and nothing
+    waits for it, as what it brings is renewed a month before it is needed. Until there is a certificate, when
+    somebody does wait, it is read every second.
+    """
+
+    def __init__(self, store: SecretStore) -> None:
+        self._store = store
+        self._pair: KeyPair | None = None
+        self._problem = f"{store} has not been read yet"
+
+    def __str__(self) -> str:
+        return str(self._store)
+
+    def pair(self, now: datetime) -> KeyPair:
+        """See `CertificateSource`; answers at once."""
+        del now
+        if self._pair is None:
+            raise CertificateUnusable(self._problem)
+        return self._pair
+
+    async def follow(self) -> None:
+        """Read the Secret again and again, until cancelled. What went wrong is said when it changes."""
+        told = ""
+        while True:
+            try:
+                self._pair = (await self._store.read()).material.pair
+                problem = "" if self._pair else f"{self._store} has no certificate yet: the leader makes it"
+                self._problem = problem
+            except (StoreUnusable, KubeError) as error:
+                # What was read once is served on: a server that does not answer has not changed it.
+                self._problem = problem = str(error)
+                if problem != told:
+                    _log.warning("cannot read the certificate of the webhooks", error=problem)
+            told = problem
+            await asyncio.sleep(_FIRST if self._pair is None else _LATER)

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from manager.certificates.lifetimes import Lifetimes, issued
+from manager.certificates.steps import Adopt, Authorize, Inject, Issue, Rest, Retire, Sighting, Step
+from manager.certificates.store import Stored, bundled
 from manager.tls import Certificate
-from manager.webhook.certificates.lifetimes import Lifetimes, issued
-from manager.webhook.certificates.material import Stored, bundled
-from manager.webhook.certificates.steps import Adopt, Authorize, Inject, Issue, Rest, Retire, Sighting, Step
 
 __all__ = ["next_step"]
 

@@ -1,4 +1,4 @@
-"""A folder on this machine, for a manager that runs beside its developer."""
+"""A folder on this machine, and the certificate in it, for a manager that runs beside its developer."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import orjson
 
-from manager.webhook.certificates.material import Material
-from manager.webhook.certificates.store import Changed, Snapshot, StoreUnusable
+from manager.certificates.store import Changed, Material, Snapshot, StoreUnusable
+from manager.tls import CertificateUnusable, KeyPair
 
-__all__ = ["FolderStore"]
+__all__ = ["FolderCertificate", "FolderStore"]
 
 _ALL = "certificates.json"
 _BUNDLE = "ca.crt"
@@ -90,6 +91,27 @@ class FolderStore:
         except OSError:
             made.unlink(missing_ok=True)
             raise
+
+
+class FolderCertificate:
+    """Implements `CertificateSource` with the file of a `FolderStore`."""
+
+    def __init__(self, store: FolderStore) -> None:
+        self._store = store
+
+    def __str__(self) -> str:
+        return str(self._store)
+
+    def pair(self, now: datetime) -> KeyPair:
+        """See `CertificateSource`."""
+        del now
+        try:
+            found = self._store.look().material.pair
+        except StoreUnusable as error:
+            raise CertificateUnusable(str(error)) from error
+        if found is None:
+            raise CertificateUnusable(f"{self._store} has no certificate yet: the leader makes it")
+        return found
 
 
 def _entries(content: bytes) -> dict[str, bytes]:

@@ -12,9 +12,9 @@ import pytest
 from manager.api import GroupVersionKind
 from manager.metrics import Metrics
 from manager.webhook import Admission, AdmissionRequest, JsonObject, Refused, invalid
-from manager.webhook.admit import AdmissionEndpoint
+from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.endpoint import LINES
-from manager.webhook.unanswered import BadReview, FunctionFailed, FunctionTooSlow
+from manager.webhook.errors import BadReview, FunctionFailed, FunctionTooSlow
 from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, patch_of, response, thing
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manager.webhook.certificates.material import Material
+from manager.certificates.store import Material
 from tests.support.virtual_time import simulate
-from tests.unit.webhook.certificates.world import LIFETIMES, CertificateWorld, Outage
+from tests.unit.certificates.world import LIFETIMES, CertificateWorld, Outage
 
 virtual_time = pytest.mark.virtual_time
 

@@ -15,14 +15,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from controllers.main import PROGRAM
+from manager.certificates.folder import FolderCertificate, FolderStore
+from manager.certificates.secret import SecretCertificate, SecretStore
+from manager.certificates.store import Changed, Material, Snapshot, Stored, StoreUnusable
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.tls import CertificateUnusable, new_authority
-from manager.webhook.certificates.folder import FolderStore
-from manager.webhook.certificates.material import Material, Stored
-from manager.webhook.certificates.secret import SecretStore
-from manager.webhook.certificates.source import LocalCertificate, SecretCertificate
-from manager.webhook.certificates.store import Changed, Snapshot, StoreUnusable
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -164,10 +162,10 @@ async def test_a_folder_is_ours_alone_and_has_what_was_put_there(tmp_path: Path)
     folder = tmp_path / "local" / "webhook"
     store, kept = FolderStore(folder), material()
     with pytest.raises(CertificateUnusable, match="has no certificate yet"):
-        await asyncio.to_thread(LocalCertificate(store).pair, NOW)
+        await asyncio.to_thread(FolderCertificate(store).pair, NOW)
     await store.write(kept, await store.read())
     assert (await FolderStore(folder).read()).material == kept
-    assert await asyncio.to_thread(LocalCertificate(store).pair, NOW) == kept.pair
+    assert await asyncio.to_thread(FolderCertificate(store).pair, NOW) == kept.pair
     assert (folder / "ca.crt").read_bytes() == kept.bundle
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}

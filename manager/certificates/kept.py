@@ -1,28 +1,40 @@
-"""The two ways in which a manager keeps certificates itself, put together."""
+"""The two ways in which a manager keeps certificates itself, put together, and the rights they take."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from manager.certificates.folder import FolderCertificate, FolderStore
+from manager.certificates.keeper import LOOK_EVERY, Keeper
+from manager.certificates.lifetimes import Lifetimes
+from manager.certificates.secret import SecretCertificate, SecretStore
+from manager.certificates.targets import (
+    ConvertedDefinition,
+    InstalledConfiguration,
+    Target,
+    WrittenConfiguration,
+    hosts_of,
+)
 from manager.kube.transport import Transport
 from manager.program import Program
+from manager.rbac import RbacRule
 from manager.runnables import Runnable
 from manager.tls import CertificateSource
-from manager.webhook.certificates.configuration import InstalledConfiguration, WrittenConfiguration
-from manager.webhook.certificates.definition import Definition
-from manager.webhook.certificates.folder import FolderStore
-from manager.webhook.certificates.keeper import LOOK_EVERY, Keeper
-from manager.webhook.certificates.lifetimes import Lifetimes
-from manager.webhook.certificates.secret import SecretStore
-from manager.webhook.certificates.source import LocalCertificate, SecretCertificate
-from manager.webhook.certificates.target import Target, hosts_of
-from manager.webhook.configurations import by_url, conversion_by, webhook_configurations
-from manager.webhook.names import MUTATING, SECRET, SERVICE, VALIDATING, field_manager_of
-from manager.webhook.webhooks import Webhooks
+from manager.webhook.configurations import (
+    MUTATING,
+    SECRET,
+    SERVICE,
+    VALIDATING,
+    by_url,
+    conversion_by,
+    field_manager_of,
+    webhook_configurations,
+)
+from manager.webhook.registration import Webhooks
 
-__all__ = ["Certificates", "kept_in_folder", "kept_in_secret"]
+__all__ = ["Certificates", "injection_rights", "kept_in_folder", "kept_in_secret", "secret_rights"]
 
 
 class Certificates(NamedTuple):
@@ -94,7 +106,7 @@ def kept_in_folder(
         lifetimes=lifetimes,
         look_every=look_every,
     )
-    return Certificates(LocalCertificate(store), (_leading(keeper),))
+    return Certificates(FolderCertificate(store), (_leading(keeper),))
 
 
 def _leading(keeper: Keeper) -> Runnable:
@@ -120,7 +132,7 @@ def _targets(
                 for sort, name, members in sorts
                 if members
             ),
-            *(Definition(transport, name, field_manager=manager) for name in conversions),
+            *(ConvertedDefinition(transport, name, field_manager=manager) for name in conversions),
         ]
     at = by_url(url)
     return [
@@ -129,7 +141,35 @@ def _targets(
             for each in webhook_configurations(webhooks, at, prefix=prefix)
         ),
         *(
-            Definition(transport, name, field_manager=manager, wanted=conversion_by(each, at))
+            ConvertedDefinition(transport, name, field_manager=manager, wanted=conversion_by(each, at))
             for name, each in conversions.items()
         ),
     ]
+
+
+def secret_rights(prefix: str) -> tuple[RbacRule, ...]:
+    """The rules for the namespace that holds the Secret: those of a Role, not of a ClusterRole.
+
+    `prefix` is what the Secret's name begins with.
+    """
+    return (
+        RbacRule(("",), ("secrets",), ("get", "update"), (f"{prefix}{SECRET}",)),
+        RbacRule(("",), ("secrets",), ("create",)),
+    )
+
+
+def injection_rights(prefix: str, definitions: Iterable[str]) -> tuple[RbacRule, ...]:
+    """The rules for the cluster: reading where webhooks are called, and putting the CA bundle there.
+
+    `prefix` is what the names of the configurations begin with, `definitions` are the names of the CRDs whose
+    objects a webhook converts, such as "pets.petstore.example.com".
+    """
+    api = "admissionregistration.k8s.io"
+    rules = [
+        RbacRule((api,), ("mutatingwebhookconfigurations",), ("get", "patch"), (f"{prefix}{MUTATING}",)),
+        RbacRule((api,), ("validatingwebhookconfigurations",), ("get", "patch"), (f"{prefix}{VALIDATING}",)),
+    ]
+    if names := tuple(sorted(definitions)):
+        kinds = ("customresourcedefinitions",)
+        rules.append(RbacRule(("apiextensions.k8s.io",), kinds, ("get", "patch"), names))
+    return tuple(rules)

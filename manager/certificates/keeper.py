@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from manager import clock
+from manager.certificates.decide import next_step
+from manager.certificates.lifetimes import Lifetimes
+from manager.certificates.steps import Adopt, Authorize, Inject, Issue, Rest, Retire, Sighting, Step, after
+from manager.certificates.store import Changed, Snapshot, Store, Stored, StoreUnusable
+from manager.certificates.targets import Absent, Found, Target
 from manager.kube.errors import Conflict, Fenced, Forbidden, Invalid, KubeError, NotFound
 from manager.logs import get_logger
-from manager.webhook.certificates.decide import next_step
-from manager.webhook.certificates.lifetimes import Lifetimes
-from manager.webhook.certificates.make import after
-from manager.webhook.certificates.material import Stored
-from manager.webhook.certificates.steps import Adopt, Authorize, Inject, Issue, Rest, Retire, Sighting, Step
-from manager.webhook.certificates.store import Changed, Snapshot, Store, StoreUnusable
-from manager.webhook.certificates.target import Absent, Found, Target
 
 __all__ = ["LOOK_EVERY", "Keeper"]
 

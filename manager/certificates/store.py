@@ -1,4 +1,4 @@
-"""What is kept of certificates: four texts, in a Secret or in a folder, and what they mean."""
+"""What is kept of certificates, and where, so that it outlives a process and several can share it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Any, Protocol
 
 from manager.tls import Authority, Certificate, KeyPair, certificates_in, keys_in, public_key_of
 
-__all__ = ["Material", "Stored", "bundled"]
+__all__ = ["Changed", "Material", "Snapshot", "Store", "StoreUnusable", "Stored", "bundled"]
 
 _CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS = "tls.crt", "tls.key", "ca.crt", "ca.key"
 
@@ -88,3 +89,41 @@ class Stored:
 def bundled(authorities: Iterable[Certificate]) -> bytes:
     """The authorities as one text."""
     return b"".join(each.pem for each in dict.fromkeys(authorities))
+
+
+class StoreUnusable(Exception):
+    """The store cannot be read or written; one line that says what is wrong, never what is in it."""
+
+
+class Changed(Exception):
+    """Somebody else has written meanwhile; nothing has been written now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a store had when it was read."""
+
+    material: Material
+
+    version: Any = field(repr=False)
+    """Of the store's own: what it needs to tell later whether that is still there."""
+
+
+class Store(Protocol):
+    """Keeps one material."""
+
+    def __str__(self) -> str:
+        """Where it is, for messages."""
+
+    async def read(self) -> Snapshot:
+        """What is there now; an empty material where there is nothing.
+
+        Raises `StoreUnusable` for what will not go away by itself, else a `KubeError`.
+        """
+
+    async def write(self, material: Material, instead_of: Snapshot) -> None:
+        """Replace what was read as a whole.
+
+        Raises `Changed` when something else is there by now, and what `read` raises. After another error it
+        may have been written all the same.
+        """

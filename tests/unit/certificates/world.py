@@ -19,13 +19,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from manager import clock
+from manager.certificates import Lifetimes
+from manager.certificates.keeper import Keeper
+from manager.certificates.store import Changed, Material, Snapshot
+from manager.certificates.targets import Absent, Found
 from manager.kube.errors import Conflict, ConnectionLost
 from manager.tls import Certificate, certificates_in
-from manager.webhook.certificates import Lifetimes
-from manager.webhook.certificates.keeper import Keeper
-from manager.webhook.certificates.material import Material
-from manager.webhook.certificates.store import Changed, Snapshot
-from manager.webhook.certificates.target import Absent, Found
 from tests.support.virtual_time import ProcessClock, process_clock
 
 NAMES = ("svc.ns.svc", "svc.ns.svc.cluster.local")
@@ -75,7 +74,7 @@ class Fate:
 
 @dataclass
 class Target:
-    """Implements `manager.webhook.certificates.target.Target` with what all processes see."""
+    """Implements `manager.certificates.targets.Target` with what all processes see."""
 
     name: str
     world: CertificateWorld

@@ -13,8 +13,8 @@ import pytest
 from manager.api import Resource
 from manager.metrics import Metrics
 from manager.webhook import Conversion, JsonObject, Refused
-from manager.webhook.convert import ConversionEndpoint
-from manager.webhook.unanswered import BadReview, FunctionFailed, FunctionTooSlow, TooCostly
+from manager.webhook.conversion import ConversionEndpoint
+from manager.webhook.errors import BadReview, FunctionFailed, FunctionTooSlow, TooCostly
 from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import NewThing, OldThing, Thing, conversion_review, response, thing
 
@@ -212,7 +212,7 @@ async def test_a_version_or_kind_that_nobody_converts_is_told(versions: Versions
     [1, None, "text", [], {}, {"apiVersion": 1}, {**thing(), "metadata": "text"}, {**thing(), "kind": None}],
 )
 async def test_what_is_no_object_is_told(versions: Versions, odd: Any):
-    assert (await versions.fail("v2", thing(), odd)).startswith("one of the objects is none: ")
+    assert (await versions.fail("v2", thing(), odd)).startswith("one of the objects cannot be read: ")
 
 
 async def test_an_object_without_metadata_gets_none_but_what_is_free(versions: Versions):

@@ -1,0 +1,26 @@
+"""Certificates of the webhook server that look after themselves.
+
+`decide` is the heart: a pure function from what is stored, what is seen and the time to the next step.
+`keeper` looks and takes the step; a store (a `secret` or a `folder`) keeps what is made; and `targets` are
+whatever has a CA bundle. `kept` puts them together.
+"""
+
+from __future__ import annotations
+
+from manager.certificates.kept import (
+    Certificates,
+    injection_rights,
+    kept_in_folder,
+    kept_in_secret,
+    secret_rights,
+)
+from manager.certificates.lifetimes import Lifetimes
+
+__all__ = [
+    "Certificates",
+    "Lifetimes",
+    "injection_rights",
+    "kept_in_folder",
+    "kept_in_secret",
+    "secret_rights",
+]

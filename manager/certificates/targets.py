@@ -1,0 +1,349 @@
+"""What tells the API server whom to trust: the webhook configurations, and the CRDs that are converted."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import orjson
+
+from manager.kube.decoding import json_object
+from manager.kube.errors import NotFound
+from manager.kube.transport import Transport
+from manager.webhook.request import JsonObject
+
+__all__ = [
+    "Absent",
+    "ConvertedDefinition",
+    "Found",
+    "InstalledConfiguration",
+    "Target",
+    "WrittenConfiguration",
+    "hosts_of",
+]
+
+_DEADLINE = 10.0
+
+
+class Absent(Exception):
+    """There is nothing to write a bundle into; one line that says why, and what would change that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A target as it is now."""
+
+    bundles: tuple[bytes, ...]
+    """The CA bundle of each of its webhooks; empty texts where there is none."""
+
+    hosts: tuple[str, ...]
+    """The names under which the API server calls them, in the order in which they stand there."""
+
+    intact: bool
+    """Whether all else is as we want it."""
+
+    body: Mapping[str, Any] = field(repr=False)
+    """The object; empty if it is to be created."""
+
+
+class Target(Protocol):
+    """One object of the API server's that has CA bundles."""
+
+    def __str__(self) -> str:
+        """Kind and name, for messages."""
+
+    async def look(self) -> Found:
+        """As it is now. Raises `Absent`, and `KubeError` when it cannot be told."""
+
+    async def inject(self, found: Found, bundle: bytes) -> None:
+        """Put the bundle everywhere in it, if it is still as it was found.
+
+        Raises `KubeError`: `Invalid` or `Conflict`, with nothing written, when it has changed meanwhile.
+        """
+
+
+def _bundle_of(client_config: Mapping[str, Any]) -> bytes:
+    """The CA bundle in a clientConfig; empty when there is none, or nothing that can be one."""
+    try:
+        return base64.b64decode(client_config.get("caBundle") or "", validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        return b""
+
+
+def hosts_of(client_config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names that a server's certificate must have for a clientConfig.
+
+    API servers ask for the first of a Service's two; the other one is for people in the cluster.
+    """
+    if url := client_config.get("url"):
+        try:
+            host = urlsplit(str(url)).hostname
+        except ValueError:
+            return ()
+        return (_normal(host),) if host else ()
+    service = client_config.get("service") or {}
+    name, namespace = service.get("name"), service.get("namespace")
+    if not name or not namespace:
+        return ()
+    return f"{name}.{namespace}.svc", f"{name}.{namespace}.svc.cluster.local"
+
+
+def _normal(host: str) -> str:
+    """An address in the one way in which certificates show it."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host
+
+
+def _contains(found: object, wanted: object) -> bool:
+    """Whether all that is wanted is there; what the server has added is not looked at."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        return all(name in found and _contains(found[name], value) for name, value in wanted.items())
+    if isinstance(found, list) and isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(_contains, found, wanted))
+    return found == wanted
+
+
+async def _get(transport: Transport, path: str) -> dict[str, Any]:
+    """The object at `path`. Raises `KubeError`, `NotFound` among them."""
+    return json_object(await transport.request("GET", path, deadline=_DEADLINE), "an object")
+
+
+async def _send_patch(
+    transport: Transport, path: str, operations: list[dict[str, Any]], *, field_manager: str
+) -> None:
+    """Send a JSON patch. Raises `KubeError`, `Invalid` when one of its tests fails."""
+    await transport.request(
+        "PATCH",
+        path,
+        query={"fieldManager": field_manager},
+        body=orjson.dumps(operations),
+        content_type="application/json-patch+json",
+        deadline=_DEADLINE,
+    )
+
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which kubectl keeps what it has applied, as JSON."""
+
+
+def _noted(found: Mapping[str, Any], written: JsonObject) -> dict[str, str]:
+    """Return the annotations of an object on which `written` is noted, as `kubectl apply` does.
+
+    kubectl takes away of what is noted whatever a later apply no longer names, and leaves alone what others
+    have written. So a URL of ours would stay beside the Service that an installation names. The API server
+    takes only one of them, and would refuse to apply until somebody took the URL away.
+
+    Args:
+        found: the object as it is; empty if there is none.
+        written: the part of it that is to be ours, with apiVersion, kind and name. It takes the place of what
+            was noted of the same fields; what was noted of others stays noted.
+    """
+    annotations: dict[str, str] = dict((found.get("metadata") or {}).get("annotations") or {})
+    before = _decoded(annotations.get(_LAST_APPLIED, ""))
+    note = {**before, **written}
+    for part in ("metadata", "spec"):
+        if part in written and isinstance(old := before.get(part), dict):
+            note[part] = {**old, **written[part]}
+    return {**annotations, _LAST_APPLIED: orjson.dumps(note).decode() + "\n"}
+
+
+def _decoded(note: str) -> JsonObject:
+    """A note that nobody can read counts as none: kubectl would not apply either."""
+    try:
+        decoded = orjson.loads(note)
+    except orjson.JSONDecodeError:
+        return {}
+    return decoded if isinstance(decoded, dict) else {}
+
+
+class InstalledConfiguration:
+    """Implements `Target` with a configuration that belongs to who installs us: only its bundles are ours.
+
+    Webhooks of others in it are left alone, as they have authorities of their own.
+    """
+
+    def __init__(
+        self, transport: Transport, kind: str, name: str, webhooks: Iterable[str], *, field_manager: str
+    ) -> None:
+        """Args:
+        transport: for the requests.
+        kind: MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
+        name: of the configuration.
+        webhooks: the names of ours in it.
+        field_manager: under which writes are booked.
+        """
+        self._transport = transport
+        self._kind, self._name = kind, name
+        self._webhooks = frozenset(webhooks)
+        self._field_manager = field_manager
+        self._path = f"{_collection(kind)}/{name}"
+
+    def __str__(self) -> str:
+        return f"{self._kind} {self._name}"
+
+    async def look(self) -> Found:
+        """See `Target`."""
+        try:
+            body = await _get(self._transport, self._path)
+        except NotFound:
+            raise Absent(f"{self} is not installed: nobody calls what it would name") from None
+        configs = [each.get("clientConfig") or {} for _, each in self._ours(body)]
+        if not configs:
+            raise Absent(f"{self} has none of our webhooks: nobody calls them")
+        hosts = dict.fromkeys(host for each in configs for host in hosts_of(each))
+        return Found(tuple(map(_bundle_of, configs)), tuple(hosts), intact=True, body=body)
+
+    async def inject(self, found: Found, bundle: bytes) -> None:
+        """See `Target`. What it tests are the names and addresses of the webhooks, and their old bundles."""
+        text = base64.b64encode(bundle).decode()
+        operations: list[dict[str, Any]] = []
+        for index, webhook in self._ours(found.body):
+            path = f"/webhooks/{index}"
+            operations += [
+                {"op": "test", "path": f"{path}/name", "value": webhook["name"]},
+                {"op": "test", "path": f"{path}/clientConfig", "value": webhook["clientConfig"]},
+                {"op": "add", "path": f"{path}/clientConfig/caBundle", "value": text},
+            ]
+        await _send_patch(self._transport, self._path, operations, field_manager=self._field_manager)
+
+    def _ours(self, body: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+        """Our webhooks, and at which place they stand."""
+        found = enumerate(body.get("webhooks") or ())
+        return [(index, each) for index, each in found if each.get("name") in self._webhooks]
+
+
+class WrittenConfiguration:
+    """Implements `Target` with a configuration that is ours as a whole, for webhooks reached by a URL.
+
+    It is replaced rather than applied: what another manager of fields has put there, such as the Service of
+    an installation, would stay beside our URL, and the API server takes only one of them. An installation
+    that is applied later takes it back (see `_noted`).
+    """
+
+    def __init__(self, transport: Transport, wanted: JsonObject, *, field_manager: str) -> None:
+        """`wanted` is all of it but the CA bundles; writes are booked under `field_manager`."""
+        self._transport = transport
+        self._query = {"fieldManager": field_manager}
+        self._wanted = wanted
+        self._name: str = wanted["metadata"]["name"]
+        self._collection = _collection(wanted["kind"])
+        hosts = (host for each in wanted["webhooks"] for host in hosts_of(each["clientConfig"]))
+        self._hosts = tuple(dict.fromkeys(hosts))
+
+    def __str__(self) -> str:
+        return f"{self._wanted['kind']} {self._name}"
+
+    async def look(self) -> Found:
+        """See `Target`."""
+        try:
+            body = await _get(self._transport, f"{self._collection}/{self._name}")
+        except NotFound:
+            return Found((), self._hosts, intact=False, body={})
+        webhooks = body.get("webhooks") or []
+        configs = [each.get("clientConfig") or {} for each in webhooks]
+        # With a Service and a URL, a clientConfig would not have been stored.
+        intact = _contains(webhooks, self._wanted["webhooks"])
+        return Found(tuple(map(_bundle_of, configs)), self._hosts, intact=intact, body=body)
+
+    async def inject(self, found: Found, bundle: bytes) -> None:
+        """See `Target`. It replaces the version that was found, or creates it if there was none."""
+        text = base64.b64encode(bundle).decode()
+        webhooks = [
+            {**each, "clientConfig": {**each["clientConfig"], "caBundle": text}}
+            for each in self._wanted["webhooks"]
+        ]
+        written = {**self._wanted, "webhooks": webhooks}
+        # What others keep in its metadata stays, and with it the version that makes this a precondition.
+        metadata = found.body.get("metadata") or self._wanted["metadata"]
+        metadata = {**metadata, "annotations": _noted(found.body, written)}
+        body = orjson.dumps({**written, "metadata": metadata})
+        method, path = (
+            ("PUT", f"{self._collection}/{self._name}") if found.body else ("POST", self._collection)
+        )
+        await self._transport.request(method, path, query=self._query, body=body)
+
+
+def _collection(kind: str) -> str:
+    return f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s"
+
+
+class ConvertedDefinition:
+    """Implements `Target` with the conversion of a CustomResourceDefinition. The rest of it is not ours.
+
+    Where nothing else is wanted, conversion is as who installed the CRD has it, but for the bundle.
+    """
+
+    def __init__(
+        self, transport: Transport, name: str, *, field_manager: str, wanted: JsonObject | None = None
+    ) -> None:
+        """Args:
+        transport: for the requests.
+        name: of the CRD, such as "pets.petstore.example.com".
+        field_manager: under which writes are booked.
+        wanted: what its `spec.conversion` is to be but for the bundle, until somebody applies another one
+            (see `_noted`); None is what somebody has installed.
+        """
+        self._transport = transport
+        self._name = name
+        self._field_manager = field_manager
+        self._wanted = wanted
+        self._path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+
+    def __str__(self) -> str:
+        return f"CustomResourceDefinition {self._name}"
+
+    async def look(self) -> Found:
+        """See `Target`."""
+        try:
+            body = await _get(self._transport, self._path)
+        except NotFound:
+            raise Absent(f"{self} is not installed: there is nothing to convert") from None
+        conversion = _conversion(body)
+        config = _client_config(conversion)
+        if self._wanted is not None:
+            wanted = _client_config(self._wanted)
+            intact = _contains(conversion, self._wanted)
+            return Found((_bundle_of(config),), hosts_of(wanted), intact=intact, body=body)
+        if conversion.get("strategy") != "Webhook":
+            raise Absent(f"{self} has no conversion by webhook: install the one that belongs to this manager")
+        return Found((_bundle_of(config),), hosts_of(config), intact=True, body=body)
+
+    async def inject(self, found: Found, bundle: bytes) -> None:
+        """See `Target`. What it tests is all of the conversion; where that is ours, the version too."""
+        conversion = _conversion(found.body)
+        wanted = self._wanted or conversion
+        config = {**_client_config(wanted), "caBundle": base64.b64encode(bundle).decode()}
+        value = {**wanted, "webhook": {**wanted["webhook"], "clientConfig": config}}
+        operations: list[dict[str, Any]] = [
+            {"op": "test", "path": "/spec/conversion", "value": conversion},
+            {"op": "replace", "path": "/spec/conversion", "value": value},
+        ]
+        if self._wanted is not None:
+            written = {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": self._name},
+                "spec": {"conversion": value},
+            }
+            version = found.body["metadata"]["resourceVersion"]
+            operations += [
+                {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+                {"op": "add", "path": "/metadata/annotations", "value": _noted(found.body, written)},
+            ]
+        await _send_patch(self._transport, self._path, operations, field_manager=self._field_manager)
+
+
+def _conversion(definition: Any) -> dict[str, Any]:
+    """What `spec.conversion` is; the server fills it in where it was left out."""
+    return (definition.get("spec") or {}).get("conversion") or {}
+
+
+def _client_config(conversion: dict[str, Any]) -> dict[str, Any]:
+    return (conversion.get("webhook") or {}).get("clientConfig") or {}
