@@ -16,6 +16,7 @@ import pytest
 import uvloop
 from blockbuster import BlockBuster
 
+from manager.simulation.loop import VirtualLoop
 from tests.support.control_plane import Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 from tests.support.crds import install_crds
@@ -35,7 +36,6 @@ from tests.support.scheduling import (
     runs_nowhere_else,
 )
 from tests.support.storage import storage_classes
-from tests.support.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -162,7 +162,7 @@ def blocking_calls() -> BlockBuster:
     # The last channel of gRPC joins a thread of its own when it is collected, in whichever test that is.
     locks = made.functions["threading.Lock.acquire"]
     locks.can_block_in("threading.py", "join")
-    locks.can_block_in("tests/support/virtual_time.py", "run_in_executor")
+    locks.can_block_in("manager/simulation/loop.py", "run_in_executor")
     return made
 
 

@@ -16,6 +16,7 @@ from manager.access.turns import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, WAITIN
 from manager.clock import now
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.simulation.loop import EPOCH
 from tests.support.scripted_wire import (
     Delayed,
     LostAfter,
@@ -26,7 +27,6 @@ from tests.support.scripted_wire import (
     Stall,
     Unreached,
 )
-from tests.support.virtual_time import EPOCH
 
 pytestmark = pytest.mark.virtual_time
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manager.certificates.store import Material
-from tests.support.virtual_time import simulate
+from manager.simulation.loop import simulate
 from tests.unit.certificates.world import LIFETIMES, CertificateWorld, Outage
 
 virtual_time = pytest.mark.virtual_time

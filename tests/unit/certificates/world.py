@@ -24,8 +24,8 @@ from manager.certificates.keeper import Keeper
 from manager.certificates.store import Changed, Material, Snapshot
 from manager.certificates.targets import Absent, Found
 from manager.kube.errors import Conflict, ConnectionLost
+from manager.simulation.loop import ProcessClock, process_clock
 from manager.tls import Certificate, certificates_in
-from tests.support.virtual_time import ProcessClock, process_clock
 
 NAMES = ("svc.ns.svc", "svc.ns.svc.cluster.local")
 

@@ -13,8 +13,8 @@ from manager.kube.errors import Fenced, KubeError
 from manager.kube.transport import Transport
 from manager.leader import LeaderElector, LeadershipLost
 from manager.metrics import Metrics
+from manager.simulation.loop import ProcessClock, VirtualLoop, process_clock
 from tests.support.scripted_wire import Reply, Sent, Stream
-from tests.support.virtual_time import ProcessClock, VirtualLoop, process_clock
 from tests.unit.leader.lease_server import LeaseServer
 from tests.unit.leader.network import SimulatedWire, Weather
 

@@ -16,7 +16,7 @@ import pytest
 import structlog
 
 from manager.metrics import Metrics
-from tests.support.virtual_time import ProcessClock, freeze, simulate
+from manager.simulation.loop import ProcessClock, freeze, simulate
 from tests.unit.leader.network import Weather
 from tests.unit.leader.replicas import Cluster, Replica, now
 

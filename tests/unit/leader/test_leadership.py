@@ -9,8 +9,8 @@ import pytest
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
 from manager.leader import Leadership, LeadershipLost
+from manager.simulation.loop import freeze
 from tests.support.scripted_wire import Stall, Unreached
-from tests.support.virtual_time import freeze
 from tests.unit.leader.conftest import LEASE, NAME, NAMESPACE, Candidate, Election
 
 virtual_time = pytest.mark.virtual_time

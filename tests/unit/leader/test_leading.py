@@ -7,8 +7,8 @@ import pytest
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
 from manager.leader import LeadershipLost
+from manager.simulation.loop import freeze
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
-from tests.support.virtual_time import freeze
 from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 
 virtual_time = pytest.mark.virtual_time

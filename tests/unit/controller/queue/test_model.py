@@ -15,7 +15,7 @@ from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.queue.items import AGED_TURN
 from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
-from tests.support.virtual_time import VirtualLoop
+from manager.simulation.loop import VirtualLoop
 
 AGEING = 3.0
 METRICS = Metrics()

@@ -11,7 +11,7 @@ import pytest
 from devcluster.clock import Clock
 from devcluster.cluster import DevCluster
 from devcluster.storage import Key
-from tests.support.virtual_time import VirtualLoop
+from manager.simulation.loop import VirtualLoop
 
 Make = Callable[..., dict]
 

@@ -1,28 +1,30 @@
 """An event loop in virtual time: nothing waits; when there is nothing to do, time jumps to the next timer.
 
-    @pytest.mark.virtual_time
-    async def test_something(): ...
-
 It has no sockets, and a thread that the loop is asked for takes no time: it has ended before anything else
-happens. So what happens in it happens in the same order each time.
+happens. So what happens in it happens in the same order each time; with a source of chance, tasks that are
+ready at the same time run in the order that it draws.
 
 A task started in a context in which `process_clock` is set sees time pass at that clock's rate, and so does
-everything it starts; its timers fire when its own clock says so. So two processes in one loop can have clocks
-that drift apart.
+everything it starts; its timers fire when its own clock says so, and nothing of it runs while that clock is
+paused. So several processes in one loop can have clocks that drift apart, and can freeze.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
 import selectors
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import Context, ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+
+if TYPE_CHECKING:
+    import random
 
 __all__ = ["ProcessClock", "ThreadHold", "VirtualLoop", "freeze", "process_clock", "simulate"]
 
@@ -36,13 +38,21 @@ ROUNDING = 1e-3
 """The part of a tick that is an error of floating point."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ProcessClock:
     """A clock that gains `rate` seconds a second, starts at `offset`, and is `skew` off in wall time."""
 
     rate: float = 1.0
     offset: float = 0.0
     skew: float = 0.0
+    paused: list[asyncio.Handle] | None = field(default=None, repr=False)
+    """What would have run while the process is frozen; None while it is not."""
+
+    def resume(self) -> None:
+        """End a freeze: what would have run meanwhile runs now."""
+        waiting, self.paused = self.paused or (), None
+        loop: Any = asyncio.get_running_loop()
+        loop._ready.extend(waiting)
 
 
 TRUE_CLOCK = ProcessClock()
@@ -53,16 +63,29 @@ process_clock: ContextVar[ProcessClock] = ContextVar("process_clock", default=TR
 class VirtualLoop(asyncio.SelectorEventLoop):
     """See the top of this file."""
 
-    def __init__(self) -> None:
+    # What the event loops of the standard library keep, and no stub tells of.
+    _ready: Any
+    _stopping: bool
+    _timer_cancelled_count: int
+    _default_executor: Any
+    _scheduled: list[Any]
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        """`rng` draws the order of tasks that are ready at the same time; None is the order in which
+        they became so.
+        """
         self._ticks = 0
-        super().__init__(_TimeMachine(self))
+        self._rng = rng
+        super().__init__(_NoSelector())
         self._clock_resolution = 0.5 / TICKS
 
     @property
     def true_time(self) -> float:
+        """Seconds since the loop was made, on nobody's clock."""
         return self._ticks / TICKS
 
     def time(self) -> float:
+        """Seconds on the clock of the process that asks."""
         clock = process_clock.get()
         return self.true_time * clock.rate + clock.offset
 
@@ -78,17 +101,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
+        """As any loop does; `when` is on the clock of the process that asks."""
         clock = process_clock.get()
         if clock is not TRUE_CLOCK:
             # Late by a trifle rather than early by a rounding error.
             when = (when - clock.offset) / clock.rate + 1 / TICKS
         return super().call_at(when, callback, *args, context=context)
 
-    def run_in_executor(  # type: ignore[override]
+    def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
+        """As any loop does, but the thread has ended, or waits for a `ThreadHold`, when this returns."""
         if executor is None:
-            executor = self._default_executor = self._default_executor or ThreadPoolExecutor()
+            executor = self._default_executor or ThreadPoolExecutor()
+            self._default_executor = executor
         heard: SimpleQueue[ThreadHold | None] = SimpleQueue()
 
         def work() -> T:
@@ -105,12 +131,52 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """None of its threads has anything to do."""
 
-    def jump(self) -> None:
+    def _run_once(self) -> None:
+        """One turn, as the loops of the standard library have it, but for time, order and freezes."""
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and scheduled[0]._cancelled:
+            self._timer_cancelled_count -= 1
+            heapq.heappop(scheduled)._scheduled = False
+        if not ready and not self._stopping:
+            self._jump()
+        now = self.true_time + self._clock_resolution
+        while scheduled and scheduled[0].when() < now:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            ready.append(timer)
+        turn = list(ready)
+        ready.clear()
+        if self._rng is not None and len(turn) > 1:
+            self._shuffle(turn)
+        for handle in turn:
+            if handle._cancelled:
+                continue
+            paused = handle._context.get(process_clock, TRUE_CLOCK).paused
+            if paused is not None:
+                paused.append(handle)
+            else:
+                handle._run()
+
+    def _jump(self) -> None:
         """To the next timer, but ahead in any case: by the clock of a process it may be a trifle later."""
         if not self._scheduled:
             raise RuntimeError("the simulation has come to a standstill: no timer, nothing to run")
         due = math.ceil(self._scheduled[0].when() * TICKS - ROUNDING)
         self._ticks = max(due, self._ticks + 1)
+
+    def _shuffle(self, turn: list[Any]) -> None:
+        """Other callbacks keep their places: of these, the order is promised."""
+        assert self._rng is not None
+        places = [place for place, each in enumerate(turn) if _is_task(each)]
+        if len(places) > 1:
+            tasks = [turn[place] for place in places]
+            self._rng.shuffle(tasks)
+            for place, task in zip(places, tasks, strict=True):
+                turn[place] = task
+
+
+def _is_task(handle: Any) -> bool:
+    return isinstance(getattr(handle._callback, "__self__", None), asyncio.Task)
 
 
 _thread = threading.local()
@@ -124,6 +190,7 @@ class ThreadHold:
         self._released = threading.Event()
 
     def wait(self) -> None:
+        """Called in a thread: return once this is released."""
         if not self._released.is_set():
             _thread.heard.put(self)
             self._released.wait(30)  # a test that fails before is not to hang
@@ -138,11 +205,10 @@ class ThreadHold:
             ended.get()
 
 
-class _TimeMachine(selectors.BaseSelector):
-    """Waits for nothing."""
+class _NoSelector(selectors.BaseSelector):
+    """There are no sockets, and so nobody asks it for anything."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._keys: dict[Any, selectors.SelectorKey] = {}
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -153,9 +219,7 @@ class _TimeMachine(selectors.BaseSelector):
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
         return self._keys.pop(fileobj)
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None or timeout > 0:
-            self._loop.jump()
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:  # noqa: ARG002
         return []
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
@@ -166,13 +230,13 @@ class _TimeMachine(selectors.BaseSelector):
 
 
 def freeze(seconds: float) -> None:
-    """Let time pass in the middle of whatever runs, as when a process is stopped or computes for long."""
+    """Let time pass in the middle of whatever runs, as when a process computes for long."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     loop._ticks += round(seconds * TICKS)
 
 
-def simulate(main: Coroutine[Any, Any, T]) -> T:
-    """Run it in a loop of its own, for a test that does so several times."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+def simulate(main: Coroutine[Any, Any, T], rng: random.Random | None = None) -> T:
+    """Run it in a loop of its own; see `VirtualLoop`."""
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(rng)) as runner:
         return runner.run(main)
