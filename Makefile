@@ -59,10 +59,19 @@ help: ## list the targets
 ##@ Every day
 
 .PHONY: venv
-venv: $(VENV)/.current ## .venv/ with the pinned dependencies and this project's programs
+venv: $(VENV)/.current ## .venv/ with the programs, and the pinned packages that they and the demo need
 
-$(VENV)/.current: pyproject.toml controllers/pyproject.toml constraints.txt scripts/make-venv
-	@scripts/make-venv $(VENV)
+.PHONY: tools
+tools: $(VENV)/.tools ## what tests, lint and releases need, into .venv/ as well
+
+PINNED = pyproject.toml controllers/pyproject.toml constraints.txt scripts/make-venv scripts/fill-venv
+
+$(VENV)/.current: $(PINNED)
+	@scripts/make-venv $(VENV) demo
+	@touch $@
+
+$(VENV)/.tools: $(VENV)/.current
+	@scripts/make-venv $(VENV) tools
 	@touch $@
 
 .PHONY: demo
@@ -70,12 +79,12 @@ demo: venv ## the manager with every operator on an embedded control plane, to w
 	@$(BIN)/python -m demo $(if $(filter-out 0,$(ONCE)),--once)
 
 .PHONY: test
-test: venv ## the tests, on the embedded control plane; the contract on a real one too when KUBEBUILDER_ASSETS names it
+test: tools ## the tests, on the embedded control plane; the contract on a real one too when KUBEBUILDER_ASSETS names it
 	$(PYTEST) -m "not whole" tests $(PYTEST_FLAGS)
 	@$(call passed,the contract)
 
 .PHONY: test-all
-test-all: venv ## all tests: documentation, images, benchmarks and demo as a whole, and all on KUBEBUILDER_ASSETS
+test-all: tools ## all tests: documentation, images, benchmarks and demo as a whole, and all on KUBEBUILDER_ASSETS
 	$(PYTEST) --all-on-envtest tests $(PYTEST_FLAGS)
 	@$(call passed,everything)
 
@@ -84,7 +93,7 @@ passed = echo "make $@: passed, on the embedded control plane$(if $(KUBEBUILDER_
 .PHONY: check
 # These tests work more than they wait.
 check: PYTEST_WORKERS = 3
-check: venv ## in less than a minute: style, types, quick unit tests, those next to what was changed, each operator once
+check: tools ## in less than a minute: style, types, quick unit tests, those next to what was changed, each operator once
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
@@ -96,15 +105,15 @@ check: venv ## in less than a minute: style, types, quick unit tests, those next
 SECONDS ?= 60
 
 .PHONY: fuzz
-fuzz: venv ## odd input for everything that reads what others write (SECONDS=600: for longer; ARGS="--only=TARGET --seed=N")
+fuzz: tools ## odd input for everything that reads what others write (SECONDS=600: for longer; ARGS="--only=TARGET --seed=N")
 	@$(BIN)/python -m tests.fuzz --seconds=$(SECONDS) $(ARGS)
 
 .PHONY: record
-record: venv ## what the real control plane of KUBEBUILDER_ASSETS answers, for tests to compare (ARGS=--only=kubectl)
+record: tools ## what the real control plane of KUBEBUILDER_ASSETS answers, for tests to compare (ARGS=--only=kubectl)
 	@$(BIN)/python -m tests.recordings $(ARGS)
 
 .PHONY: lint
-lint: venv ## style, types, layers, and that generated files are current
+lint: tools ## style, types, layers, and that generated files are current
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -118,7 +127,7 @@ lint: venv ## style, types, layers, and that generated files are current
 	@scripts/lint-go
 
 .PHONY: fmt
-fmt: venv ## format the sources and apply the lint fixes that are safe
+fmt: tools ## format the sources and apply the lint fixes that are safe
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
@@ -128,22 +137,22 @@ manifests: venv ## what is generated under config/: definitions, roles and webho
 	$(RELEASE) generate
 
 .PHONY: generate
-generate: manifests ## everything that is generated: config/, and petstore's stubs from its contract
+generate: tools manifests ## everything that is generated: config/, and petstore's stubs from its contract
 	$(BIN)/python scripts/generate-petstore
 
 .PHONY: pins
-pins: venv ## newer versions and hashes into constraints.txt, and the base image's digest (ARGS=--keep: the same versions)
+pins: tools ## newer versions and hashes into constraints.txt, and the base image's digest (ARGS=--keep: the same versions)
 	@$(BIN)/python scripts/pin $(ARGS)
 
 # The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover
 ONLY ?=
 
 .PHONY: bench
-bench: venv ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed)
+bench: tools ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed)
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only=$(ONLY))
 
 .PHONY: bench-micro
-bench-micro: venv ## what single parts of the runtime cost, next to simpler ones (ARGS="--against FILE": next to before)
+bench-micro: tools ## what single parts of the runtime cost, next to simpler ones (ARGS="--against FILE": next to before)
 	@$(BIN)/python -m benchmarks.micro $(ARGS)
 
 ##@ On a cluster: the one that KUBECONFIG or ~/.kube/config names
@@ -230,7 +239,7 @@ chart: venv ## dist/chart: a Helm chart of the same manifests
 
 # Of an environment with what the programs need alone, as the image has one; the image holds its own.
 .PHONY: sbom
-sbom: venv ## dist/sbom.cdx.json: a CycloneDX bill of materials of what the programs need
+sbom: tools ## dist/sbom.cdx.json: a CycloneDX bill of materials of what the programs need
 	@mkdir -p dist && rm -rf dist/sbom && $(BIN)/python -m venv --without-pip dist/sbom
 	@sed '/^# What builds/,$$d' constraints.txt >dist/sbom/runtime.txt
 	@$(BIN)/python -m pip --python dist/sbom/bin/python install --quiet --only-binary :all: --no-deps --require-hashes \

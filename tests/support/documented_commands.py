@@ -75,7 +75,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "kubectl delete mutatingwebhookconfiguration operator-manager-mutating-webhook-configuration",
         "kubectl delete validatingwebhookconfiguration operator-manager-validating-webhook-configuration",
     ),
-    ".ci/run": ("make venv", "make test"),
+    ".ci/run": ("make venv", "make tools", "make test"),
     "tests/unit/benchmarks/test_cli.py": (".venv/bin/python -m benchmarks --help",),
     "tests/unit/benchmarks/micro/test_command.py": (
         "make bench-micro",

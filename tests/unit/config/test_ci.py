@@ -15,33 +15,39 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ASSETS = 'echo "/assets/${1:-new}"'
+ASKED = 'echo "on $$KUBEBUILDER_ASSETS and $$KUBEBUILDER_ASSETS_OLDEST"'
 FOREVER = "echo begun; while :; do sleep 0.1; done"
 
 
-def ci(folder: Path, *, lint: str, test: str) -> subprocess.CompletedProcess[str]:
-    """Run it in a checkout whose targets do this."""
+def ci(
+    folder: Path, *, lint: str = "true", test: str, beside: bool = True, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """Run it in a checkout whose targets do this, with control planes `beside` it or none."""
     checkout = folder / "checkout"
     (checkout / ".ci").mkdir(parents=True)
     shutil.copy(ROOT / ".ci/run", checkout / ".ci/run")
-    targets = {"venv": "echo environment", "lint": lint, "test": test}
+    targets = {"tools": "echo environment", "lint": lint, "test": test}
     (checkout / "Makefile").write_text("".join(f"{name}:\n\t@{script}\n" for name, script in targets.items()))
-    assets = folder / "shared/envtest/assets"
-    assets.parent.mkdir(parents=True)
-    assets.write_text(f"#!/bin/sh\n{ASSETS}\n")
-    assets.chmod(0o755)
-    return run(checkout)
+    if beside:
+        assets = folder / "shared/envtest/assets"
+        assets.parent.mkdir(parents=True)
+        assets.write_text(f"#!/bin/sh\n{ASSETS}\n")
+        assets.chmod(0o755)
+    return run(checkout, **environ)
 
 
-def run(checkout: Path) -> subprocess.CompletedProcess[str]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+def run(checkout: Path, **given: str) -> subprocess.CompletedProcess[str]:
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "KUBEBUILDER_"))
+    }
+    environ = {**inherited, **given}
     return subprocess.run(
         [checkout / ".ci/run"], env=environ, capture_output=True, text=True, timeout=60, check=False
     )
 
 
 def test_both_pass_and_what_lint_said_is_one_block(tmp_path: Path):
-    asked = 'echo "on $$KUBEBUILDER_ASSETS and $$KUBEBUILDER_ASSETS_OLDEST"'
-    done = ci(tmp_path, lint="echo one; echo two", test=f"{asked}; sleep 0.5")
+    done = ci(tmp_path, lint="echo one; echo two", test=f"{ASKED}; sleep 0.5")
     assert done.returncode == 0, done.stderr
     assert "on /assets/new and /assets/1.33\n" in done.stdout
     assert "$ make lint\none\ntwo\n" in done.stdout
@@ -64,9 +70,17 @@ def test_tests_that_fail_are_named_last(late: str, tmp_path: Path):
     assert done.stderr.splitlines()[-1] == ".ci/run: FAILED: make test"
 
 
-def test_without_control_planes_it_says_what_is_missing(tmp_path: Path):
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
-    done = run(tmp_path)
-    assert done.returncode == 1
-    assert "../shared/envtest/assets is missing" in done.stderr
+@pytest.mark.parametrize("beside", [True, False])
+def test_control_planes_that_variables_name_go_first(beside: bool, tmp_path: Path):
+    own = {"KUBEBUILDER_ASSETS": "/own/new", "KUBEBUILDER_ASSETS_OLDEST": "/own/old"}
+    done = ci(tmp_path, test=ASKED, beside=beside, **own)
+    assert done.returncode == 0, done.stderr
+    assert "on /own/new and /own/old\n" in done.stdout
+
+
+def test_without_control_planes_it_says_so_and_tests_on_the_embedded_one_alone(tmp_path: Path):
+    done = ci(tmp_path, test=ASKED, beside=False)
+    assert done.returncode == 0, done.stderr
+    assert "KUBEBUILDER_ASSETS_OLDEST is not set" in done.stdout
+    assert "run on devcluster, the embedded control plane, alone" in done.stdout
+    assert "on  and \n" in done.stdout
