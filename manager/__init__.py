@@ -39,7 +39,7 @@ from manager.operator import (
 )
 from manager.rbac import rbac
 from manager.runnables import Runnable
-from manager.setting import Setting
+from manager.settings import Setting
 
 __all__ = [
     "LEFT_OVER",

@@ -40,6 +40,14 @@ def parse_duration(text: str) -> float:
     return sign * float(total)
 
 
+def parse_wait(text: str) -> float:
+    """The same, for how long to wait: it must not be negative."""
+    seconds = parse_duration(text)
+    if seconds < 0:
+        raise ValueError("a duration of 0 or more is expected")
+    return seconds
+
+
 def format_duration(seconds: float) -> str:
     """The shortest way to write `seconds` that `parse_duration` reads back: `1m30s`, `1h`, `250ms`."""
     sign = "-" if seconds < 0 else ""

@@ -23,7 +23,7 @@ from manager.loop import WorkThreads
 from manager.metrics import Metrics
 from manager.program import Program
 from manager.runnables import Runnable, Runnables
-from manager.setting import SettingValues
+from manager.settings import SettingValues
 from manager.watchdog import Watchdog
 
 __all__ = ["CannotStart", "Manager", "Runnable"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from manager.logs import get_logger
-from manager.setting import Setting
+from manager.settings import Setting
 
 __all__ = ["PROXY_CREDENTIALS", "proxy_environment"]
 

@@ -36,7 +36,7 @@ from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import AnyOperator, Operator, add_controller
 from manager.program import Program
-from manager.setting import Setting, SettingValues
+from manager.settings import Setting, SettingValues
 
 __all__ = ["LocalWire", "World", "operated", "without_manager"]
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
+from manager.cli.flags import settings_by_heading
 from manager.operator import AnyOperator
 from manager.program import Program
-from manager.settings.model import Settings
-from manager.settings.origin import env_names, flag_name
-from manager.settings.values import Shown, written_default
+from manager.settings import parse_truth
 
 __all__ = ["BEGIN", "END", "NoTables", "with_tables"]
 
@@ -36,22 +34,13 @@ def with_tables(page: str, operators: Sequence[AnyOperator], program: Program) -
 
 
 def _tables(operators: Sequence[AnyOperator], program: Program) -> Iterator[str]:
-    fields = Settings.model_fields.items()
-    for group, members in itertools.groupby(fields, key=lambda item: Shown.of(item[1]).group):
-        yield from (f"### {group}", "", *_HEAD)
-        for field, info in members:
-            metavar = Shown.of(info).metavar
-            value = f"[={metavar}]" if info.annotation is bool else f" {metavar}"
-            variables = env_names(field, program)
-            yield _row(flag_name(field) + value, written_default(info), variables, info.description or "")
-        yield ""
-    for operator in operators:
-        if not operator.declared_settings:
-            continue
-        yield from (f"### Operator {operator.name}", "", *_HEAD)
-        for setting in operator.declared_settings:
-            heading = f"{flag_name(setting.name)} {setting.placeholder}"
-            yield _row(heading, setting.default or "", (setting.variable,), setting.description)
+    for heading, settings in settings_by_heading(operators):
+        yield from (f"### {heading}", "", *_HEAD)
+        for setting in settings:
+            value = f"[={setting.placeholder}]" if setting.parse is parse_truth else f" {setting.placeholder}"
+            yield _row(
+                setting.flag + value, setting.default or "", setting.variables(program), setting.description
+            )
         yield ""
 
 

@@ -11,7 +11,7 @@ from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.program import Program
-from manager.setting import SettingValues
+from manager.settings import SettingValues
 
 if TYPE_CHECKING:
     from manager.api import Resource

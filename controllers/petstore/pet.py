@@ -39,7 +39,7 @@ from manager.cache import CacheEvent
 from manager.duration import parse_duration
 from manager.logs import reconcile_log
 from manager.rate_limit import Repeats
-from manager.settings.error import SettingsError
+from manager.settings import SettingsError
 from manager.webhook import AdmissionRequest, JsonObject
 from petstore.errors import InvalidPet, NoAnswer, PetStoreError
 

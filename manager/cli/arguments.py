@@ -4,25 +4,69 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Iterable, Sequence
-from typing import NoReturn
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from typing import NoReturn, TypeVar
 
-from manager.cli.errors import UsageError
+__all__ = ["ArgumentParser", "UsageError", "argument", "unknown_argument"]
 
-__all__ = ["ArgumentParser", "unknown_argument", "wants_help"]
+T = TypeVar("T")
+
+_WIDTHS = 60, 110
+
+
+class UsageError(Exception):
+    """An unknown command, flag or argument: one line that names it."""
 
 
 class ArgumentParser(argparse.ArgumentParser):
     """Raises where argparse would print its usage and end the process; leaves out what is not given."""
 
-    def __init__(self, command: str) -> None:
-        super().__init__(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    def __init__(self, command: str, usage: str | None = None, description: str | None = None) -> None:
+        """With a `usage`, such as `program run [FLAGS]`, there is `--help`, which ends with `SystemExit`."""
+        super().__init__(
+            usage=usage,
+            description=description,
+            formatter_class=_Help,
+            add_help=usage is not None,
+            allow_abbrev=False,
+            argument_default=argparse.SUPPRESS,
+        )
         self._command = command
 
+    def read(self, argv: Sequence[str]) -> argparse.Namespace:
+        """What is given. Raises `UsageError` for what is unknown, and for what has to be there and is not."""
+        given, operands = self.read_with_operands(argv)
+        if operands:
+            self.error(unknown_argument(operands[0], ()))
+        return given
+
+    def read_with_operands(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """The same, and what stands between and after the flags."""
+        given, rest = self.parse_known_args(argv)
+        for argument in rest:
+            if argument.startswith("-") or not argument:
+                flags = (flag for action in self._actions for flag in action.option_strings)
+                self.error(unknown_argument(argument, flags))
+        return given, rest
+
     def error(self, message: str) -> NoReturn:
-        """Raise `UsageError`. argparse comes here for one thing only: a flag without its value."""
-        flag = message.removeprefix("argument ").partition(":")[0]
-        raise UsageError(f"{self._command}: {flag} needs a value, as in {flag}=VALUE")
+        """Raise `UsageError`."""
+        message = message.removeprefix("argument ")
+        flag, colon, _ = message.partition(": expected ")
+        what = f"{flag} needs a value, as in {flag}=VALUE" if colon else message
+        raise UsageError(f"{self._command}: {what}")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        width = min(max(shutil.get_terminal_size().columns, _WIDTHS[0]), _WIDTHS[1])
+        super().__init__(prog, max_help_position=8, width=width)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        # A flag in the text stays in one piece.
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False, break_long_words=False)
 
 
 def unknown_argument(argument: str, flags: Iterable[str]) -> str:
@@ -34,11 +78,13 @@ def unknown_argument(argument: str, flags: Iterable[str]) -> str:
     return f"unknown flag {flag!r}" + (f"; did you mean {close[0]}?" if close else "")
 
 
-def wants_help(command: str, argv: Sequence[str]) -> bool:
-    """Whether help is asked for, of a command without arguments. Raises `UsageError` for any other."""
-    for argument in argv:
-        if argument in {"-h", "--help"}:
-            return True
-        what = "flag" if argument.startswith("-") else "argument"
-        raise UsageError(f"{command}: unknown {what} {argument!r}")
-    return False
+def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """What reads the value of a flag, for argparse: of what `parse` refuses, its `ValueError` is told."""
+
+    def read(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{error}, not {text!r}") from error
+
+    return read

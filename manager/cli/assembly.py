@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from manager.access import Access
 from manager.cache import CacheOptions
-from manager.cli.server_version import server_version
+from manager.cli.failure import server_version
+from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
 from manager.controller import ControllerOptions
 from manager.garbage import settle
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from manager.http.server import Page
     from manager.operator import AnyOperator
     from manager.program import Program
-    from manager.setting import SettingValues
-    from manager.settings import Settings
+    from manager.settings import SettingValues
     from manager.tls import CertificateSource
 
 __all__ = ["assembled"]
@@ -131,7 +131,7 @@ async def assembled(
 def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
     """What the operator says in code, and before that what the settings say."""
     given: dict[str, Any] = {}
-    if "resync_period" in settings.model_fields_set:
+    if settings.is_given(Settings.resync_period):
         given["resync_period"] = settings.resync_period or None
     if (limit := settings.concurrency.get(operator.name)) is not None:
         given["max_concurrent_reconciles"] = limit

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from manager.certificates import Certificates, kept_in_folder, kept_in_secret
+from manager.cli.settings import Settings
 from manager.kube.config import ClusterConfig
 from manager.kube.transport import Transport
 from manager.program import Program
-from manager.settings import Settings
 from manager.tls import CertificateFiles
 from manager.webhook.registration import Webhooks
 

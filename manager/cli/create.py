@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from manager.cli.arguments import ArgumentParser, unknown_argument
-from manager.cli.errors import UsageError
+from manager.cli.arguments import ArgumentParser, UsageError, unknown_argument
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.scaffold import Names, ScaffoldError, create_api
@@ -16,51 +15,40 @@ from manager.scaffold.writing import beginnings, domain_of
 
 __all__ = ["command"]
 
-_HELP = """\
+_DESCRIPTION = """\
 Add a kind to the project in this folder: model, operator, sample, test, list entry, generated manifests.
 
-Usage: {} create api --group GROUP --version VERSION --kind KIND [FLAGS]
-
 Nothing that is there already is overwritten; `git checkout . && git clean -fd apis controllers config tests`
-takes all of it back.
+takes all of it back."""
 
-Flags:
-  --group GROUP
-        a word; the project's domain is put to it, as hello.example.com
-  --version VERSION
-        such as v1 or v1alpha1
-  --kind KIND
-        such as Greeting
-  --plural PLURAL
-        of the kind, where English makes it otherwise
-  --cluster-scoped
-        its objects are in no namespace
-  --owns KIND
-        begin with an operator that has a child of this kind: {}"""
-
-_VALUES = ("--group", "--version", "--kind", "--plural", "--owns")
-_SWITCH = "--cluster-scoped"
+_NEEDED = ("--group", "--version", "--kind")
 
 
 def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Write the files, and say which and what to do next; `operators` play no part."""
     del operators
-    if {"-h", "--help"}.intersection(argv):
-        print(_HELP.format(program.name, ", ".join(beginnings())))
-        return 0
-    if not argv or argv[0] != "api":
-        given = f"{argv[0]!r} cannot be created; " if argv else ""
-        raise UsageError(f"create: {given}create api is what there is")
-    parser = ArgumentParser("create api")
-    for flag in _VALUES:
-        parser.add_argument(flag)
-    parser.add_argument(_SWITCH, action="store_true", default=False)
-    flags, rest = parser.parse_known_args(argv[1:])
-    if rest:
-        raise UsageError(f"create api: {unknown_argument(rest[0], (*_VALUES, _SWITCH))}")
-    for flag in _VALUES[:3]:
+    usage = f"{program.name} create api --group GROUP --version VERSION --kind KIND [FLAGS]"
+    parser = ArgumentParser("create api", usage, _DESCRIPTION)
+    for flag, text in (
+        ("--group", "a word; the project's domain is put to it, as hello.example.com"),
+        ("--version", "such as v1 or v1alpha1"),
+        ("--kind", "such as Greeting"),
+        ("--plural", "of the kind, where English makes it otherwise"),
+    ):
+        parser.add_argument(flag, metavar=flag[2:].upper(), help=text)
+    scope = "its objects are in no namespace"
+    parser.add_argument("--cluster-scoped", action="store_true", default=False, help=scope)
+    child = f"begin with an operator that has a child of this kind: {', '.join(beginnings())}"
+    parser.add_argument("--owns", metavar="KIND", help=child)
+    flags, operands = parser.read_with_operands(argv)
+    if operands[:1] != ["api"]:
+        wrong = f"{operands[0]!r} cannot be created; " if operands else ""
+        raise UsageError(f"create: {wrong}create api is what there is")
+    if operands[1:]:
+        parser.error(unknown_argument(operands[1], ()))
+    for flag in _NEEDED:
         if not hasattr(flags, flag[2:]):
-            raise UsageError(f"create api: {flag} is needed")
+            parser.error(f"{flag} is needed")
     root = Path()
     try:
         names = Names(

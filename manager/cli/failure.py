@@ -1,13 +1,39 @@
-"""What ended the process, told in one line."""
+"""Whether there is an API server that knows us, and what ended the process, in one line."""
 
 from __future__ import annotations
 
-from manager.cli.errors import ServerUnusable
-from manager.kube.errors import KubeError
+import orjson
+
+from manager.kube.config import ClusterConfig
+from manager.kube.errors import ApiError, Forbidden, KubeError, TransportError, Unauthorized
+from manager.kube.transport import Transport
 from manager.leader import LeadershipLost
 from manager.manager import CannotStart
 
-__all__ = ["cause_of", "in_one_line", "is_expected"]
+__all__ = ["ServerUnusable", "cause_of", "in_one_line", "is_expected", "server_version"]
+
+_START_PATIENCE = 5.0
+"""Seconds in which the API server has to answer once: enough for a pod whose network comes up late."""
+
+
+class ServerUnusable(Exception):
+    """The API server does not answer, does not know us, or is none: one line that names it."""
+
+
+async def server_version(transport: Transport, config: ClusterConfig) -> str:
+    """The API server's version. Raises `ServerUnusable` when it does not tell it."""
+    server = f"the API server {config.server} ({config.source})"
+    try:
+        answer = await transport.request("GET", "/version", deadline=_START_PATIENCE)
+        return str(orjson.loads(answer)["gitVersion"])
+    except Forbidden:
+        return "unknown"  # it is there and knows us
+    except Unauthorized as error:
+        raise ServerUnusable(f"{server} does not accept the credentials: {error}") from error
+    except TransportError as error:
+        raise ServerUnusable(f"{server} does not answer: {error}") from error
+    except (ApiError, ValueError, KeyError, TypeError) as error:
+        raise ServerUnusable(f"{server} does not answer as one: {error}") from error
 
 
 def cause_of(error: BaseException) -> BaseException:

@@ -1,42 +1,78 @@
-"""The flags of `run`, one for each setting."""
+"""The flags of `run`, one for each setting, and its help."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from manager.cli.arguments import ArgumentParser, unknown_argument
-from manager.cli.errors import UsageError
-from manager.setting import Setting
-from manager.settings.model import Settings
-from manager.settings.origin import flag_name
+from manager.cli.arguments import ArgumentParser
+from manager.cli.operators import installed_operators
+from manager.cli.settings import OWN
+from manager.operator import AnyOperator
+from manager.program import Program
+from manager.settings import Setting, parse_truth
 
-__all__ = ["parse_flags"]
+__all__ = ["parse_flags", "settings_by_heading"]
 
-_REPEATABLE = frozenset({"controllers", "concurrency", "namespaces"})
-"""Lists: given several times, the values come one after the other. Of any other flag the last counts."""
+_INTRODUCTION = """\
+Run the controllers until interrupted.
+
+Every flag can also be given as an environment variable or as a key of the file that --config names;
+a flag goes before the environment, and that before the file."""
 
 
-def parse_flags(argv: Sequence[str], declared: Sequence[Setting[Any]] = ()) -> dict[str, str]:
-    """What was given, as it was written; what was not given is left out.
+def settings_by_heading(
+    operators: Sequence[AnyOperator],
+) -> Iterator[tuple[str, tuple[Setting[Any], ...]]]:
+    """The manager's own settings by group, then those of each operator."""
+    for group, members in itertools.groupby(OWN, key=lambda setting: setting.group):
+        yield group, tuple(members)
+    for operator in operators:
+        if operator.declared_settings:
+            yield f"Operator {operator.name}", operator.declared_settings
 
-    It is by field of `Settings`, or by name for what operators have `declared`. A boolean flag may stand
-    alone for true. Raises `UsageError` for an unknown flag and for a flag without a value; whether values
-    are right is for the settings to say.
+
+def parse_flags(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> dict[str, str]:
+    """What was given, as it was written, by the names of the settings; what was not given is left out.
+
+    Raises `UsageError` for an unknown flag and for a flag without a value; whether values are right is for
+    the settings to say. `--help` prints all flags with their defaults and variables and raises `SystemExit`.
     """
-    parser = ArgumentParser("run")
-    for field, info in Settings.model_fields.items():
-        if info.annotation is bool:
-            parser.add_argument(flag_name(field), dest=field, nargs="?", const="true")
-        else:
-            action = "append" if field in _REPEATABLE else "store"
-            parser.add_argument(flag_name(field), dest=field, action=action)
-    for setting in declared:
-        parser.add_argument(flag_name(setting.name), dest=setting.name)
-    given, unknown = parser.parse_known_args(argv)
-    if unknown:
-        flags = map(flag_name, [*Settings.model_fields, *(setting.name for setting in declared)])
-        raise UsageError(f"run: {unknown_argument(unknown[0], flags)}")
-    return {
-        field: ",".join(value) if isinstance(value, list) else value for field, value in vars(given).items()
-    }
+    asked = {"-h", "--help"}.intersection(argv)
+    introduction = _introduction(operators, program) if asked else None
+    parser = ArgumentParser("run", f"{program.name} run [FLAGS]", introduction)
+    added = set[Setting[Any]]()
+    for heading, settings in settings_by_heading(operators):
+        group = parser.add_argument_group(heading)
+        for setting in settings:
+            if setting in added:  # several operators may share one
+                continue
+            added.add(setting)
+            variables = ", ".join(setting.variables(program))
+            default = f"default {setting.default}; " if setting.default else ""
+            shown: dict[str, Any] = {
+                "dest": setting.name,
+                "metavar": setting.placeholder,
+                "help": f"{setting.description} ({default}environment {variables})".replace("%", "%%"),
+            }
+            if setting.parse is parse_truth:
+                group.add_argument(setting.flag, nargs="?", const="true", **shown)
+            else:
+                group.add_argument(setting.flag, action="append" if setting.many else "store", **shown)
+    given = vars(parser.read(argv))
+    return {name: ",".join(value) if isinstance(value, list) else value for name, value in given.items()}
+
+
+def _introduction(operators: Sequence[AnyOperator], program: Program) -> str:
+    names = ", ".join(operator.name for operator in operators)
+    return "\n".join(
+        (
+            _INTRODUCTION,
+            f"\nThe controllers are: {names}.",
+            *(
+                f"{operator.name} comes from the installed package {origin}."
+                for operator, origin in installed_operators((), program).items()
+            ),
+        )
+    )

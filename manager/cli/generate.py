@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from manager.cli.arguments import wants_help
+from manager.cli.arguments import ArgumentParser
 from manager.codegen import GeneratedTree, ModelError, config_files
 from manager.operator import AnyOperator, rights_of
 from manager.program import Program
@@ -19,22 +19,17 @@ __all__ = ["command", "generated_tree"]
 
 _CHECK = "--check"
 
-_HELP = f"""\
+_DESCRIPTION = """\
 Write what is generated under config/ in this folder, from what the operators declare: definitions,
-roles and webhooks.
-
-Usage: {{}} generate [{_CHECK}]
-
-Flags:
-  {_CHECK}
-        write nothing; fail when a file is not current"""
+roles and webhooks."""
 
 
 def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Write the files, or with `--check` only say which are not current; returns the exit code."""
-    if wants_help("generate", [each for each in argv if each != _CHECK]):
-        print(_HELP.format(program.name))
-        return 0
+    parser = ArgumentParser("generate", f"{program.name} generate [{_CHECK}]", _DESCRIPTION)
+    told = "write nothing; fail when a file is not current"
+    parser.add_argument(_CHECK, action="store_true", default=False, help=told)
+    check = parser.read(argv).check
     config = Path("config")
     if not config.is_dir():
         print("generate: this folder has no config/ to write to", file=sys.stderr)
@@ -44,7 +39,7 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
     except (ModelError, RegistrationError) as error:
         print(f"generate: {error}", file=sys.stderr)
         return 1
-    if _CHECK not in argv:
+    if not check:
         for path in tree.write():
             print(f"generated {path}")
         return 0

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-from manager.cli.errors import OperatorUnusable, UsageError
-from manager.cli.installed import installed_operators
+from manager.cli.arguments import UsageError
+from manager.cli.operators import OperatorUnusable, check_operators, installed_operators
 from manager.garbage import tune_garbage_collector
 from manager.operator import AnyOperator
 from manager.program import Program
@@ -61,6 +61,10 @@ def main(argv: Sequence[str], operators: Sequence[AnyOperator], *, name: str, ve
             code = _dispatch(argv, operators, program)
         # Here rather than at the interpreter's end, where a failure could not be handled.
         sys.stdout.flush()
+    except SystemExit as end:
+        if end.code:
+            raise
+        return OK  # the help of a command has been printed
     except UsageError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return WRONG_USAGE
@@ -98,27 +102,13 @@ def _dispatch(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pr
             print(_help(program))
             return OK
         name, rest = rest[0], ["--help"]
-    _check(operators)
+    check_operators(operators)
     command = _command("version" if name == "--version" else name)
     if name not in _WITHOUT_INSTALLED:
         operators = (*operators, *installed_operators(operators, program))
         # Raises RegistrationError, whether webhooks are to be served or not.
         Webhooks(each for operator in operators for each in registrations(operator))
     return command(rest, operators, program)
-
-
-def _check(operators: Sequence[AnyOperator]) -> None:
-    """Raise `OperatorUnusable` for what cannot run as it is declared."""
-    names: dict[str, AnyOperator] = {}
-    for operator in operators:
-        if not hasattr(operator, "kind"):
-            raise OperatorUnusable(f"{operator.__name__} has no kind, as in class Name(Operator[Kind])")
-        other = names.setdefault(operator.name, operator)
-        if other is not operator or operators.count(operator) > 1:
-            raise OperatorUnusable(
-                f"{other.__name__} and {operator.__name__} are both called {operator.name}: "
-                "give one of them another `name`"
-            )
 
 
 def _command(name: str) -> Command:

@@ -1,24 +1,63 @@
-"""The command `migrate-storage`."""
-# ruff: noqa: T201 - a program's output is printed
+"""The command `migrate-storage`: one definition after the other, until all are done."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+import os
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
-from manager.cli.migrate_kinds import named_definitions
-from manager.cli.migrate_options import MIGRATE_HELP, parse_migrate_arguments
-from manager.cli.migrate_run import migrate
-from manager.logs import configured
+from manager.api import Resource, crd_options
+from manager.cli.arguments import ArgumentParser, UsageError, argument
+from manager.cli.failure import in_one_line, is_expected, server_version
+from manager.cli.migrate_report import MigrateReport, Screen
+from manager.cli.signals import StopSignals
+from manager.duration import format_duration, parse_wait
+from manager.kube.config import load_config
+from manager.kube.errors import KubeError, NotFound, Unauthorized
+from manager.kube.http_wire import HttpWire
+from manager.kube.transport import Transport
+from manager.logs import configured, get_logger
 from manager.loop import loop_factory
+from manager.metrics import Metrics
+from manager.migration import Definitions, Migration, MigrationFailed, MigrationOptions, Outcome, Patience
 from manager.operator import AnyOperator
 from manager.program import Program
+from manager.settings import parse_text, parse_truth
 from manager.watchdog import Watchdog
 
-__all__ = ["command"]
+__all__ = ["MigrateArguments", "command", "named_definitions", "parse_migrate_arguments"]
 
 _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""
+
+_COMMAND = "migrate-storage"
+_DRY_RUN = "--dry-run"
+
+_DESCRIPTION = """\
+Have every object stored in the storage version of its definition, and trim status.storedVersions.
+
+A KIND is one of this program's (Pet, pets, pets.petstore.example.com), or the full name of any other
+definition on the cluster; without any, all of this program's that are installed. Run it after a version
+of a kind has become the storage version: until then the old one has to stay in the definition.
+
+The API server rewrites each object that is stored in another version, as it is: no content changes, and what
+others write meanwhile is kept. Objects that it refuses to write are told with the reason; the stored
+versions are then left as they are, and the exit code is 1. Interrupt it when you like, and run it again:
+it goes on where it was, which it keeps in an annotation of the definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrateArguments:
+    """What was asked for; `kinds` as they were written, none for all."""
+
+    kinds: tuple[str, ...]
+    kubeconfig: str | None
+    context: str | None
+    options: MigrationOptions
 
 
 def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
@@ -26,10 +65,7 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
 
     Raises `UsageError` for a wrong argument.
     """
-    if {"-h", "--help"}.intersection(argv):
-        print(MIGRATE_HELP.format(program.name))
-        return 0
-    arguments = parse_migrate_arguments(argv)
+    arguments = parse_migrate_arguments(argv, program)
     names = named_definitions(arguments.kinds, [kind for operator in operators for kind in operator.kinds()])
     # What the library logs is for a manager's log; what matters to a person is printed.
     with (
@@ -37,4 +73,165 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
         Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
-        return runner.run(migrate(program, arguments, names, watchdog))
+        return runner.run(_migrate(program, arguments, names, watchdog))
+
+
+def parse_migrate_arguments(argv: Sequence[str], program: Program) -> MigrateArguments:
+    """Read the arguments. Raises `UsageError` for any that is wrong."""
+    usage = f"{program.name} {_COMMAND} [KIND...] [FLAGS]"
+    parser, default = ArgumentParser(_COMMAND, usage, _DESCRIPTION), MigrationOptions()
+
+    def add(flag: str, metavar: str, parse: Callable[[str], object], text: str) -> None:
+        parser.add_argument(flag, metavar=metavar, type=argument(parse), help=text)
+
+    kubeconfig = "the cluster's kubeconfig (default: as for kubectl, or the pod's own)"
+    add("--kubeconfig", "FILE", parse_text, kubeconfig)
+    add("--context", "NAME", parse_text, "context of the kubeconfig (default: its current one)")
+    parser.add_argument(
+        _DRY_RUN,
+        nargs="?",
+        metavar="BOOL",
+        type=argument(parse_truth),
+        help="try everything, tell what would be refused, and store nothing",
+    )
+    count = f"objects to list at once (default {default.page_size})"
+    add("--page-size", "N", _whole(1, 10_000), count)
+    count = f"objects to rewrite at the same time (default {default.concurrency})"
+    add("--concurrency", "N", _whole(1, 1_000), count)
+    add("--rate", "N", _rate, f"objects to rewrite a second, at most (default {default.rate:g})")
+    wait = (
+        "how long to wait before the first, until every API server of the cluster has taken up the definition"
+    )
+    add("--settle", "DURATION", parse_wait, f"{wait} (default {format_duration(default.settle)})")
+    # A flag that may stand alone would take a kind for its value.
+    alone = [f"{each}=true" if each == _DRY_RUN else each for each in argv]
+    given, kinds = parser.read_with_operands(alone)
+    values = vars(given)
+    kubeconfig, context = values.pop("kubeconfig", None), values.pop("context", None)
+    return MigrateArguments(tuple(kinds), kubeconfig, context, MigrationOptions(**values))
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
+            raise ValueError(f"a whole number from {least} to {most} is expected")
+        return int(text)
+
+    return parse
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate < math.inf:
+        raise ValueError("a number above 0 is expected")
+    return rate
+
+
+def named_definitions(asked: Sequence[str], kinds: Iterable[type[Resource]]) -> list[str]:
+    """The names of the definitions that `asked` names, each once; of all `kinds` if it names none.
+
+    A name is a kind's, its plural, a short name, or the definition's own, in whatever case. A definition's
+    full name need not be one of `kinds`. Raises `UsageError` for what is none of them.
+    """
+    known: dict[str, dict[str, None]] = {}
+    for kind in kinds:
+        definition = f"{kind.plural}.{kind.gvk.group}"
+        for name in (definition, kind.gvk.kind, kind.plural, *crd_options(kind).short_names):
+            known.setdefault(name.lower(), {})[definition] = None
+    if not asked:
+        return list(dict.fromkeys(name for names in known.values() for name in names))
+    return list(dict.fromkeys(_one(name, known) for name in asked))
+
+
+def _one(name: str, known: dict[str, dict[str, None]]) -> str:
+    found = list(known.get(name.lower(), ()))
+    if len(found) > 1:
+        raise UsageError(f"migrate-storage: {name!r} may be each of {', '.join(found)}; which one?")
+    if found:
+        return found[0]
+    if "." in name:
+        return name.lower()
+    ours = ", ".join(dict.fromkeys(definition for each in known.values() for definition in each))
+    hint = f"ours are {ours}; any other goes by the full name of its definition"
+    raise UsageError(f"migrate-storage: unknown kind {name!r}; {hint}")
+
+
+async def _migrate(
+    program: Program, arguments: MigrateArguments, names: Sequence[str], watchdog: Watchdog
+) -> int:
+    """Migrate the definitions of these names; returns the exit code, which is 0 if none is left to do."""
+    watchdog.watch(asyncio.get_running_loop())
+    screen = Screen(asyncio.get_running_loop().time)
+    with StopSignals(watchdog) as signals:
+        try:
+            done = await signals.unless_stopped(_migrate_all(program, arguments, names, screen))
+        except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
+            if is_expected(error):
+                screen.say(f"{program.name}: migrate-storage: {in_one_line(error)}")
+            else:
+                get_logger("migrate-storage").error("stopped by an unexpected error", exc_info=error)
+            return 1
+    return 0 if done else 1
+
+
+async def _migrate_all(
+    program: Program, arguments: MigrateArguments, names: Sequence[str], screen: Screen
+) -> bool:
+    """Whether all of it is done."""
+    done = True
+    async with _connected(program, arguments) as transport:
+        for name in names:
+            done &= await _migrate_one(name, program, arguments, transport, screen)
+    return done
+
+
+async def _migrate_one(
+    name: str, program: Program, arguments: MigrateArguments, transport: Transport, screen: Screen
+) -> bool:
+    options, clock = arguments.options, asyncio.get_running_loop().time
+    report = MigrateReport(name, screen, options, clock)
+    patience = Patience(random.Random(), tell=report.waiting)
+    definitions = Definitions(transport, patience, program)
+    migration = Migration(transport, definitions, patience, options=options, report=report)
+    try:
+        definition = await definitions.get(name)
+        if definition.deleting:
+            report.skipped("the definition is being deleted, and its objects with it")
+            return True
+        outcome = await migration.run(definition)
+    except Unauthorized:
+        raise  # of which the next one would not know better
+    except NotFound as error:
+        if arguments.kinds:
+            report.failed(in_one_line(error))
+            return False
+        report.skipped("the definition is not installed")
+        return True
+    except (MigrationFailed, KubeError) as error:
+        report.failed(in_one_line(error))
+        return False
+    except asyncio.CancelledError:
+        report.interrupted(migration.tally)
+        raise
+    if outcome is Outcome.NOTHING_TO_DO:
+        report.nothing_to_do(definition)
+    else:
+        report.ended(definition, outcome, migration.tally)
+    return outcome is not Outcome.REFUSED
+
+
+@asynccontextmanager
+async def _connected(program: Program, arguments: MigrateArguments) -> AsyncIterator[Transport]:
+    """A way to the API server. Raises `ConfigError` and `ServerUnusable`."""
+    config = await load_config(kubeconfig=arguments.kubeconfig, context=arguments.context, environ=os.environ)
+    wire = HttpWire(config)
+    try:
+        agent = f"{program.agent} migrate-storage"
+        transport = Transport(wire, metrics=Metrics(), rng=random.Random(), user_agent=agent)
+        await server_version(transport, config)
+        yield transport
+    finally:
+        await wire.aclose()

@@ -1,5 +1,4 @@
 """The command `run`."""
-# ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
 
@@ -7,13 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from manager.cli.arguments import UsageError
 from manager.cli.assembly import assembled
-from manager.cli.declared import declared_settings
-from manager.cli.errors import UsageError
 from manager.cli.failure import cause_of, in_one_line, is_expected
 from manager.cli.flags import parse_flags
-from manager.cli.run_help import run_help
-from manager.cli.selection import check_names, enabled_operators
+from manager.cli.operators import check_names, declared_settings, enabled_operators
+from manager.cli.settings import OWN, Settings, unknown_variables
 from manager.cli.signals import StopSignals
 from manager.logs import configured, get_logger
 from manager.loop import loop_factory
@@ -21,10 +19,7 @@ from manager.manager import STOP_MARGIN
 from manager.open_files import LEAST, raised_limit
 from manager.operator import AnyOperator
 from manager.program import Program
-from manager.setting import SettingValues
-from manager.settings import Settings, Sources, given_by, load_declared, load_settings
-from manager.settings.environment import unknown_variables
-from manager.settings.error import SettingsError
+from manager.settings import SettingsError, SettingValues, Sources
 from manager.watchdog import Watchdog
 from manager.webhook.methods import registrations
 
@@ -36,9 +31,6 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
 
     Raises `UsageError` for a wrong flag or setting.
     """
-    if {"-h", "--help"}.intersection(argv):
-        print(run_help(operators, program))
-        return 0
     try:
         return _run(program, *_settings(argv, operators, program), operators)
     except SettingsError as error:
@@ -50,14 +42,15 @@ def _settings(
 ) -> tuple[Settings, Sequence[AnyOperator], SettingValues]:
     """The manager's settings, the operators to run, and the values of what these have declared."""
     declared = declared_settings(operators, program)
-    sources = Sources(parse_flags(argv, declared), program)
-    settings = load_settings(sources, declared)
-    check_names(operators, settings.concurrency, where=given_by("concurrency", sources)[0])
-    where, _ = given_by("controllers", sources)
+    sources = Sources(parse_flags(argv, operators, program), program, file=Settings.config)
+    sources.check_keys((*OWN, *declared))
+    settings = Settings(sources)
+    check_names(operators, settings.concurrency, where=sources.where(Settings.concurrency))
+    where = sources.where(Settings.controllers)
     enabled = enabled_operators(operators, settings.controllers, where=where)
     # Webhooks are served whether their operator runs or not.
     used = [each for each in operators if each in enabled or any(registrations(each))]
-    return settings, enabled, load_declared(declared_settings(used, program), sources)
+    return settings, enabled, sources.load(declared_settings(used, program))
 
 
 def _run(

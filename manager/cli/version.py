@@ -6,25 +6,20 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 
-from manager.cli.arguments import wants_help
+from manager.cli.arguments import ArgumentParser
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.version import KUBERNETES_VERSIONS
 
 __all__ = ["command"]
 
-_HELP = """\
-Print the version, that of Python, and the Kubernetes versions it is tested with.
-
-Usage: {} version"""
+_DESCRIPTION = "Print the version, that of Python, and the Kubernetes versions it is tested with."
 
 
 def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Print the version; `operators` play no part."""
     del operators
-    if wants_help("version", argv):
-        print(_HELP.format(program.name))
-        return 0
+    ArgumentParser("version", f"{program.name} version", _DESCRIPTION).read(argv)
     print(f"{program.name} {program.version}")
     print(f"Python {platform.python_version()}")
     print(f"Kubernetes {', '.join(KUBERNETES_VERSIONS)}")

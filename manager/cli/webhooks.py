@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from manager.address import is_loopback
+from manager.cli.settings import Settings
 from manager.garbage import give_back_large_blocks
 from manager.kube.config import IN_CLUSTER
 from manager.logs import get_logger
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from manager.kube.transport import Transport
     from manager.manager import Manager
     from manager.operator import Operator
-    from manager.settings import Settings
 
 __all__ = ["add_webhooks", "certificate_way"]
 
@@ -103,7 +103,7 @@ async def add_webhooks(
 def _tell_who_reaches(settings: Settings, address: BindAddress) -> None:
     """Warn of webhooks that are for an API server elsewhere, and by default for this machine alone."""
     url = settings.webhook_url
-    if url is not None and "webhook_bind_address" not in settings.model_fields_set:
+    if url is not None and not settings.is_given(Settings.webhook_bind_address):
         asked = urlsplit(url).port or _HTTPS
         if asked != address.port:
             _log.warning(
@@ -113,7 +113,7 @@ def _tell_who_reaches(settings: Settings, address: BindAddress) -> None:
                 address=str(address),
             )
     here = url is not None and is_loopback(urlsplit(url).hostname or "")
-    if here or "webhook_bind_address" in settings.model_fields_set or not is_loopback(address.host):
+    if here or settings.is_given(Settings.webhook_bind_address) or not is_loopback(address.host):
         return
     _log.warning(
         "only this machine reaches the webhooks; for an API server elsewhere, in a container too as kind is, "

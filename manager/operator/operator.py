@@ -15,7 +15,7 @@ from manager.controller.predicate import desired_state_changed
 from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.rbac import RbacRule
-from manager.setting import Setting, SettingValues
+from manager.settings import Setting, SettingValues
 from manager.webhook.methods import AdmissionOptions
 
 if TYPE_CHECKING:

@@ -42,8 +42,7 @@ from manager.kube.watch import decode_event, lines, status_error
 from manager.leader.errors import MalformedLease
 from manager.leader.lease import Lease
 from manager.metrics import Metrics
-from manager.settings.error import SettingsError
-from manager.settings.model import Settings
+from manager.settings import SettingsError
 from manager.tls import CertificateUnusable
 from manager.tls.issue import new_authority
 from manager.webhook.admission import AdmissionEndpoint
@@ -55,7 +54,7 @@ from petstore.proto import petstore_pb2 as pb
 from tests.fuzz import inputs
 from tests.support.admission import webhooks_of
 from tests.support.petstores import local_store
-from tests.support.settings import load_declared, load_settings
+from tests.support.settings import FIELDS, load_declared, load_settings
 
 __all__ = ["TARGETS", "run"]
 
@@ -449,7 +448,7 @@ def settings_file(content: bytes) -> None:
 
 
 @target(
-    field=st.sampled_from([name for name in Settings.model_fields if name != "config"]),
+    field=st.sampled_from([name for name in FIELDS if name != "config"]),
     setting=st.sampled_from(DECLARED),
     text=inputs.texts(),
 )

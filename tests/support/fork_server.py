@@ -48,7 +48,7 @@ IMPORTED = (
     *(
         "manager.cli.run",
         "manager.cli.migrate_storage",
-        "manager.cli.migrate_run",
+        "manager.cli.migrate_storage",
         "manager.cli.certificates",
     ),
     *("manager.webhook.server", "devcluster.cluster", "petstore.client"),

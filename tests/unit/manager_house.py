@@ -14,7 +14,7 @@ from manager.leader import Leadership
 from manager.manager import STOP_MARGIN, Manager, Runnable
 from manager.metrics import Metrics
 from manager.program import Program
-from manager.setting import SettingValues
+from manager.settings import SettingValues
 from manager.watchdog import Watchdog
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.controller.doubles import ManualSource, Reconciler, turns

@@ -11,7 +11,7 @@ import pytest
 
 from manager.duration import parse_duration
 from manager.manager import CannotStart
-from manager.setting import Setting, SettingValues, UndeclaredSetting
+from manager.settings import Setting, SettingValues, UndeclaredSetting
 from tests.unit.conftest import LogLines
 from tests.unit.manager_house import House, begin
 

@@ -4,7 +4,7 @@ import pytest
 
 from manager.address import parse_address
 from manager.duration import parse_duration
-from manager.setting import Setting, SettingValues, UndeclaredSetting
+from manager.settings import Setting, SettingValues, UndeclaredSetting
 
 ADDRESS = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
 INTERVAL = Setting("store-interval", parse_duration, default="1m30s", description="how often")

@@ -15,12 +15,12 @@ import trustme
 from controllers.main import PROGRAM
 from manager.cli import assembly
 from manager.cli.assembly import assembled
-from manager.cli.errors import ServerUnusable
+from manager.cli.failure import ServerUnusable
 from manager.controller import ControllerOptions
 from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError
 from manager.manager import Manager
-from manager.setting import SettingValues
+from manager.settings import SettingValues
 from tests.support.scripted_wire import Reply, ScriptedWire, Unreached
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, Plain

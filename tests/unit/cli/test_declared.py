@@ -9,13 +9,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from controllers.main import PROGRAM
-from manager.cli.declared import declared_settings
-from manager.cli.errors import UsageError
+from manager.cli.arguments import UsageError
 from manager.cli.flags import parse_flags
-from manager.cli.run_help import run_help
+from manager.cli.operators import declared_settings
 from manager.duration import parse_duration
-from manager.setting import Setting, SettingValues, UndeclaredSetting
-from manager.settings import SettingsError
+from manager.settings import Setting, SettingsError, SettingValues, UndeclaredSetting
 from tests.unit.cli.conftest import Command, operator
 
 LABEL = Setting("store-label", default="main", description="What it is called", placeholder="TEXT")
@@ -96,13 +94,13 @@ def test_a_name_of_the_managers_own_is_refused(name: str, told: str):
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
-        (["--store-label=a", "--log-level=debug"], {"store-label": "a", "log_level": "debug"}),
+        (["--store-label=a", "--log-level=debug"], {"store-label": "a", "log-level": "debug"}),
         (["--store-label", "a", "--store-label=b,c"], {"store-label": "b,c"}),
         (["--greeting="], {"greeting": ""}),
     ],
 )
 def test_their_flags_are_read_as_the_managers_own_are(argv: list[str], expected: dict[str, str]):
-    assert parse_flags(argv, declared_settings(OPERATORS, PROGRAM)) == expected
+    assert parse_flags(argv, OPERATORS, PROGRAM) == expected
 
 
 @pytest.mark.parametrize(
@@ -114,19 +112,19 @@ def test_their_flags_are_read_as_the_managers_own_are(argv: list[str], expected:
 )
 def test_what_is_wrong_with_their_flags_is_told_alike(argv: list[str], told: str):
     with pytest.raises(UsageError) as error:
-        parse_flags(argv, declared_settings(OPERATORS, PROGRAM))
+        parse_flags(argv, OPERATORS, PROGRAM)
     assert str(error.value) == told
 
 
-def test_help_shows_them_under_their_operator():
-    text = run_help(OPERATORS, PROGRAM)
+def test_help_shows_them_under_their_operator(command: Command):
+    text = command("run", "--help", operators=OPERATORS).out
     shown = text[text.index("\nOperator store:") :]
     assert shown == (
         "\nOperator store:\n"
         "  --store-label TEXT\n        What it is called (default main; environment STORE_LABEL)\n"
         "  --store-interval VALUE\n        How often (default 10m; environment STORE_INTERVAL)\n"
         "\nOperator greeter:\n"
-        "  --greeting VALUE\n        What to say (environment GREETING)"
+        "  --greeting VALUE\n        What to say (environment GREETING)\n"
     )
 
 

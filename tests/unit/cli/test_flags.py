@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from manager.cli.errors import UsageError
+from controllers.main import PROGRAM
+from manager.cli.arguments import UsageError
 from manager.cli.flags import parse_flags
 
 
@@ -10,24 +11,24 @@ from manager.cli.flags import parse_flags
     ("argv", "expected"),
     [
         ([], {}),
-        (["--log-level=debug"], {"log_level": "debug"}),
-        (["--log-level", "debug"], {"log_level": "debug"}),
-        (["--log-level=debug", "--log-level=warn"], {"log_level": "warn"}),
-        (["--leader-elect"], {"leader_elect": "true"}),
-        (["--leader-elect=true"], {"leader_elect": "true"}),
-        (["--leader-elect=false"], {"leader_elect": "false"}),
-        (["--leader-elect", "false"], {"leader_elect": "false"}),
-        (["--leader-elect", "--context=a"], {"leader_elect": "true", "context": "a"}),
+        (["--log-level=debug"], {"log-level": "debug"}),
+        (["--log-level", "debug"], {"log-level": "debug"}),
+        (["--log-level=debug", "--log-level=warn"], {"log-level": "warn"}),
+        (["--leader-elect"], {"leader-elect": "true"}),
+        (["--leader-elect=true"], {"leader-elect": "true"}),
+        (["--leader-elect=false"], {"leader-elect": "false"}),
+        (["--leader-elect", "false"], {"leader-elect": "false"}),
+        (["--leader-elect", "--context=a"], {"leader-elect": "true", "context": "a"}),
         (["--controllers=*,-foo"], {"controllers": "*,-foo"}),
         (["--controllers=-foo"], {"controllers": "-foo"}),
         (["--concurrency=a=1", "--concurrency", "b=2,c=3"], {"concurrency": "a=1,b=2,c=3"}),
         (["--namespaces=a", "--namespaces=b"], {"namespaces": "a,b"}),
         (["--kubeconfig="], {"kubeconfig": ""}),
-        (["--metrics-bind-address=[::]:8080"], {"metrics_bind_address": "[::]:8080"}),
+        (["--metrics-bind-address=[::]:8080"], {"metrics-bind-address": "[::]:8080"}),
     ],
 )
 def test_flags_are_read_as_go_programs_read_them(argv: list[str], expected: dict[str, str]):
-    assert parse_flags(argv) == expected
+    assert parse_flags(argv, (), PROGRAM) == expected
 
 
 @pytest.mark.parametrize(
@@ -45,11 +46,11 @@ def test_flags_are_read_as_go_programs_read_them(argv: list[str], expected: dict
 )
 def test_what_is_wrong_with_a_flag_is_told_in_one_line(argv: list[str], expected: str):
     with pytest.raises(UsageError) as error:
-        parse_flags(argv)
+        parse_flags(argv, (), PROGRAM)
     assert str(error.value).startswith(expected)
     assert "\n" not in str(error.value)
 
 
 def test_an_abbreviated_flag_is_unknown():
     with pytest.raises(UsageError, match="unknown flag '--log-lev'"):
-        parse_flags(["--log-lev=debug"])
+        parse_flags(["--log-lev=debug"], (), PROGRAM)

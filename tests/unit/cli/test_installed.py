@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from manager.cli import run
+from manager.cli.settings import Settings
 from manager.operator import AnyOperator
 from manager.program import Program
-from manager.settings import Settings
 from tests.unit.cli.conftest import Command
 
 GREETER = """

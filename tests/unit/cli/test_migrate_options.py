@@ -4,9 +4,9 @@ import pytest
 
 from apis.cache.v1.memcached import Memcached
 from apis.petstore.v1alpha1.pet import Pet
-from manager.cli.errors import UsageError
-from manager.cli.migrate_kinds import named_definitions
-from manager.cli.migrate_options import parse_migrate_arguments
+from controllers.main import PROGRAM
+from manager.cli.arguments import UsageError
+from manager.cli.migrate_storage import named_definitions, parse_migrate_arguments
 from manager.migration import MigrationOptions
 from tests.support.widget import Widget
 
@@ -14,14 +14,14 @@ KINDS = [Memcached, Pet, Widget]
 
 
 def test_without_arguments_everything_is_as_help_says():
-    arguments = parse_migrate_arguments([])
+    arguments = parse_migrate_arguments([], PROGRAM)
     assert (arguments.kinds, arguments.kubeconfig, arguments.context) == ((), None, None)
     assert arguments.options == MigrationOptions()
 
 
 def test_every_flag_is_read_wherever_it_stands():
     argv = "Pet --kubeconfig k --page-size=7 memcacheds --dry-run foos --rate=0.5 --concurrency 2 --settle 1m"
-    arguments = parse_migrate_arguments([*argv.split(), "--context=c"])
+    arguments = parse_migrate_arguments([*argv.split(), "--context=c"], PROGRAM)
     assert arguments.kinds == ("Pet", "memcacheds", "foos")
     assert (arguments.kubeconfig, arguments.context) == ("k", "c")
     assert arguments.options == MigrationOptions(
@@ -31,7 +31,7 @@ def test_every_flag_is_read_wherever_it_stands():
 
 @pytest.mark.parametrize(("text", "value"), [("--dry-run=false", False), ("--dry-run=true", True)])
 def test_a_dry_run_can_be_said_either_way(text: str, value: bool):
-    assert parse_migrate_arguments([text]).options.dry_run is value
+    assert parse_migrate_arguments([text], PROGRAM).options.dry_run is value
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_dry_run_can_be_said_either_way(text: str, value: bool):
 )
 def test_what_is_wrong_is_told_by_the_name_of_the_flag(argv: list[str], told: str):
     with pytest.raises(UsageError) as error:
-        parse_migrate_arguments(argv)
+        parse_migrate_arguments(argv, PROGRAM)
     assert str(error.value).startswith(f"migrate-storage: {told}")
 
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from manager.api import ObjectKey
-from manager.cli.migrate_report import MigrateReport
-from manager.cli.screen import Screen
+from manager.cli.migrate_report import MigrateReport, Screen
 from manager.migration import Definition, MigrationOptions, Outcome, Tally
 
 NAME = "pets.petstore.example.com"

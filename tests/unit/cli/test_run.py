@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from manager.cli.settings import Settings
 from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
 from manager.leader import LeadershipLost
 from manager.manager import CannotStart
 from manager.operator import AnyOperator
 from manager.program import Program
-from manager.setting import SettingValues
-from manager.settings import Settings, SettingsError
+from manager.settings import SettingsError, SettingValues
 from manager.watchdog import Watchdog
 from tests.unit.cli.conftest import Command
 

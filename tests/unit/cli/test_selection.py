@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.cli.selection import check_names, enabled_operators
+from manager.cli.operators import check_names, enabled_operators
 from manager.settings import SettingsError
 from tests.unit.cli.conftest import OPERATORS
 

@@ -16,8 +16,7 @@ from manager.cli.assembly import assembled
 from manager.cli.webhooks import certificate_way
 from manager.kube.config import IN_CLUSTER
 from manager.operator import AnyOperator
-from manager.setting import SettingValues
-from manager.settings import SettingsError
+from manager.settings import SettingsError, SettingValues
 from manager.webhook import AdmissionRequest
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.support.settings import load_settings

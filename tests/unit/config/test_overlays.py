@@ -81,7 +81,7 @@ def test_images_are_those_of_this_version_and_name_no_host(name: str):
 
 def test_the_manager_understands_its_flags():
     deployment = the("Deployment", MANAGER)
-    settings = load_settings(parse_flags(flags_of(deployment)))
+    settings = load_settings(parse_flags(flags_of(deployment), (), PROGRAM))
     assert settings.leader_elect
     assert settings.metrics_secure
     after = EVENTS_FLUSH_TIMEOUT + LIMITS.finish
@@ -102,7 +102,7 @@ def test_a_pod_takes_the_api_servers_calls_as_soon_as_it_answers_webhooks_whatev
 
 
 def test_the_manager_looks_for_configurations_and_secret_under_the_names_they_have():
-    prefix = load_settings(parse_flags(flags_of(the("Deployment", MANAGER)))).webhook_name_prefix
+    prefix = load_settings(parse_flags(flags_of(the("Deployment", MANAGER)), (), PROGRAM)).webhook_name_prefix
     configured = {each["metadata"]["name"] for each in manifests() if "webhooks" in each}
     assert configured
     assert configured <= {f"{prefix}{MUTATING}", f"{prefix}{VALIDATING}"}
@@ -126,7 +126,7 @@ def test_each_manager_may_use_the_lease_that_it_asks_for_and_no_other(overlay: s
             and "leader-election" in each["metadata"]["name"]
             and each["subjects"][0]["name"] == account
         ]
-        settings = load_settings(parse_flags(flags_of(deployment)))
+        settings = load_settings(parse_flags(flags_of(deployment), (), PROGRAM))
         assert named_in(the("Role", binding["roleRef"]["name"], overlay), "leases") == {
             settings.leader_election_id or PROGRAM.name
         }
@@ -141,7 +141,9 @@ def test_each_operator_can_have_a_deployment_of_its_own_and_webhooks_have_one_ho
         for each in made
         if each["kind"] == "Deployment" and (name := each["metadata"]["name"]).startswith(MANAGER)
     }
-    settings = {name: load_settings(parse_flags(flags_of(each))) for name, each in managers.items()}
+    settings = {
+        name: load_settings(parse_flags(flags_of(each), (), PROGRAM)) for name, each in managers.items()
+    }
     assert {name: each.controllers for name, each in settings.items()} == {
         operator.name: (operator.name,) for operator in OPERATORS
     }
@@ -245,7 +247,7 @@ def is_certificate(manifest: dict[str, Any]) -> bool:
 
 def test_with_cert_manager_the_manager_reads_the_certificate_where_it_is_mounted():
     deployment = the("Deployment", MANAGER, "cert-manager")
-    settings = load_settings(parse_flags(flags_of(deployment)))
+    settings = load_settings(parse_flags(flags_of(deployment), (), PROGRAM))
     (mount,) = [
         each
         for each in container_of(deployment)["volumeMounts"]

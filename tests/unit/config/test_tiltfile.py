@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import starlark
 
+from controllers.main import PROGRAM
 from manager.cli.flags import parse_flags
 from petstore.cli.flags import parser as petstore_parser
 from tests.support.dockerfile import ROOT, Dockerfile
@@ -302,20 +303,20 @@ def test_without_a_cluster_everything_talks_to_devcluster(clusterless: Tilt):
 
 
 def test_without_a_cluster_programs_understand_their_flags(clusterless: Tilt):
-    flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:])
-    assert flags["health_probe_bind_address"] == f"localhost:{clusterless.local['manager']['probe']['port']}"
+    flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:], (), PROGRAM)
+    assert flags["health-probe-bind-address"] == f"localhost:{clusterless.local['manager']['probe']['port']}"
     words = shlex.split(clusterless.local["petstore"]["serve_cmd"])
     options = petstore_parser().parse_args(words[words.index("serve") :])
     assert clusterless.local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(options.bind_address)}
 
 
 def test_without_a_cluster_webhooks_are_served_where_devcluster_asks(clusterless: Tilt):
-    flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:])
-    url = flags["webhook_url"]
-    assert url == f"https://{flags['webhook_bind_address']}"
+    flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:], (), PROGRAM)
+    url = flags["webhook-url"]
+    assert url == f"https://{flags['webhook-bind-address']}"
     # What is applied again while it runs must not lead to a Service: the API server takes only one of both.
     assert f"operator-manager crds --webhook-url={url} |" in clusterless.local["definitions"]["cmd"]
-    assert flags["webhook_local_path"].startswith(".local/")
+    assert flags["webhook-local-path"].startswith(".local/")
 
 
 def test_whatever_is_waited_for_exists(tilt: Tilt, clusterless: Tilt):

@@ -17,7 +17,7 @@ from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
-from manager.setting import SettingValues
+from manager.settings import SettingValues
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 
 if TYPE_CHECKING:

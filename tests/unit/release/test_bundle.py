@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from controllers.main import PROGRAM
 from manager.cli.flags import parse_flags
 from manager.version import VERSION
 from release import OLDEST_KUBERNETES
@@ -149,7 +150,7 @@ def test_the_deployment_is_the_one_of_config_default_with_the_certificate_that_o
     assert container_of(made)["image"] == IMAGE
     mounted = "--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs"
     assert flags_of(made) == [*flags_of(wanted), mounted]
-    assert load_settings(parse_flags(flags_of(made))).webhook_cert_path
+    assert load_settings(parse_flags(flags_of(made), (), PROGRAM)).webhook_cert_path
     assert pod_of(made)["securityContext"] == pod_of(wanted)["securityContext"]
     assert container_of(made)["env"] == []
 

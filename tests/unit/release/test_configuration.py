@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.setting import Setting
-from manager.settings.model import Settings
-from manager.settings.origin import flag_name
+from manager.cli.settings import OWN
+from manager.settings import Setting
 from release.configuration import BEGIN, END, NoTables, with_tables
 from tests.support.markdown import Page
 from tests.support.settings import load_declared, load_settings
@@ -22,8 +21,8 @@ ROW = re.compile(r"^\| `(--[a-z-]+)", re.MULTILINE)
 
 
 def test_every_setting_has_one_row():
-    declared = [flag_name(setting.name) for each in OPERATORS for setting in each.declared_settings]
-    flags = [flag_name(field) for field in Settings.model_fields] + declared
+    declared = [setting.flag for each in OPERATORS for setting in each.declared_settings]
+    flags = [setting.flag for setting in OWN] + declared
     assert ROW.findall(with_tables(EMPTY, OPERATORS, PROGRAM)) == flags
 
 

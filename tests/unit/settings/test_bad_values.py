@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from controllers.main import PROGRAM
+from manager.cli.settings import unknown_variables
 from manager.settings import SettingsError
-from manager.settings.environment import unknown_variables
 from tests.support.settings import load_settings
 from tests.unit.settings.conftest import WriteFile
 
@@ -24,7 +24,7 @@ def refusal(flags: dict[str, str]) -> str:
         ("log_format", "xml", "'auto', 'json' or 'console' is expected"),
         ("leader_elect", "maybe", "true or false is expected"),
         ("graceful_shutdown_timeout", "30", 'a duration such as "15s"'),
-        ("graceful_shutdown_timeout", "-1s", "must not be negative"),
+        ("graceful_shutdown_timeout", "-1s", "a duration of 0 or more is expected"),
         ("leader_elect_lease_duration", "fifteen", 'a duration such as "15s"'),
         ("metrics_bind_address", "8080", 'an address such as ":8080"'),
         ("health_probe_bind_address", ":99999", 'an address such as ":8080"'),
@@ -39,7 +39,7 @@ def refusal(flags: dict[str, str]) -> str:
         ("concurrency", "memcached=10001", "at most 10000 objects at once are expected"),
         ("kubeconfig", "", "some text is expected"),
         ("webhook_certificates", "cert-manager", "'auto', 'files', 'secret' or 'local' is expected"),
-        ("webhook_name_prefix", "Mine-", "the begin of an object's name is expected"),
+        ("webhook_name_prefix", "Mine-", "the beginning of an object's name is expected"),
         ("webhook_name_prefix", "x" * 201, "at most 200 characters"),
         *(
             ("webhook_url", url, '"https://HOST:PORT" is expected')
@@ -84,14 +84,16 @@ def test_a_wrong_value_under_another_name_of_a_variable_names_that_one(monkeypat
         ("leader-elect-retry-period: 1.5", "'1.5'", "leader-elect-retry-period"),
         ("graceful-shutdown-timeout: .nan", "'nan'", "graceful-shutdown-timeout"),
         ("leader-elect-lease-duration: .inf", "'inf'", "leader-elect-lease-duration"),
-        ("kubeconfig: -.inf", "'-inf'", "kubeconfig"),
+        ("kubeconfig: 2021-04-01", "'2021-04-01'", "kubeconfig"),
         ("concurrency: {memcached: 0}", "'memcached=0'", "concurrency"),
         ("concurrency: {memcached: yes}", "'memcached=True'", "concurrency"),
         ("namespaces: {a: b}", "'a=b'", "namespaces"),
         ("namespaces: [1]", "'[1]'", "namespaces"),
         ("metrics-bind-address: 8080", "'8080'", "metrics-bind-address"),
         ("metrics-bind-address: false", "'false'", "metrics-bind-address"),
-        ("kubeconfig: 1", "'1'", "kubeconfig"),
+        ("kubeconfig: [a]", "\"['a']\"", "kubeconfig"),
+        ("namespaces: no", "'False'", "namespaces"),
+        ("controllers: 1", "'1'", "controllers"),
         ("leader-elect: [true]", "'[True]'", "leader-elect"),
     ],
 )

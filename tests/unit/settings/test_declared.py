@@ -6,8 +6,7 @@ import pytest
 
 from manager.address import parse_address
 from manager.duration import parse_duration
-from manager.setting import Setting
-from manager.settings import SettingsError
+from manager.settings import Setting, SettingsError
 from tests.support.settings import load_declared, load_settings
 from tests.unit.settings.conftest import WriteFile
 

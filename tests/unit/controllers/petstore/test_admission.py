@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
-from manager.setting import SettingValues
+from manager.settings import SettingValues
 from manager.testing import without_manager
 from manager.webhook import Admission, Refused
 from manager.webhook.methods import registrations

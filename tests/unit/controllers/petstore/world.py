@@ -24,7 +24,7 @@ from manager.api import ObjectKey
 from manager.cache import Record
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
 from manager.operator.running import ObjectReconciler
-from manager.setting import SettingValues
+from manager.settings import SettingValues
 from petstore.bounds import CallRefused
 from petstore.client import PetStoreClient, Unreachable
 from petstore.limits import Limits

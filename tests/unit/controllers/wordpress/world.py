@@ -17,7 +17,7 @@ from manager.kube.transport import Transport
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
-from manager.setting import SettingValues
+from manager.settings import SettingValues
 from tests.unit.controllers.fate import Died, Fate
 from tests.unit.controllers.operator_world import RecordedEvents
 from tests.unit.controllers.wordpress.in_process import FatedWire, LiveClient

@@ -1,0 +1,144 @@
+"""Which operators there are, which of them run, and what they declare together."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from manager.cli.settings import OWN
+from manager.operator import AnyOperator, Operator
+from manager.program import Program
+from manager.settings import Setting, SettingsError
+
+__all__ = [
+    "OperatorUnusable",
+    "check_names",
+    "check_operators",
+    "declared_settings",
+    "enabled_operators",
+    "installed_operators",
+]
+
+_ALL = "*"
+_MANAGER = "the manager itself"
+
+
+class OperatorUnusable(Exception):
+    """What an installed package calls an operator cannot be one of this program: one line that names it."""
+
+
+def check_operators(operators: Sequence[AnyOperator]) -> None:
+    """Raise `OperatorUnusable` for what cannot run as it is declared."""
+    names: dict[str, AnyOperator] = {}
+    for operator in operators:
+        if not hasattr(operator, "kind"):
+            raise OperatorUnusable(f"{operator.__name__} has no kind, as in class Name(Operator[Kind])")
+        other = names.setdefault(operator.name, operator)
+        if other is not operator or operators.count(operator) > 1:
+            raise OperatorUnusable(
+                f"{other.__name__} and {operator.__name__} are both called {operator.name}: "
+                "give one of them another `name`"
+            )
+
+
+def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
+    """Those that are installed for `program` beside its own `operators`, each with where it comes from.
+
+    They are in the order of their entry points' names. Raises `OperatorUnusable` for one that cannot be
+    loaded, is no operator, or has the name of another one.
+    """
+    owners = {each.name: program.name for each in operators}
+    found: dict[AnyOperator, str] = {}
+    for entry in sorted(entry_points(group=program.entry_points), key=lambda each: (each.name, each.value)):
+        operator, origin = _loaded(entry), _origin(entry)
+        if operator in found or operator in operators:
+            continue
+        if operator.name in owners:
+            raise OperatorUnusable(
+                f"the operator {operator.name} of {origin} has the name of one of {owners[operator.name]}"
+            )
+        owners[operator.name] = found[operator] = origin
+    return found
+
+
+def _loaded(entry: EntryPoint) -> AnyOperator:
+    what = f"the operator {entry.name} of {_origin(entry)}"
+    try:
+        found = entry.load()
+    except Exception as error:
+        said = " ".join(str(error).split())
+        raise OperatorUnusable(
+            f"{what}, {entry.value}, cannot be loaded: {type(error).__name__}: {said}"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Operator) and hasattr(found, "kind")):
+        raise OperatorUnusable(f"{what}, {entry.value}, is no class of an operator with a kind")
+    return found
+
+
+def _origin(entry: EntryPoint) -> str:
+    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+
+
+def enabled_operators(
+    operators: Sequence[AnyOperator], entries: Sequence[str], *, where: str
+) -> tuple[AnyOperator, ...]:
+    """The operators that `entries` select, in their own order; `where` tells who gave the entries.
+
+    `foo` enables foo and `-foo` disables it, whichever comes first; `*` enables all that no entry
+    names. Raises `SettingsError` for an unknown name, and when nothing is left to run.
+    """
+    check_names(operators, (entry.removeprefix("-") for entry in entries if entry != _ALL), where=where)
+    chosen = tuple(operator for operator in operators if _is_enabled(operator.name, entries))
+    if not chosen:
+        hint = "; to run all but some, begin with '*', as in '*,-foo'" if _ALL not in entries else ""
+        raise SettingsError(f"{where}: {','.join(entries)!r} leaves no controller to run{hint}")
+    return chosen
+
+
+def check_names(operators: Sequence[AnyOperator], names: Iterable[str], *, where: str) -> None:
+    """Raise `SettingsError` for the first of `names` that is no operator's; `where` tells who gave them."""
+    known = [operator.name for operator in operators]
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise SettingsError(
+                f"{where}: unknown controller {name!r}; {hint}the controllers are {', '.join(known)}"
+            )
+
+
+def _is_enabled(name: str, entries: Sequence[str]) -> bool:
+    for entry in entries:
+        if entry.removeprefix("-") == name:
+            return entry == name
+    return _ALL in entries
+
+
+def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tuple[Setting[Any], ...]:
+    """What `operators` declare, in their order; one that several share, once.
+
+    Raises `SettingsError` for a name of two settings, and for one that the manager itself goes by.
+    """
+    owners = {"--help": _MANAGER}
+    for setting in OWN:
+        owners |= dict.fromkeys((setting.flag, *setting.variables(program)), _MANAGER)
+    declared: dict[Setting[Any], None] = {}
+    for operator in operators:
+        for setting in operator.declared_settings:
+            if setting in declared:
+                continue
+            declared[setting] = None
+            owner = f"the operator {operator.name}"
+            for name in (setting.flag, setting.variable):
+                if name in owners:
+                    raise SettingsError(
+                        f"{owner} declares {setting.flag}, but {name} belongs to {owners[name]}"
+                    )
+                owners[name] = owner
+            if setting.variable.startswith(program.variables):
+                raise SettingsError(
+                    f"{owner} declares {setting.flag}, but {program.variables}* is the manager's own"
+                )
+    return tuple(declared)

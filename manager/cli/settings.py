@@ -1,0 +1,440 @@
+"""The settings of the command `run`, and how their values are read."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
+
+from manager.duration import parse_duration, parse_wait
+from manager.http.address import parse_address
+from manager.leader import LeaseTiming
+from manager.program import Program
+from manager.settings import Setting, SettingsError, Sources, parse_truth
+
+__all__ = ["OWN", "Settings", "parse_base_url", "unknown_variables"]
+
+LogLevel = Literal["debug", "info", "warn", "error"]
+LogFormat = Literal["auto", "json", "console"]
+WebhookCertificates = Literal["auto", "files", "secret", "local"]
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_URL = re.compile(r"https://[^/?#@\s]+/?")
+_MAX_NAME = 253
+_MAX_PREFIX = 200
+# Each is there from the start.
+_MAX_WORKERS = 10_000
+
+_SERVICE_LINK = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
+)
+"""What a kubelet sets in every pod for each Service, one named as the program included."""
+
+
+def _one_of(choices: Any) -> Callable[[str], Any]:
+    *others, last = map(repr, get_args(choices))
+
+    def parse(text: str) -> str:
+        if text not in get_args(choices):
+            raise ValueError(f"{', '.join(others)} or {last} is expected")
+        return text
+
+    return parse
+
+
+def _names(text: str) -> tuple[str, ...]:
+    items = (item.strip() for item in text.split(","))
+    return tuple(dict.fromkeys(item for item in items if item))
+
+
+def _namespace(text: str) -> str:
+    if not _LABEL.fullmatch(text):
+        raise ValueError(
+            'a namespace is expected: at most 63 lower-case letters, digits and "-", '
+            "with a letter or digit at both ends"
+        )
+    return text
+
+
+def _namespaces(text: str) -> tuple[str, ...]:
+    found = tuple(map(_namespace, _names(text)))
+    if text and not found:
+        # None are all of them, which nobody means by "$A,$B".
+        raise ValueError("a namespace is expected between commas")
+    return found
+
+
+def _object_name(text: str) -> str:
+    if len(text) > _MAX_NAME or not _SUBDOMAIN.fullmatch(text):
+        raise ValueError('an object\'s name is expected: lower-case letters, digits, "-" and "."')
+    return text
+
+
+def _name_prefix(text: str) -> str:
+    # "x" stands for what the prefix is put before.
+    if len(text) > _MAX_PREFIX or not _SUBDOMAIN.fullmatch(f"{text}x"):
+        raise ValueError(
+            f"the beginning of an object's name is expected, of at most {_MAX_PREFIX} characters: "
+            'lower-case letters, digits, "-" and "."'
+        )
+    return text
+
+
+def parse_base_url(text: str) -> str:
+    """A URL with nothing behind its host and port. Raises `ValueError` that says so."""
+    try:
+        url = urlsplit(text)
+        whole = url.scheme == "https" and url.hostname and url.port != 0
+    except ValueError:  # no valid port or address
+        whole = False
+    if not whole or not _URL.fullmatch(text):
+        raise ValueError('"https://HOST:PORT" is expected, without a path')
+    return text.rstrip("/")
+
+
+def _concurrency(text: str) -> dict[str, int]:
+    limits: dict[str, int] = {}
+    for item in _names(text):
+        name, _, limit = (part.strip() for part in item.partition("="))
+        if not name or not limit.isascii() or not limit.isdigit() or not limit.strip("0"):
+            raise ValueError('NAME=N is expected, N a whole number of at least 1, such as "memcached=4"')
+        if len(limit) > len(str(_MAX_WORKERS)) or int(limit) > _MAX_WORKERS:
+            raise ValueError(f"at most {_MAX_WORKERS} objects at once are expected")
+        limits[name] = int(limit)
+    return limits
+
+
+class Settings:
+    """The settings of the command `run`.
+
+    Each can be given as a flag, as an environment variable and as a key of the settings file, in this order
+    of precedence. Raises `SettingsError` with one line for what cannot be used.
+    """
+
+    config = Setting(
+        "config",
+        group="Settings",
+        placeholder="FILE",
+        description="YAML file of settings; its keys are the names of these flags without the dashes",
+    )
+    kubeconfig = Setting(
+        "kubeconfig",
+        group="Cluster",
+        placeholder="FILE",
+        description="kubeconfig file; else KUBECONFIG, else the pod's service account, else ~/.kube/config",
+    )
+    context = Setting(
+        "context",
+        group="Cluster",
+        placeholder="NAME",
+        description="context of the kubeconfig; else its current context",
+    )
+    namespaces = Setting(
+        "namespaces",
+        _namespaces,
+        default="",
+        many=True,
+        also=("WATCH_NAMESPACE",),
+        group="Cluster",
+        placeholder="NAME,...",
+        description="namespaces to watch; all of them when not set",
+    )
+    controllers = Setting(
+        "controllers",
+        _names,
+        default="*",
+        many=True,
+        group="Controllers",
+        placeholder="LIST",
+        description="controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo ('*,-foo'); the "
+        "first entry that names a controller decides",
+    )
+    concurrency = Setting(
+        "concurrency",
+        _concurrency,
+        default="",
+        many=True,
+        group="Controllers",
+        placeholder="NAME=N,...",
+        description="how many objects a controller works on at once; may be given several times",
+    )
+    resync_period = Setting(
+        "resync-period",
+        parse_wait,
+        default="10h",
+        group="Controllers",
+        placeholder="DURATION",
+        description="how often every object is looked at again although nothing has changed; 0 is never",
+    )
+    graceful_shutdown_timeout = Setting(
+        "graceful-shutdown-timeout",
+        parse_wait,
+        default="30s",
+        group="Controllers",
+        placeholder="DURATION",
+        description="how long running reconciles may take to finish when the manager is stopped; a pod's "
+        "terminationGracePeriodSeconds has to be longer",
+    )
+    shutdown_delay = Setting(
+        "shutdown-delay",
+        parse_wait,
+        default="0s",
+        group="Controllers",
+        placeholder="DURATION",
+        description="how long a manager that is stopped is not ready and answers webhooks all the same, "
+        "until no API server is led to it any more; runs beside the timeout above",
+    )
+    leader_elect = Setting(
+        "leader-elect",
+        parse_truth,
+        default="false",
+        group="Leader election",
+        placeholder="BOOL",
+        description="work only while holding the lease, so that several replicas can run; without it, never "
+        "run more than one",
+    )
+    leader_election_id = Setting(
+        "leader-election-id",
+        _object_name,
+        group="Leader election",
+        placeholder="NAME",
+        description="name of the lease, without that of the program; replicas of one manager share it, "
+        "different managers must not",
+    )
+    leader_election_namespace = Setting(
+        "leader-election-namespace",
+        _namespace,
+        group="Leader election",
+        placeholder="NAME",
+        description="namespace of the lease; else the pod's own or the kubeconfig context's",
+    )
+    leader_elect_lease_duration = Setting(
+        "leader-elect-lease-duration",
+        parse_duration,
+        default="15s",
+        group="Leader election",
+        placeholder="DURATION",
+        description="how long others wait after the last renewal before they take over",
+    )
+    leader_elect_renew_deadline = Setting(
+        "leader-elect-renew-deadline",
+        parse_duration,
+        default="10s",
+        group="Leader election",
+        placeholder="DURATION",
+        description="how long the leader tries to renew before it gives up and exits; the difference to the "
+        "lease duration is what keeps two leaders apart",
+    )
+    leader_elect_retry_period = Setting(
+        "leader-elect-retry-period",
+        parse_duration,
+        default="2s",
+        group="Leader election",
+        placeholder="DURATION",
+        description="wait between attempts to take or to renew the lease",
+    )
+    metrics_bind_address = Setting(
+        "metrics-bind-address",
+        parse_address,
+        default="127.0.0.1:8080",
+        in_pod=":8080",
+        group="Endpoints",
+        placeholder="ADDRESS",
+        description="where /metrics is served; 0 is off; in a pod the default is :8080, every interface",
+    )
+    metrics_secure = Setting(
+        "metrics-secure",
+        parse_truth,
+        default="false",
+        group="Endpoints",
+        placeholder="BOOL",
+        description="serve /metrics over HTTPS, and only to whom the API server lets 'get' it; the address "
+        "is then :8443 by custom",
+    )
+    metrics_cert_path = Setting(
+        "metrics-cert-path",
+        group="Endpoints",
+        placeholder="DIR",
+        description="folder with the certificate for --metrics-secure, read again whenever it changes; "
+        "without it a self-signed one is made in memory",
+    )
+    metrics_cert_name = Setting(
+        "metrics-cert-name",
+        default="tls.crt",
+        group="Endpoints",
+        placeholder="FILE",
+        description="the certificate's file in --metrics-cert-path",
+    )
+    metrics_cert_key = Setting(
+        "metrics-cert-key",
+        default="tls.key",
+        group="Endpoints",
+        placeholder="FILE",
+        description="the key's file in --metrics-cert-path",
+    )
+    health_probe_bind_address = Setting(
+        "health-probe-bind-address",
+        parse_address,
+        default="127.0.0.1:8081",
+        in_pod=":8081",
+        group="Endpoints",
+        placeholder="ADDRESS",
+        description="where /healthz and /readyz are served; 0 is off; in a pod the default is :8081",
+    )
+    enable_webhooks = Setting(
+        "enable-webhooks",
+        parse_truth,
+        default="true",
+        also=("ENABLE_WEBHOOKS",),
+        group="Webhooks",
+        placeholder="BOOL",
+        description="serve the admission and conversion webhooks of all operators; without, no API server "
+        "may be configured to ask for them",
+    )
+    webhook_bind_address = Setting(
+        "webhook-bind-address",
+        parse_address,
+        default="127.0.0.1:9443",
+        in_pod=":9443",
+        group="Webhooks",
+        placeholder="ADDRESS",
+        description="where webhooks are served, over HTTPS; 0 is off; in a pod the default is :9443, and an "
+        "API server in a container of this machine needs that too",
+    )
+    webhook_certificates: Setting[WebhookCertificates] = Setting(
+        "webhook-certificates",
+        _one_of(WebhookCertificates),
+        default="auto",
+        group="Webhooks",
+        placeholder="WAY",
+        description="where their certificate comes from: files (those in --webhook-cert-path), secret (made "
+        "by the leader, kept in a Secret, and made known to the API server), local (made in "
+        "--webhook-local-path), or auto: files with --webhook-cert-path, local with "
+        "--webhook-url, secret in a pod, else no webhooks",
+    )
+    webhook_cert_path = Setting(
+        "webhook-cert-path",
+        group="Webhooks",
+        placeholder="DIR",
+        description="folder with the certificate for webhooks, read again whenever it changes",
+    )
+    webhook_cert_name = Setting(
+        "webhook-cert-name",
+        default="tls.crt",
+        group="Webhooks",
+        placeholder="FILE",
+        description="the certificate's file in --webhook-cert-path",
+    )
+    webhook_cert_key = Setting(
+        "webhook-cert-key",
+        default="tls.key",
+        group="Webhooks",
+        placeholder="FILE",
+        description="the key's file in --webhook-cert-path",
+    )
+    webhook_client_ca_file = Setting(
+        "webhook-client-ca-file",
+        group="Webhooks",
+        placeholder="FILE",
+        description="authorities in PEM, read again whenever the file changes: who asks a webhook has to "
+        "show a client certificate of one of them, as API servers do where they are told to, "
+        "but for conversion, for which they show none; without, whoever reaches the port may "
+        "ask",
+    )
+    webhook_url = Setting(
+        "webhook-url",
+        parse_base_url,
+        group="Webhooks",
+        placeholder="URL",
+        description="https://HOST:PORT at which the API server reaches this process, where not by a "
+        "Service; the manager then writes the webhook configurations itself, and points the "
+        "CRDs' conversion there",
+    )
+    webhook_local_path = Setting(
+        "webhook-local-path",
+        default=".local/webhook",
+        group="Webhooks",
+        placeholder="DIR",
+        description="folder in which --webhook-certificates=local keeps its authority and its certificate",
+    )
+    webhook_name_prefix = Setting(
+        "webhook-name-prefix",
+        _name_prefix,
+        group="Webhooks",
+        placeholder="TEXT",
+        description="what the names of the webhook configurations and of the certificate's Secret begin "
+        "with; without, the program's name and a dash",
+    )
+    log_level: Setting[LogLevel] = Setting(
+        "log-level",
+        _one_of(LogLevel),
+        default="info",
+        group="Logs",
+        placeholder="LEVEL",
+        description="least level to write: debug, info, warn or error",
+    )
+    log_format: Setting[LogFormat] = Setting(
+        "log-format",
+        _one_of(LogFormat),
+        default="auto",
+        group="Logs",
+        placeholder="FORMAT",
+        description="json, console, or auto: console on a terminal, json elsewhere",
+    )
+
+    def __init__(self, sources: Sources) -> None:
+        self.settings = sources.load(OWN)
+        self._sources = sources
+        try:
+            self._check()
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
+
+    def is_given(self, setting: Setting[Any]) -> bool:
+        """Whether somebody gave it a value, even that of the default."""
+        return self._sources.find(setting) is not None
+
+    def _check(self) -> None:
+        """Refuse settings that do not fit together."""
+        LeaseTiming(
+            lease_duration=self.leader_elect_lease_duration,
+            renew_deadline=self.leader_elect_renew_deadline,
+            retry_period=self.leader_elect_retry_period,
+        )
+        if self.metrics_cert_path is not None and not self.metrics_secure:
+            raise ValueError(
+                "--metrics-cert-path is given without --metrics-secure, and metrics would go over plain HTTP"
+            )
+        way = self.webhook_certificates
+        if way == "files" and self.webhook_cert_path is None:
+            raise ValueError("--webhook-certificates=files needs --webhook-cert-path")
+        if way == "local" and self.webhook_url is None:
+            raise ValueError(
+                "--webhook-certificates=local needs --webhook-url: the certificate is for the host in it"
+            )
+        if self.webhook_cert_path is not None and way in {"secret", "local"}:
+            raise ValueError(f"--webhook-cert-path is given, and not used by --webhook-certificates={way}")
+        if self.webhook_cert_path is not None and self.webhook_url is not None:
+            raise ValueError(
+                "--webhook-url is given with --webhook-cert-path, and the manager does not know the "
+                "authority of files: leave out either, and without the URL configure the API server by hand"
+            )
+
+
+OWN = tuple(setting for setting in vars(Settings).values() if isinstance(setting, Setting))
+"""The settings of the manager itself, in the order in which they are shown."""
+
+
+def unknown_variables(program: Program) -> tuple[str, ...]:
+    """Variables that begin as the settings of `program` do but set nothing: most likely mistyped."""
+    known = {name for setting in OWN for name in setting.variables(program)}
+    return tuple(
+        sorted(
+            name
+            for name in os.environ
+            if name.startswith(program.variables) and name not in known and not _SERVICE_LINK.search(name)
+        )
+    )

@@ -1,0 +1,325 @@
+"""Settings: what each is called, where its value comes from, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, Protocol, Required, Self, TypedDict, TypeVar, Unpack, cast, overload
+
+import yaml
+
+from manager import yaml_text
+from manager.address import in_pod
+from manager.program import Program
+
+__all__ = [
+    "Setting",
+    "SettingValues",
+    "SettingsError",
+    "Sources",
+    "UndeclaredSetting",
+    "parse_text",
+    "parse_truth",
+]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+_TRUTHS = {
+    **dict.fromkeys(("true", "yes", "on", "t", "y", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "f", "n", "0"), False),
+}
+
+
+class SettingsError(Exception):
+    """A wrong flag, environment variable, file or key: one line that names it and says what is expected."""
+
+
+class UndeclaredSetting(LookupError):
+    """A setting is asked for that the operator has not declared: nobody could give it."""
+
+    def __init__(self, key: Setting[Any]) -> None:
+        super().__init__(
+            f"the setting {key.name!r} is not declared: its operator has to list it, "
+            "as in `image = KEY` in its class"
+        )
+
+
+def parse_text(text: str) -> str:
+    """Any text but none. Raises `ValueError` for "", which is most likely a variable that was not set."""
+    if not text:
+        raise ValueError("some text is expected")
+    return text
+
+
+def parse_truth(text: str) -> bool:
+    """A truth, as YAML writes it. As a flag, such a setting may stand alone for true. Raises `ValueError`."""
+    if text.lower() not in _TRUTHS:
+        raise ValueError("true or false is expected")
+    return _TRUTHS[text.lower()]
+
+
+class HasSettings(Protocol):
+    """Whose attributes may be settings."""
+
+    @property
+    def settings(self) -> SettingValues:
+        """Their values."""
+
+
+class _About(TypedDict, total=False):
+    """What else is known of a setting."""
+
+    description: Required[str]
+    placeholder: str
+    many: bool
+    in_pod: str
+    group: str
+    also: tuple[str, ...]
+
+
+class Setting(Generic[T]):
+    """The key of one setting, and all there is to know about it; T is the type of its value.
+
+    As an attribute of a class, such as an operator's, it is itself; of an instance, its value. Like a key of
+    an aiohttp application, it is compared by identity, and tells type checkers what `manager.settings[KEY]`
+    is.
+    """
+
+    @overload
+    def __init__(self: Setting[str], name: str, *, default: str, **about: Unpack[_About]) -> None: ...
+
+    @overload
+    def __init__(
+        self: Setting[str | None], name: str, *, default: None = None, **about: Unpack[_About]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Setting[U], name: str, parse: Callable[[str], U], *, default: str, **about: Unpack[_About]
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Setting[U | None],
+        name: str,
+        parse: Callable[[str], U],
+        *,
+        default: None = None,
+        **about: Unpack[_About],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        name: str,
+        parse: Callable[[str], Any] = parse_text,
+        *,
+        default: str | None = None,
+        **about: Unpack[_About],
+    ) -> None:
+        """Args:
+        name: as in the flag: `petstore-address`. One name for all operators of a process, so begin it with
+            what it is about.
+        parse: makes the value from what was written; raises ValueError that says what is expected. Default
+            the text itself, unless it is empty. There are `parse_duration` and `parse_address` in the
+            modules of these names, and `parse_truth` here.
+        default: written as a person would write it; None is to have no value when none is given.
+        about: `description` is what `--help` says, without the default. `placeholder` stands for the value
+            in `--help`: `HOST:PORT`. `many` takes lists: the flag may be given several times, the file may
+            have a list or a mapping, and `parse` gets what was given joined by commas. `in_pod` is the
+            default in a pod, if it is another one there. A setting of the manager itself has a `group`, the
+            heading that it is shown under, and may have further variables, `also`.
+
+        Raises `ValueError` for a name that is none, and for a default that `parse` refuses.
+        """
+        if not _NAME.fullmatch(name):
+            raise ValueError(f'{name!r} cannot name a setting: lower-case words joined by "-" are expected')
+        self.name = name
+        self.parse: Callable[[str], T] = parse
+        self.default = default
+        self.description = about["description"]
+        self.placeholder = about.get("placeholder", "VALUE")
+        self.many = about.get("many", False)
+        self.in_pod = about.get("in_pod")
+        self.group = about.get("group", "")
+        self._also = about.get("also", ())
+        try:
+            self.default_value()
+        except ValueError as error:
+            raise ValueError(f"the default {default!r} of the setting {name!r}: {error}") from error
+
+    @property
+    def flag(self) -> str:
+        """The flag that sets it: `--petstore-address`. Without the dashes it is the key of a file."""
+        return f"--{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it: `PETSTORE_ADDRESS`."""
+        return self.name.replace("-", "_").upper()
+
+    def variables(self, program: Program) -> tuple[str, ...]:
+        """The environment variables that set it, the strongest first; of the manager's own: the program's."""
+        return ((program.variables if self.group else "") + self.variable, *self._also)
+
+    def default_value(self) -> T:
+        """What it is when nobody gives it."""
+        text = self.in_pod if self.in_pod is not None and in_pod(os.environ) else self.default
+        # Without a default, the overloads have made None part of T.
+        return cast("T", None) if text is None else self.parse(text)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: HasSettings, owner: type) -> T: ...
+
+    def __get__(self, instance: HasSettings | None, owner: type) -> Self | T:
+        return self if instance is None else instance.settings[self]
+
+    def __repr__(self) -> str:
+        return f"Setting({self.name!r})"
+
+
+class SettingValues:
+    """The values of settings, by key."""
+
+    def __init__(self, values: Mapping[Setting[Any], Any] | None = None) -> None:
+        self._values = dict(values or {})
+
+    def __getitem__(self, key: Setting[T]) -> T:
+        """The value. Raises `UndeclaredSetting`."""
+        if key not in self._values:
+            raise UndeclaredSetting(key)
+        return cast("T", self._values[key])
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as it was written."""
+
+    where: str
+    """The flag, variable or key of the file, in words."""
+
+    value: Any
+    """A text; from a file, what YAML makes of it."""
+
+
+class Sources:
+    """The flags, the environment, and the file that one of these names, the strongest first."""
+
+    def __init__(self, flags: Mapping[str, str], program: Program, *, file: Setting[str | None]) -> None:
+        """`flags` are by the names of their settings; `file` is the one that names the file."""
+        self._flags = flags
+        self._program = program
+        self._file = file
+        named = self._outside(file)
+        self._path: str = named.value if named else ""
+
+    def find(self, setting: Setting[Any]) -> Given | None:
+        """What is given for a setting; None for nothing. Raises `SettingsError` for a file it cannot read."""
+        given = self._outside(setting)
+        # A key without a value is not set.
+        if given is None and (value := self._in_file.get(setting.name)) is not None:
+            return Given(f"{setting.name!r} in {self._path}", value)
+        return given
+
+    def load(self, settings: Iterable[Setting[Any]]) -> SettingValues:
+        """The values of the settings, the defaults where nothing is given.
+
+        Raises `SettingsError` with one line: where the value came from, the value, what is expected.
+        """
+        return SettingValues({setting: self._value(setting) for setting in settings})
+
+    def where(self, setting: Setting[Any]) -> str:
+        """Where its value comes from, in words."""
+        given = self.find(setting)
+        return given.where if given else f"the default of {setting.flag}"
+
+    def check_keys(self, known: Iterable[Setting[Any]]) -> None:
+        """Raise `SettingsError` for the first key in the file that is none of the `known` settings'."""
+        names = {setting.name for setting in known} - {self._file.name}
+        for key in self._in_file:
+            if key not in names:
+                close = difflib.get_close_matches(str(key).replace("_", "-"), names, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise SettingsError(f"{self._path}: unknown key {key!r}{hint}")
+
+    def _outside(self, setting: Setting[Any]) -> Given | None:
+        """What is given for it but for the file."""
+        if setting.name in self._flags:
+            return Given(setting.flag, self._flags[setting.name])
+        for name in setting.variables(self._program):
+            if value := os.environ.get(name):
+                return Given(f"the environment variable {name}", value)
+        return None
+
+    def _value(self, setting: Setting[Any]) -> Any:
+        given = self.find(setting)
+        if given is None:
+            return setting.default_value()
+        text = _text(given.value, many=setting.many)
+        try:
+            if text is None:
+                what = "a text or a list of them" if setting.many else "a single value"
+                raise ValueError(f"{what} is expected")  # noqa: TRY301 - as what a parser refuses
+            return setting.parse(text)
+        except ValueError as error:
+            reason = _EXPECTED.get(setting.parse, str(error))
+        except Exception as error:  # noqa: BLE001 - a parser may be anybody's
+            reason = f"{type(error).__name__}: {error} (its parser should raise ValueError)"
+        shown = str(given.value) if text is None else text
+        raise SettingsError(f"invalid value {shown!r} for {given.where}: {' '.join(reason.split())}")
+
+    @cached_property
+    def _in_file(self) -> dict[Any, Any]:
+        return _read_file(self._path) if self._path else {}
+
+
+_EXPECTED: dict[object, str] = {int: "a whole number is expected", float: "a number is expected"}
+"""What Python's own types say better so."""
+
+
+def _text(value: Any, *, many: bool) -> str | None:
+    """What YAML has made something else of, as it would be written in a flag; None for what cannot be."""
+    if isinstance(value, str):
+        return value
+    if many:
+        # YAML takes `no` for false, which may name a namespace.
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            return ",".join(value)
+        return ",".join(f"{name}={of}" for name, of in value.items()) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else None
+
+
+def _read_file(path: str) -> dict[Any, Any]:
+    """What the file at `path` says, by key.
+
+    Raises `SettingsError` that names the file, and the line where there is one.
+    """
+    try:
+        content = yaml_text.load(Path(path).read_bytes())
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot read the settings file: {error.strerror}") from error
+    except yaml.MarkedYAMLError as error:
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise SettingsError(f"{path}: not valid YAML{line}: {error.problem}") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path}: not a settings file: it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # A number or a date may be none that there is, which the parser leaves to Python to say.
+        raise SettingsError(f"{path}: not a YAML text: {str(error).splitlines()[0]}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path}: a mapping of settings is expected, such as 'log-level: debug'")
+    return content
