@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
+import os
 import signal
-from collections.abc import Coroutine
+import sys
+import time
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,25 @@ class DemoFailed(Exception):
     """The demo cannot go on; the text says why, for a person."""
 
 
+@contextlib.contextmanager
+def sole(folder: Path) -> Iterator[None]:
+    """Keep other demos out of the folder. Raises DemoFailed, with the process that has it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise DemoFailed(
+                f"another demo runs in {folder}: {file.read() or 'it has just begun'}; stop it, or give this "
+                f"one a folder of its own: {os.path.relpath(sys.executable)} -m demo --folder=DIR"
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}")
+        file.flush()
+        yield
+
+
 class Demo:
     """Control plane, manager and samples, shown until Ctrl-C, or until all is ready."""
 
@@ -52,22 +75,25 @@ class Demo:
             ),
             Columns(self._crds),
         )
-        self._footer = ""
+        self._hints = ""
         self._programs: list[Program] = []
 
     async def run(self) -> int:
         """Return the exit code: 0 after a clean end, 1 on failure."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with sole(self._folder):
+                return await self._run_alone()
+        except DemoFailed as failure:
+            self._screen.say(f"\nmake demo: failed: {failure}")
+            return 1
+
+    async def _run_alone(self) -> int:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._end, stop)
-        try:
-            async with DevCluster(kubeconfig=self._folder / "kubeconfig", pod_ready_delay=1.0) as cluster:
-                await self._run_on(cluster, stop)
-        except DemoFailed as failure:
-            self._screen.say(f"\nmake demo: failed: {failure}")
-            return 1
+        async with DevCluster(kubeconfig=self._folder / "kubeconfig", pod_ready_delay=1.0) as cluster:
+            await self._run_on(cluster, stop)
         self._screen.say("\nmake demo: everything became ready." if self._once else "\nmake demo: stopped.")
         return 0
 
@@ -100,7 +126,8 @@ class Demo:
                 f"{each['kind'].lower()}/{each['metadata']['name']}" for each in self._samples
             )
             self._screen.say(f"applied from config/samples/: {applied}\n")
-            self._footer = look_further(cluster, manager, petstore)
+            if not self._once:
+                self._hints = look_further(cluster, manager, petstore)
             with self._screen:
                 await self._show(self._programs, stop)
             if not self._once:
@@ -140,13 +167,13 @@ class Demo:
         told = False
         try:
             while not stop.is_set() and not self._screen.lost:
-                self._screen.refresh(self._board, self._footer)
+                self._screen.refresh(self._board, self._hints)
                 for each in ended:
                     if each.done():
                         raise DemoFailed(each.result())
                 if self._board.ready and not told:
                     told = True
-                    self._screen.settle(self._footer)
+                    self._screen.settle(self._hints)
                     if self._once:
                         return
                 if self._once and asyncio.get_running_loop().time() > deadline:
@@ -196,17 +223,17 @@ class Demo:
 
 def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStoreProgram) -> str:
     """What a person can do next."""
-    return "\n".join(
-        [
-            f"export KUBECONFIG={cluster.kubeconfig_path}",
-            "kubectl get memcacheds,foos,pets,wordpresses,mysrvs",
-            "kubectl scale memcached/memcached-sample --replicas=5",
-            "kubectl run jack --image=nginx               # makes foo-01 happy",
-            """kubectl patch pet pet-sample1 --type=merge -p '{"spec":{"name":"Thorbert"}}'""",
-            """kubectl patch pet pet-sample1 --type=merge -p '{"spec":{"birthday":"2999-01-01"}}'  # no""",
-            "kubectl get pets.v1alpha1.petstore.example.com -o yaml   # in the old version",
-            f"{petstore.command} search --address={petstore.address}",
-            f"metrics http://{manager.metrics}/metrics   health http://{manager.health}/readyz?verbose",
-            "Ctrl-C stops everything.",
-        ]
-    )
+    return f"""\
+export KUBECONFIG={cluster.kubeconfig_path}
+kubectl get memcacheds,foos,pets,wordpresses,mysrvs
+kubectl scale memcached/memcached-sample --replicas=5
+kubectl run jack --image=nginx                              # makes foo-01 happy
+kubectl patch pet pet-sample1 --type=merge -p 'spec: {{name: Thorbert}}'
+# refused: born in the future
+kubectl patch pet pet-sample1 --type=merge -p 'spec: {{birthday: "2999-01-01"}}'
+kubectl get pets.v1alpha1.petstore.example.com -o yaml      # in the old version
+{petstore.command} search --address={petstore.address}
+
+metrics  http://{manager.metrics}/metrics
+health   http://{manager.health}/readyz?verbose
+logs     {os.path.relpath(manager.log)} {os.path.relpath(petstore.log)}"""

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import abc
+import asyncio
 import contextlib
+import os
+import sys
+import termios
 import time
+import tty
+from collections.abc import Callable, Iterator
 from typing import Self
 
 from rich.console import Console
-from rich.live import Live
 
 from demo.board import Answer, Board, Entry, Note
 from demo.view import render
 
 __all__ = ["Screen", "choose_screen"]
+
+KEYS = "h: commands to try in another terminal   Ctrl-C: stop everything"
+BACK = "any key: back   Ctrl-C: stop everything"
 
 
 class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
@@ -33,11 +41,11 @@ class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
         """Something has changed."""
 
     @abc.abstractmethod
-    def settle(self, footer: str) -> None:
-        """Everything has become ready."""
+    def settle(self, hints: str) -> None:
+        """Everything has become ready; `hints` is what a person can do next, "" when it ends now."""
 
     @abc.abstractmethod
-    def refresh(self, board: Board, footer: str) -> None:
+    def refresh(self, board: Board, hints: str) -> None:
         """Called several times a second."""
 
 
@@ -69,43 +77,94 @@ class Lines(Screen):
         conditions = "  ".join(f"{name}={status}" for name, status, _ in news.conditions)
         print(f"{time.strftime('%H:%M:%S')}   {news.title}: {news.state}  {conditions}".rstrip(), flush=True)
 
-    def settle(self, footer: str) -> None:
-        print(f"everything is ready.\n\n{footer}", flush=True)
+    def settle(self, hints: str) -> None:
+        print(f"everything is ready.\n\n{hints}".rstrip(), flush=True)
 
-    def refresh(self, board: Board, footer: str) -> None:
+    def refresh(self, board: Board, hints: str) -> None:
         """Lines stay as they are."""
 
 
 class View(Screen):
-    """Tables that are redrawn in place."""
+    """The board, drawn again and again on a screen of its own, and what to try on another one."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
         self._terminal = self._console.file.isatty()
-        # What is rendered fits, so nothing has to be cut; and should the terminal shrink, the end is seen.
-        self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="visible")
+        self._board: Board | None = None
+        self._hinting = False
+        self._keys = contextlib.ExitStack()
 
     @property
     def lost(self) -> bool:
         return self._terminal and not self._console.file.isatty()
 
     def __enter__(self) -> Self:
-        self._live.start()
+        self._console.set_alt_screen()
+        self._console.show_cursor(show=False)
+        self._keys.enter_context(keys(self._pressed))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self._keys.close()
+        self._console.show_cursor()
+        self._console.set_alt_screen(enable=False)
+        if self._board is not None and not self.lost:  # what was seen last stays
+            self._console.print(render(self._board, self._console, height=self._console.height - 1))
+
+    def _pressed(self, key: bytes) -> None:
+        self._hinting = key in {b"h", b"?"} and not self._hinting
 
     def say(self, text: str) -> None:
-        self._live.console.print(text, highlight=False, markup=False)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def tell(self, news: Entry | Note | Answer) -> None:
         """The next refresh shows it."""
 
-    def settle(self, footer: str) -> None:
+    def settle(self, hints: str) -> None:
         """The view shows it."""
 
-    def refresh(self, board: Board, footer: str) -> None:
+    def refresh(self, board: Board, hints: str) -> None:
+        self._board = board
         # The last line is the cursor's.
         height = self._console.height - 1
-        self._live.update(render(board, footer, self._console, height=height), refresh=True)
+        if self._hinting:
+            # A line that is too long is left to the terminal, which knows that it is one when it is copied.
+            drawn = f"{hints}\n\n{BACK}\n"
+        else:
+            with self._console.capture() as capture:
+                self._console.print(render(board, self._console, height=height, footer=KEYS))
+            drawn = capture.get()
+        lines = "".join(f"{line}\x1b[K\r\n" for line in drawn.splitlines()[:height])
+        self._console.file.write(f"\x1b[H{lines}\x1b[J")
+        self._console.file.flush()
+
+
+@contextlib.contextmanager
+def keys(pressed: Callable[[bytes], None]) -> Iterator[None]:
+    """Call the function with each key that is pressed, where a person has a keyboard."""
+    file = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
+    # Who is in the background would be stopped for it.
+    if file is None or os.tcgetpgrp(file) != os.getpgrp():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        try:
+            key = os.read(file, 64)
+        except OSError:  # the terminal was closed
+            key = b""
+        if key:
+            pressed(key)
+        else:
+            loop.remove_reader(file)
+
+    before = termios.tcgetattr(file)
+    tty.setcbreak(file)
+    loop.add_reader(file, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(file)
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(file, termios.TCSADRAIN, before)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console, Group
-from rich.panel import Panel
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -15,38 +14,41 @@ __all__ = ["render"]
 
 WIDE = 130
 """From so many columns on, there is room for values and reasons side by side."""
-EVENTS_AT_LEAST, EVENTS_AT_MOST = 4, 12
+EVENTS_AT_LEAST, EVENTS_AT_MOST = 6, 12
 HEAD = 1
-BORDERS, PADDINGS = 2, 4
 
 
-def render(board: Board, footer: str, console: Console, *, height: int) -> Group:
-    """The whole view in at most `height` lines: Events are left out first, what to do next never is."""
+def render(board: Board, console: Console, *, height: int, footer: str = "") -> Group:
+    """The whole view in at most `height` lines, the last of which is the footer.
+
+    Of Events the latest are shown; workloads are counted where they leave too little room for these.
+    """
     width = console.width
-    lines = len(Text(footer).wrap(console, max(1, width - PADDINGS)))
-    box = Panel(Text(footer), title="look further", title_align="left", border_style="dim")
-    left = height - lines - BORDERS
+    end = [Text(footer, "dim", no_wrap=True, overflow="ellipsis")] if footer else []
+    left = height - len(end)
     samples = _samples(board, width, left)
     left -= samples.row_count + HEAD
+    parts: list[RenderableType] = [samples]
+    if board.answers and left > HEAD:
+        answers = _answers(board, left - HEAD)
+        parts.append(answers)
+        left -= answers.row_count + HEAD
     workloads = [
         entry
         for entry in board.workloads.values()
         if (entry.plural, entry.name) != ("services", "kubernetes")
     ]
-    summary = len(workloads) + HEAD > left - EVENTS_AT_LEAST - HEAD
-    parts = [samples]
-    if workloads and left > HEAD:
-        parts.append(_summary(workloads, left - HEAD) if summary else _workloads(workloads))
-        left -= parts[-1].row_count + HEAD
-    if board.answers and left > HEAD:
-        parts.insert(1, _answers(board, left - HEAD))
-        left -= parts[1].row_count + HEAD
+    if workloads and left > 0:
+        shown, lines = _workloads(workloads, left - EVENTS_AT_LEAST - HEAD)
+        parts.append(shown)
+        left -= lines
     if board.notes and left > HEAD:
-        parts.append(_events(board, min(left - HEAD, EVENTS_AT_MOST)))
-        left -= parts[-1].row_count + HEAD
+        events = _events(board, min(left - HEAD, EVENTS_AT_MOST))
+        parts.append(events)
+        left -= events.row_count + HEAD
     if left >= len(parts):
-        return Group(*(each for part in parts for each in (part, Text())), box)
-    return Group(*parts, box)
+        return Group(*(each for part in parts for each in (part, Text())), *end)
+    return Group(*parts, *end)
 
 
 def _table(*columns: str) -> Table:
@@ -85,25 +87,35 @@ def _samples(board: Board, width: int, room: int) -> Table:
     return table
 
 
-def _workloads(entries: Sequence[Entry]) -> Table:
-    table = _table("Workloads", "now")
-    for entry in sorted(entries, key=_order):
-        table.add_row(entry.title, _state(entry))
-    return table
+def _workloads(entries: Sequence[Entry], room: int) -> tuple[RenderableType, int]:
+    """A line for each; where room is short one for each kind, or a single one. And how many lines it is."""
+    ordered = sorted(entries, key=_order)
+    plurals = list(dict.fromkeys(entry.plural for entry in ordered))
+    kinds = [(plural, [entry for entry in ordered if entry.plural == plural]) for plural in plurals]
+    if len(ordered) + HEAD <= room:
+        table = _table("Workloads", "now")
+        for entry in ordered:
+            table.add_row(entry.title, _state(entry))
+        return table, len(ordered) + HEAD
+    if len(kinds) + HEAD <= room:
+        table = _table("Workloads", "now")
+        for plural, each in kinds:
+            table.add_row(plural, Text.assemble(_count(each, " of ", " ready"), _waiting(each)))
+        return table, len(kinds) + HEAD
+    counts = [Text.assemble(f"{plural} ", _count(each, "/")) for plural, each in kinds]
+    line = Text.assemble(("Workloads", "bold"), "  ", Text("  ").join(counts), _waiting(ordered))
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line, 1
 
 
-def _summary(entries: Sequence[Entry], room: int) -> Table:
-    """A line for each kind, with the names of those that are not ready."""
-    table = _table("Workloads", "now")
-    plurals = list(dict.fromkeys(entry.plural for entry in sorted(entries, key=_order)))
-    for plural in plurals[:room]:
-        each = [entry for entry in entries if entry.plural == plural]
-        waiting = [entry for entry in each if not entry.ready]
-        text = Text(f"{len(each) - len(waiting)} of {len(each)} ready", "yellow" if waiting else "green")
-        for entry in waiting:
-            text.append(f"   {entry.name}: {entry.state}", "dim")
-        table.add_row(plural, text)
-    return table
+def _count(entries: Sequence[Entry], of: str, end: str = "") -> tuple[str, str]:
+    ready = sum(entry.ready for entry in entries)
+    return f"{ready}{of}{len(entries)}{end}", "green" if ready == len(entries) else "yellow"
+
+
+def _waiting(entries: Sequence[Entry]) -> tuple[str, str]:
+    """The names of those that are not ready."""
+    return "".join(f"   {entry.name}: {entry.state}" for entry in entries if not entry.ready), "dim"
 
 
 def _answers(board: Board, room: int) -> Table:
@@ -115,9 +127,14 @@ def _answers(board: Board, room: int) -> Table:
 
 
 def _events(board: Board, room: int) -> Table:
-    """What the operators tell, and every warning; what pods go through on their way is seen above."""
+    """What the operators tell, and every warning; what pods go through on their way is seen above.
+
+    What has the same reason is told once, the last time: a Wordpress creates many objects.
+    """
     table = _table("Events", "about", "reason", "message")
-    for note in [note for note in board.notes if note.custom or note.warning][-room:]:
+    last = {(note.about, note.reason): note for note in board.notes if note.custom or note.warning}
+    told = [note for note in board.notes if last.get((note.about, note.reason)) is note]
+    for note in told[-room:]:
         reason = Text(note.reason, "yellow" if note.warning else "")
         table.add_row(note.time, note.about, reason, note.message)
     return table

@@ -40,7 +40,7 @@ def test_it_ends_by_itself_when_everything_is_ready(tmp_path: Path) -> None:
     old, new = "v1alpha1 type dog 2015-06-30T00:00:00Z", "v1beta1 species dog 2015-06-30"
     assert f"pet/pet-old: converted: {old} -> {new}" in done.stdout
     assert "pet/pet-old: ready  Ready=True" in done.stdout
-    assert f"export KUBECONFIG={tmp_path}/kubeconfig" in done.stdout
+    assert "KUBECONFIG" not in done.stdout  # what has ended answers no commands
     assert done.stdout.rstrip().endswith("make demo: everything became ready.")
     assert done.stderr == ""
 
@@ -67,11 +67,15 @@ def test_a_person_plays_with_it_until_ctrl_c(tmp_path: Path) -> None:
     process = subprocess.Popen(command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        told = read_until(process.stdout, "Ctrl-C stops everything")
-        health = re.search(r"health (http://\S+)", told)
+        told = read_until(process.stdout, "logs ")
+        assert f"export KUBECONFIG={tmp_path}/kubeconfig" in told
+        health = re.search(r"health +(http://\S+)", told)
         assert health is not None
         with urllib.request.urlopen(health[1], timeout=5) as answer:
             assert answer.status == 200
+        other = subprocess.run(command(tmp_path), cwd=ROOT, capture_output=True, text=True, check=False)
+        assert other.returncode == 1
+        assert f"another demo runs in {tmp_path}: process {process.pid}, since " in other.stdout
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=WITHIN)
         assert process.returncode == 0
@@ -129,7 +133,7 @@ def test_a_closed_terminal_ends_it_and_a_second_signal_at_once(tmp_path: Path) -
 @pytest.mark.whole
 def test_on_a_terminal_it_is_a_live_view(tmp_path: Path) -> None:
     leader, follower = pty.openpty()
-    environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "50"}
+    environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
     process = subprocess.Popen(
         command(tmp_path, "--once"), cwd=ROOT, env=environ, stdout=follower, stderr=follower
     )
@@ -149,10 +153,19 @@ def test_on_a_terminal_it_is_a_live_view(tmp_path: Path) -> None:
         process.kill()
         os.close(leader)
     text = shown.decode()
-    assert "Custom resources" in text
-    assert "Workloads" in text
-    assert "\x1b[" in text
+    assert "\x1b[H" in text
+    # What was drawn last stays.
+    seen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.rpartition("\x1b[?1049l")[2])
+    assert picture(seen) == picture((ROOT / "README.md").read_text())
+    assert "Available" in seen.partition("Events")[2]
+    assert max(map(len, seen.replace("\r", "").split("\n"))) <= 80
     assert "Traceback" not in text
+
+
+def picture(text: str) -> list[str]:
+    """The lines above the Events, without the store's identifiers, which are others each time."""
+    above = text[text.index("Custom resources") : text.index("Events   ")]
+    return [re.sub(r"ID [-0-9a-f]+", "ID", line.rstrip()) for line in above.splitlines()]
 
 
 def read_until(stream: IO[str], wanted: str) -> str:

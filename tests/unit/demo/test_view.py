@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import pty
+import sys
+import termios
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
@@ -12,7 +16,7 @@ from demo.columns import Columns
 from demo.screen import View
 from demo.view import render
 
-FOOTER = "kubectl get pods\nCtrl-C stops everything."
+FOOTER = "Ctrl-C: stop everything"
 
 
 def board(*, pods: int = 20, ready: bool = True) -> Board:
@@ -40,10 +44,10 @@ def board(*, pods: int = 20, ready: bool = True) -> Board:
     return shown
 
 
-def shown(what: Board, *, width: int = 100, height: int = 60, footer: str = FOOTER) -> str:
+def shown(what: Board, *, width: int = 100, height: int = 60) -> str:
     text = io.StringIO()
     console = Console(file=text, width=width, height=height)
-    console.print(render(what, footer, console, height=height))
+    console.print(render(what, console, height=height, footer=FOOTER))
     return text.getvalue()
 
 
@@ -57,7 +61,7 @@ def test_a_tall_terminal_shows_everything() -> None:
         "not there",
         "pod/pod-00",
         "pod/pod-19",
-        FOOTER[:16],
+        FOOTER,
     ):
         assert wanted in text
 
@@ -90,16 +94,31 @@ def test_it_fits_and_says_what_to_do_next_whatever_the_terminal(width: int, heig
     for pods in (0, 3, 30):
         lines = shown(board(pods=pods), width=width, height=height).splitlines()
         assert len(lines) <= height
-        assert any("Ctrl-C stops" in line for line in lines)
+        assert lines[-1] == FOOTER
 
 
-@pytest.mark.parametrize(
-    "long", ["export KUBECONFIG=/" + "#" * 150, "health and " + "#" * 55 + " " + "#" * 95]
-)
-def test_long_commands_are_wrapped_not_cut(long: str) -> None:
-    text = shown(board(), footer=long, width=60, height=16)
-    assert text.count("#") == 150
-    assert len(text.splitlines()) <= 16
+def test_on_a_small_terminal_workloads_are_one_line_and_every_resource_is_seen() -> None:
+    what = board(ready=False)
+    for number in range(7):
+        key = ("Pet", "default", f"pet-{number}")
+        what.samples[key] = Entry("pets", "Pet", "default", key[2], "ready", True)
+    what.answers = [Answer(f"pet/{number}", "refused", "no") for number in range(2)]
+    text = shown(what, width=80, height=20)
+    assert all(f"pet/pet-{number} " in text for number in range(7))
+    assert "\nWorkloads  pods 19/20   pod-00: Pending\n" in text
+    assert "it broke" in text
+    assert "BecameHappy" in text
+
+
+def test_of_one_reason_the_last_event_is_told() -> None:
+    what = board(pods=0)
+    for number in range(20):
+        about = Note("10:00:03", False, "foo/f", "Created", f"Created Service {number}", custom=True)
+        what.notes.append(about)
+    text = shown(what, height=20)
+    assert text.count("Created ") == 2  # the reason, and the message
+    assert "Created Service 19" in text
+    assert "BecameHappy" in text
 
 
 def test_what_webhooks_say_is_above_what_goes_on() -> None:
@@ -120,6 +139,49 @@ def test_with_them_it_fits_all_the_same(height: int) -> None:
     what = board()
     what.answers = [Answer(f"pet/{number}", "refused", "no") for number in range(2)]
     assert len(shown(what, height=height).splitlines()) <= height
+
+
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A terminal that is this process's standard input; where its keys are pressed."""
+    leader, follower = pty.openpty()
+    with os.fdopen(follower, "r+b", buffering=0) as file:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
+        monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp())
+        yield leader
+    os.close(leader)
+
+
+async def pressed(keyboard: int, key: bytes) -> None:
+    os.write(keyboard, key)
+    await asyncio.sleep(0.05)
+
+
+async def test_a_key_shows_what_to_try_and_another_one_the_board_again(keyboard: int) -> None:
+    command = "kubectl get pods --kubeconfig=/" + "#" * 150
+    text = io.StringIO()
+    with View(Console(file=text, width=80, height=24)) as view:
+        seen = []
+        for key in (b"", b"h", b"x", b"h", b"h"):
+            await pressed(keyboard, key)
+            text.truncate(0)
+            view.refresh(board(), command)
+            seen.append("Custom resources" in text.getvalue())
+            # In one piece, however long it is, so that it can be copied.
+            assert (command in text.getvalue()) is not seen[-1]
+    assert seen == [True, False, True, False, True]
+
+
+async def test_the_terminal_is_left_as_it_was_found_with_what_was_seen_last(keyboard: int) -> None:
+    before = termios.tcgetattr(sys.stdin)
+    text = io.StringIO()
+    with View(Console(file=text, width=80, height=24)) as view:
+        assert not termios.tcgetattr(sys.stdin)[3] & termios.ICANON
+        view.refresh(board(), "")
+        text.truncate(0)
+    assert termios.tcgetattr(sys.stdin) == before
+    assert "memcached/m" in text.getvalue()
+    assert "Ctrl-C" not in text.getvalue()
 
 
 @pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")
