@@ -19,7 +19,7 @@ from manager.certificates.targets import (
 )
 from manager.kube.transport import Transport
 from manager.program import Program
-from manager.rbac import RbacRule
+from manager.rights import RbacRule
 from manager.runnables import Runnable
 from manager.tls import CertificateSource
 from manager.webhook.configurations import (

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, TypeVar
 
-__all__ = ["ArgumentParser", "UsageError", "argument", "unknown_argument"]
+__all__ = ["ArgumentParser", "OperatorUnusable", "UsageError", "argument", "unknown_argument"]
 
 T = TypeVar("T")
 
@@ -18,6 +18,10 @@ _WIDTHS = 60, 110
 
 class UsageError(Exception):
     """An unknown command, flag or argument: one line that names it."""
+
+
+class OperatorUnusable(Exception):
+    """An operator, or all together, cannot be of this program: one line that says why."""
 
 
 class ArgumentParser(argparse.ArgumentParser):

@@ -9,22 +9,20 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from manager.cli.arguments import UsageError
-from manager.cli.operators import OperatorUnusable, check_operators, installed_operators
+from manager.cli.arguments import OperatorUnusable, UsageError
 from manager.garbage import tune_garbage_collector
-from manager.operator import AnyOperator
 from manager.program import Program
-from manager.webhook import RegistrationError
-from manager.webhook.methods import registrations
-from manager.webhook.registration import Webhooks
+
+if TYPE_CHECKING:
+    from manager.operator import AnyOperator
 
 __all__ = ["FAILED", "OK", "WRONG_USAGE", "main"]
 
 OK, FAILED, WRONG_USAGE = 0, 1, 2
 
-Command = Callable[[Sequence[str], Sequence[AnyOperator], Program], int]
+Command: TypeAlias = "Callable[[Sequence[str], Sequence[AnyOperator], Program], int]"
 
 _COMMANDS = {
     "run": "run the controllers until interrupted",
@@ -38,14 +36,23 @@ _COMMANDS = {
 
 _HELP_FLAGS = {"-h", "--help"}
 
-_WITHOUT_INSTALLED = {"version", "--version", "generate", "init", "create"}
-"""What answers even where an installed operator cannot be loaded, and does the same whatever is installed."""
+_WITHOUT_OPERATORS = {"version", "--version", "init", "create"}
+
+_WITHOUT_INSTALLED = {"generate"}
+"""What does the same whatever is installed, even where an installed operator cannot be loaded."""
 
 
-def main(argv: Sequence[str], operators: Sequence[AnyOperator], *, name: str, version: str) -> int:
+def main(
+    argv: Sequence[str],
+    operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]],
+    *,
+    name: str,
+    version: str,
+) -> int:
     """Run the command in `argv` (without the program's name) and return the exit code.
 
-    To `operators` come those that installed packages have for the program, as entry points of its group.
+    To `operators` come those that installed packages have for the program, as entry points of its group. A
+    function that imports them is called by the commands that need them.
 
     `name` and `version` are the program's: whatever a cluster sees of it is called after it (see `Program`).
     0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
@@ -68,7 +75,7 @@ def main(argv: Sequence[str], operators: Sequence[AnyOperator], *, name: str, ve
     except UsageError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return WRONG_USAGE
-    except (OperatorUnusable, RegistrationError) as error:
+    except OperatorUnusable as error:
         print(f"{name}: {error}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:
@@ -95,20 +102,24 @@ def _silent_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
 
 
-def _dispatch(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+def _dispatch(
+    argv: Sequence[str],
+    operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]],
+    program: Program,
+) -> int:
     name, *rest = argv
     if name in _HELP_FLAGS or name == "help":
         if not rest:
             print(_help(program))
             return OK
         name, rest = rest[0], ["--help"]
-    check_operators(operators)
     command = _command("version" if name == "--version" else name)
-    if name not in _WITHOUT_INSTALLED:
-        operators = (*operators, *installed_operators(operators, program))
-        # Raises RegistrationError, whether webhooks are to be served or not.
-        Webhooks(each for operator in operators for each in registrations(operator))
-    return command(rest, operators, program)
+    if name in _WITHOUT_OPERATORS:
+        return command(rest, (), program)
+    from manager.cli.operators import all_operators  # noqa: PLC0415 - not for the version
+
+    own = operators() if callable(operators) else operators
+    return command(rest, all_operators(own, program, installed=name not in _WITHOUT_INSTALLED), program)
 
 
 def _command(name: str) -> Command:

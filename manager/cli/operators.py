@@ -7,15 +7,18 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from manager.cli.arguments import OperatorUnusable
 from manager.cli.settings import OWN
 from manager.operator import AnyOperator, Operator
 from manager.program import Program
 from manager.settings import Setting, SettingsError
+from manager.webhook import RegistrationError
+from manager.webhook.methods import registrations
+from manager.webhook.registration import Webhooks
 
 __all__ = [
-    "OperatorUnusable",
+    "all_operators",
     "check_names",
-    "check_operators",
     "declared_settings",
     "enabled_operators",
     "installed_operators",
@@ -25,11 +28,25 @@ _ALL = "*"
 _MANAGER = "the manager itself"
 
 
-class OperatorUnusable(Exception):
-    """What an installed package calls an operator cannot be one of this program: one line that names it."""
+def all_operators(
+    own: Sequence[AnyOperator], program: Program, *, installed: bool
+) -> tuple[AnyOperator, ...]:
+    """The program's `own` operators, and those that are `installed` for it.
+
+    Raises `OperatorUnusable` for what cannot run as it is declared, or together with the others.
+    """
+    _check(own)
+    if not installed:
+        return tuple(own)
+    operators = (*own, *installed_operators(own, program))
+    try:  # whether webhooks are to be served or not
+        Webhooks(each for operator in operators for each in registrations(operator))
+    except RegistrationError as error:
+        raise OperatorUnusable(str(error)) from error
+    return operators
 
 
-def check_operators(operators: Sequence[AnyOperator]) -> None:
+def _check(operators: Sequence[AnyOperator]) -> None:
     """Raise `OperatorUnusable` for what cannot run as it is declared."""
     names: dict[str, AnyOperator] = {}
     for operator in operators:

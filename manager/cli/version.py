@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from manager.cli.arguments import ArgumentParser
-from manager.operator import AnyOperator
-from manager.program import Program
 from manager.version import KUBERNETES_VERSIONS
+
+if TYPE_CHECKING:
+    from manager.operator import AnyOperator
+    from manager.program import Program
 
 __all__ = ["command"]
 

@@ -39,7 +39,7 @@ from manager.codegen.webhook_files import (
     webhook_service,
 )
 from manager.program import Program
-from manager.rbac import RbacRule
+from manager.rights import RbacRule
 from manager.webhook.configurations import SECRET
 from manager.webhook.registration import Webhooks
 

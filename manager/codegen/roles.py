@@ -9,7 +9,7 @@ from manager.api import Resource, crd_options
 from manager.certificates import injection_rights, secret_rights
 from manager.codegen.rules import merged_rules
 from manager.migration.rights import migration_rights
-from manager.rbac import RbacRule
+from manager.rights import RbacRule
 
 __all__ = [
     "admin_role",

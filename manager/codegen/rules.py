@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from manager.rbac import RbacRule
+from manager.rights import RbacRule
 
 __all__ = ["merged_rules"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from manager.api import Resource, crd_options
-from manager.rbac import RbacRule
+from manager.rights import RbacRule
 
 __all__ = ["DEFINITIONS", "GROUP", "migration_rights"]
 

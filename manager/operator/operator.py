@@ -14,7 +14,7 @@ from manager.controller import ChannelSource, ControllerOptions, Predicate, Prio
 from manager.controller.predicate import desired_state_changed
 from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch
-from manager.rbac import RbacRule
+from manager.rights import RbacRule
 from manager.settings import Setting, SettingValues
 from manager.webhook.methods import AdmissionOptions
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from manager.operator.declaration import Owns
 from manager.operator.operator import Operator
-from manager.rbac import RbacRule
+from manager.rights import RbacRule
 
 __all__ = ["rights_of"]
 

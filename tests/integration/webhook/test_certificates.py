@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from manager.certificates import Certificates
-    from manager.rbac import RbacRule
+    from manager.rights import RbacRule
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
 

@@ -10,7 +10,7 @@ from controllers.main import PROGRAM
 from manager.codegen import config_files, custom_resource_definitions, yaml_stream
 from manager.codegen.documents import yaml_document
 from manager.codegen.tree import HEADER, GeneratedTree
-from manager.rbac import RbacRule
+from manager.rights import RbacRule
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.registration import Webhooks
 from tests.support.widget import Widget

@@ -16,7 +16,7 @@ from manager.codegen.roles import (
     viewer_role,
 )
 from manager.codegen.rules import merged_rules
-from manager.rbac import RbacRule
+from manager.rights import RbacRule
 from tests.support.widget import Widget
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.rbac import RbacRule, rbac
+from manager.rights import RbacRule, rbac
 
 
 def test_values_are_separated_by_semicolons():
