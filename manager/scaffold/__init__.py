@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from manager.scaffold.names import Names, ScaffoldError
+from manager.scaffold.webhooks import Answers, create_webhook
 from manager.scaffold.writing import Written, create_api, init
 
-__all__ = ["Names", "ScaffoldError", "Written", "create_api", "init"]
+__all__ = ["Answers", "Names", "ScaffoldError", "Written", "create_api", "create_webhook", "init"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from manager.program import Program
 
-__all__ = ["IMPORTS", "Names", "ScaffoldError", "in_order", "plural_of"]
+__all__ = ["Names", "ScaffoldError", "plural_of"]
 
 _DOMAIN = re.compile(r"(?=.{1,200}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+")
 _GROUP = re.compile(r"[a-z][a-z0-9]{0,49}")
@@ -17,11 +17,11 @@ _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,49}")
 _PLURAL = re.compile(r"[a-z][a-z0-9]{0,61}")
 
 _OURS = re.compile(
-    r"manager\.scaffold\.project\.|hello\.example\.com|example\.com|hello|greeter|[Gg]reetings?|\bv1\b"
+    r"manager\.scaffold\.project\.|hello\.example\.com|example\.com|hello|greeter|[Gg]reetings?|[Vv]1beta1|\bv1\b|(?<=hello_)v1(?=_)"
 )
 """Every name of the template that stands for another one."""
 
-IMPORTS = re.compile(r"(?:^from (?!__future__)\S+ import [^(\n]+\n)+", re.MULTILINE)
+_IMPORTS = re.compile(r"(?:^from (?!__future__)\S+ import [^(\n]+\n)+", re.MULTILINE)
 """Imports in lines one below the other."""
 
 
@@ -39,6 +39,8 @@ class Names:
     version: str = "v1"
     kind: str = "Greeting"
     plural: str = "greetings"
+    spoke: str = "v1beta1"
+    """Another version of the kind."""
 
     def __post_init__(self) -> None:
         try:
@@ -49,6 +51,7 @@ class Names:
             ("--domain", self.domain, _DOMAIN, "a name such as example.com"),
             ("--group", self.group, _GROUP, "a lower-case word, such as hello; the domain is put to it"),
             ("--version", self.version, _VERSION, "v1, v2beta1 or the like"),
+            ("--conversion", self.spoke, _VERSION, "v1, v2beta1 or the like"),
             ("--kind", self.kind, _KIND, "a word of letters and digits that begins in upper case"),
             ("--plural", self.plural, _PLURAL, "a lower-case word"),
         ):
@@ -74,9 +77,11 @@ class Names:
             "Greeting": self.kind,
             "greeting": self.module,
             "greetings": self.plural,
+            "v1beta1": self.spoke,
+            "V1beta1": self.spoke.capitalize(),
             "v1": self.version,
         }
-        return IMPORTS.sub(in_order, _OURS.sub(lambda found: names[found[0]], text))
+        return _IMPORTS.sub(_in_order, _OURS.sub(lambda found: names[found[0]], text))
 
 
 def plural_of(kind: str) -> str:
@@ -87,6 +92,6 @@ def plural_of(kind: str) -> str:
     return f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
 
 
-def in_order(imports: re.Match[str]) -> str:
+def _in_order(imports: re.Match[str]) -> str:
     """A block of `from MODULE import ...` lines, as the linter wants them."""
     return "".join(sorted(imports[0].splitlines(keepends=True), key=lambda line: line.split()[1]))

@@ -11,13 +11,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from manager.scaffold.names import IMPORTS, Names, ScaffoldError, in_order
+from manager.scaffold.names import Names, ScaffoldError
+from manager.scaffold.source import with_import
 
-__all__ = ["Written", "beginnings", "create_api", "domain_of", "init", "with_operator"]
+__all__ = [
+    "Written",
+    "beginnings",
+    "create_api",
+    "domain_of",
+    "init",
+    "ours",
+    "template",
+    "with_operator",
+    "write",
+]
 
 _PROJECT = Path(__file__).parent / "project"
 _OTHER_NAMES = {"gitignore": ".gitignore", "pyproject.in.toml": "pyproject.toml"}
 """Of files that would mean something to tools where the template lies."""
+_LATER = {"__pycache__", "answering", "owning", "v1beta1"}
 
 _LIST = re.compile(r"^OPERATORS(?:: .+)? = \(\n(?:    .*\n)*(?=\))", re.MULTILINE)
 _SHORT_LIST = re.compile(r"^(OPERATORS(?:: .+)?) = \((?:(\w+),)?\)$", re.MULTILINE)
@@ -41,10 +53,10 @@ def init(root: Path, names: Names) -> Written:
     Raises `ScaffoldError` when one of its files is there already.
     """
     files = {
-        path.with_name(_OTHER_NAMES.get(path.name, path.name)): names.in_place(_template(path))
+        path.with_name(_OTHER_NAMES.get(path.name, path.name)): names.in_place(template(path))
         for path in _template_files()
     }
-    return _written(root, files, {})
+    return write(root, files, {})
 
 
 def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: str | None = None) -> Written:
@@ -73,16 +85,16 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
         f"controllers/{group}/__init__.py": "controllers/hello/__init__.py",
     }
     sources |= {name: source for name, source in packages.items() if not (root / name).exists()}
-    new = {Path(name): names.in_place(_template(Path(source))) for name, source in sources.items()}
+    new = {Path(name): names.in_place(template(Path(source))) for name, source in sources.items()}
     if cluster_scoped:
         model = Path(f"apis/{group}/{version}/{module}.py")
         plural = f'    plural="{names.plural}",\n'
         new[model] = new[model].replace(plural, f"{plural}    namespaced=False,\n")
-    changed = {_MAIN: with_operator((root / _MAIN).read_text(), names)}
+    changed = {_MAIN: with_operator((root / _MAIN).read_text(), names, ours(root))}
     pyproject = (root / _PYPROJECT).read_text()
     if (layered := _layered(pyproject, group)) != pyproject:
         changed[_PYPROJECT] = layered
-    return _written(root, new, changed)
+    return write(root, new, changed)
 
 
 def beginnings() -> list[str]:
@@ -107,30 +119,35 @@ def domain_of(root: Path) -> str:
 
 
 def _template_files() -> Iterator[Path]:
-    """All but what makes the template a package, and what only `create_api` takes."""
+    """All but what makes the template a package, and what only `create` takes."""
     for path in sorted(_PROJECT.rglob("*")):
         relative = path.relative_to(_PROJECT)
-        unwanted = {"__pycache__", "owning"}.intersection(relative.parts) or relative == Path("__init__.py")
-        if path.is_file() and not unwanted:
+        later = _LATER.intersection(relative.parts) or relative.match("tests/test_greeting_*")
+        if path.is_file() and not later and relative != Path("__init__.py"):
             yield relative
 
 
-def _template(path: Path) -> str:
+def template(path: Path) -> str:
+    """What a file of the template says."""
     return (_PROJECT / path).read_text(encoding="utf-8")
 
 
-def with_operator(main: str, names: Names) -> str:
+def with_operator(main: str, names: Names, ours: frozenset[str]) -> str:
     """The module `main` with the operator in its list; raises `ScaffoldError` where it cannot be put."""
     main = _SHORT_LIST.sub(lambda found: f"{found[1]} = (\n{_line(found[2])})", main)
-    operators, imports = _LIST.search(main), IMPORTS.search(main)
-    if operators is None or imports is None:
+    operators = _LIST.search(main)
+    if operators is None:
         raise ScaffoldError(f"{_MAIN} has no list to add to: `OPERATORS = (`, and one of them in each line")
     name = f"{names.kind}Operator"
     if re.search(rf"\b{name}\b", main):
         raise ScaffoldError(f"{_MAIN} has an operator {name} already")
-    more = f"from controllers.{names.group}.{names.module} import {name}\n"
     main = f"{main[: operators.end()]}{_line(name)}{main[operators.end() :]}"
-    return IMPORTS.sub(in_order, f"{main[: imports.end()]}{more}{main[imports.end() :]}", count=1)
+    return with_import(main, f"controllers.{names.group}.{names.module}", name, ours=ours)
+
+
+def ours(root: Path) -> frozenset[str]:
+    """The packages that imports are sorted by as those of the project."""
+    return frozenset({"manager", *(path.parent.name for path in root.glob("*/__init__.py"))})
 
 
 def _line(name: str | None) -> str:
@@ -142,7 +159,8 @@ def _layered(pyproject: str, group: str) -> str:
     return _LAYERS.sub(lambda found: " | ".join(sorted({*found[0].split(" | "), group})), pyproject)
 
 
-def _written(root: Path, new: Mapping[Path, str], changed: Mapping[Path, str]) -> Written:
+def write(root: Path, new: Mapping[Path, str], changed: Mapping[Path, str]) -> Written:
+    """Write the files, and have the project generate what follows from them."""
     for path in new:
         if (root / path).exists():
             raise ScaffoldError(f"{root / path} is there already, and is not overwritten")

@@ -1,4 +1,4 @@
-"""`init` and `create api`: what they write works, and what cannot be written is told in one line."""
+"""`init` and `create`: what they write works, and what cannot be written is told in one line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ import pytest
 from manager.cli import main
 from manager.scaffold import Names
 from manager.scaffold.names import plural_of
+from manager.scaffold.source import with_import, with_members
 from manager.scaffold.writing import with_operator
 from tests.support.dockerfile import ROOT
 from tests.unit.cli.conftest import Command
 
 CREATE = ("create", "api", "--group=store", "--version=v1beta1", "--kind=Company")
+WEBHOOK = ("create", "webhook", "--kind=Greeting")
+EVERY = ("--defaulting", "--validation", "--conversion=v2")
+OURS = frozenset({"apis", "controllers", "manager"})
 
 
 @pytest.fixture(scope="session")
@@ -64,53 +68,95 @@ def python(folder: Path, *module: str) -> str:
 def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(command: Command, project: Path):
     assert command(*CREATE, "--owns=Deployment", "--cluster-scoped").code == 0
     assert command("create", "api", "--group=hello", "--version=v2", "--kind=Box").code == 0
+    assert command(*WEBHOOK, *EVERY).code == 0
+    # One after the other, and the stored version later than the other one.
+    for more in ("--validation", "--conversion=v1", "--conversion=v1alpha1"):
+        assert command("create", "webhook", "--kind=Company", more).code == 0
     python(project, "ruff", "check", ".")
     python(project, "ruff", "format", "--check", ".")
     python(project, "mypy")
     python(project, "controllers.main", "generate", "--check")
-    assert "3 passed" in python(project, "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
+    assert "9 passed" in python(project, "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
     shown = done(project, sys.executable, "demo.py")
     assert "Company company-sample: Ready=True AsWanted: 2 of 2 pods are ready\n" in shown
     assert "Greeting greeting-sample: Ready=True AsWanted: 2 of 2 are there\n" in shown
 
 
-def test_what_is_written_is_listed_and_git_takes_it_back(command: Command, project: Path):
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (
+            CREATE,
+            {
+                "controllers/main.py": "    CompanyOperator,\n",
+                "config/samples/store_v1beta1_company.yaml": "store.acme.test/v1beta1",
+                "config/crd/bases/store.acme.test_companies.yaml": "kind: Company",
+            },
+        ),
+        (
+            (*WEBHOOK, *EVERY),
+            {
+                "apis/hello/v2/greeting.py": "storage=False",
+                "config/crd/bases/hello.acme.test_greetings.yaml": "strategy: Webhook",
+                "config/default/kustomization.yaml": "\n- ../webhook\n",
+                "config/webhook/manifests.yaml": "/validate-hello-acme-test-v1-greeting",
+            },
+        ),
+    ],
+    ids=["api", "webhook"],
+)
+def test_what_is_written_is_listed_and_git_takes_it_back(
+    command: Command, project: Path, argv: tuple[str, ...], expected: dict[str, str]
+):
     before = files(project)
     git = ("git", "-c", "user.name=me", "-c", "user.email=me@example.com")
     done(project, *git, "init", "-q")
     done(project, *git, "add", ".")
     done(project, *git, "commit", "-qm", "begun")
-    told = command(*CREATE).out.splitlines()
+    told = command(*argv).out.splitlines()
     after = files(project)
     changed = {name for name, text in after.items() if before.get(name) != text}
     listed = [line.split(" ", 1)[1] for line in told if line.startswith(("wrote ", "changed ", "generated "))]
     assert sorted(listed) == sorted(changed)
-    assert "    CompanyOperator,\n" in after["controllers/main.py"]
-    assert "store.acme.test/v1beta1" in after["config/samples/store_v1beta1_company.yaml"]
-    assert "config/crd/bases/store.acme.test_companies.yaml" in changed
+    assert {name for name, text in expected.items() if text not in after[name]} == set()
+    assert changed >= set(expected)
     assert told[-1].startswith("Next: ")
     done(project, *git, "checkout", "-q", ".")
     done(project, *git, "clean", "-fdq", "apis", "controllers", "config", "tests")
     assert files(project) == before
 
 
-def test_an_api_can_be_created_in_this_repository(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    for name in ("apis", "controllers", "config"):
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of what is ours of this repository, in which the command runs."""
+    for name in ("apis", "controllers", "config", "petstore"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_api_and_webhooks_can_be_created_in_this_repository(command: Command, repository: Path):
     outcome = command(*CREATE, "--owns=Deployment")
     assert outcome.code == 0, outcome.err
     assert "changed pyproject.toml\n" in outcome.out  # the layers of import-linter
-    python(tmp_path, "controllers.main", "generate", "--check")
-    python(tmp_path, "ruff", "check", "apis", "controllers", "tests")
-    python(tmp_path, "ruff", "format", "--check", "apis", "controllers", "tests")
+    for kind, flags in {
+        "Foo": EVERY,
+        "Memcached": ("--defaulting", "--conversion=v2"),
+        "Pet": ("--conversion=v2",),
+    }.items():
+        outcome = command("create", "webhook", f"--kind={kind}", *flags)
+        assert outcome.code == 0, outcome.err
+    python(repository, "controllers.main", "generate", "--check")
+    python(repository, "ruff", "check", "apis", "controllers", "tests")
+    python(repository, "ruff", "format", "--check", "apis", "controllers", "tests")
+    tests = python(repository, "pytest", "-q", "-p", "no:cacheprovider", "--ignore=tests/test_company.py")
+    assert "6 passed" in tests
 
 
 def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
-    (project / "tests" / "test_company.py").write_text("# mine\n")
+    for mine in ("test_company.py", "test_greeting_validation.py"):
+        (project / "tests" / mine).write_text("# mine\n")
     before = files(project)
     for argv, there in (
         (CREATE, "tests/test_company.py is there already, and is not overwritten"),
@@ -118,6 +164,7 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
             ("create", "api", "--group=a", "--version=v1", "--kind=Greeting"),
             "controllers/main.py has an operator GreetingOperator already",
         ),
+        ((*WEBHOOK, "--validation"), "tests/test_greeting_validation.py is there already"),
         (("init", ".", "--domain=acme.test"), " is there already, and is not overwritten"),
     ):
         outcome = command(*argv)
@@ -137,8 +184,8 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
         (("init", "new", "--domain=Acme"), "init: invalid value 'Acme' for --domain: "),
         (("init", "My Shop", "--domain=a.b"), "init: 'My Shop' cannot name a program"),
         (("init", "pyproject.toml/new", "--domain=a.b"), "init: pyproject.toml/new"),
-        (("create",), "create: create api is what there is"),
-        (("create", "thing"), "create: 'thing' cannot be created; create api is what there is"),
+        (("create",), "create: create api and create webhook are what there is"),
+        (("create", "thing"), "create: 'thing' cannot be created; create api and create webhook are"),
         (("create", "api", "--version=v1", "--kind=A"), "create api: --group is needed"),
         ((*CREATE, "--group=a.b"), "create api: invalid value 'a.b' for --group: "),
         ((*CREATE, "--group=import"), "create api: invalid value for --group: 'import' is a word of Python"),
@@ -148,6 +195,19 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
         ((*CREATE, "--plural=A B"), "create api: invalid value 'A B' for --plural: "),
         ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for Deployment; "),
         ((*CREATE, "--cluster"), "create api: unknown flag '--cluster'; did you mean --cluster-scoped?"),
+        (("create", "webhook"), "create webhook: --kind is needed"),
+        (WEBHOOK, "create webhook: --defaulting, --validation or --conversion=VERSION is needed"),
+        ((*WEBHOOK, "--conversion=2"), "create webhook: invalid value '2' for --conversion: v1, v2beta1"),
+        ((*WEBHOOK, "--conversion=v1"), "create webhook: Greeting has the version v1, and its operator"),
+        ((*WEBHOOK, "--validating"), "create webhook: unknown flag '--validating'; did you mean --valid"),
+        (
+            (*WEBHOOK, "--validation", "--group=store"),
+            "create webhook: controllers/ has no operator of Greeting of group store: `class",
+        ),
+        (
+            ("create", "webhook", "--kind=Order", "--validation"),
+            "create webhook: controllers/ has no operator of Order: `class OrderOperator(Operator[Order])`",
+        ),
     ],
 )
 def test_what_cannot_be_is_told_in_one_line(
@@ -191,7 +251,7 @@ def test_the_list_may_be_written_in_each_way_that_a_formatter_leaves(project: Pa
     main_module = path.read_text()
     assert "OPERATORS = (GreetingOperator,)\n" in main_module
     names = Names(program="shop", domain="acme.test", group="store", version="v1", kind="Company")
-    written = with_operator(main_module.replace("OPERATORS = (GreetingOperator,)", there), names)
+    written = with_operator(main_module.replace("OPERATORS = (GreetingOperator,)", there), names, OURS)
     assert then in written
     assert "from controllers.store.company import CompanyOperator\nfrom manager.cli" in written
 
@@ -204,6 +264,132 @@ def test_a_list_that_nothing_can_be_added_to_is_told_in_one_line(command: Comman
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert "controllers/main.py has no list to add to" in outcome.err
     assert files(project) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "there", "then", "expected"),
+    [
+        (
+            "controllers/hello/greeting.py",
+            "Operator[Greeting]):",
+            "Operator[Greeting]):\n    versions = tuple(found())\n",
+            "controllers/hello/greeting.py: the versions of GreetingOperator are no tuple; write versions =",
+        ),
+        (
+            "controllers/hello/greeting.py",
+            "    async def reconcile",
+            "    @webhook.validate_create\n    async def mine(self): ...\n\n    async def reconcile",
+            "controllers/hello/greeting.py: GreetingOperator.mine is there already",
+        ),
+        (
+            "controllers/hello/greeting.py",
+            "    async def reconcile",
+            "    def fill_in(self): ...\n\n    async def reconcile",
+            "controllers/hello/greeting.py: GreetingOperator.fill_in is there already",
+        ),
+        (
+            "controllers/hello/greeting.py",
+            "from apis.hello.v1.greeting import",
+            "from apis.models import",
+            "controllers/hello/greeting.py: Greeting is expected from apis/GROUP/VERSION/greeting.py",
+        ),
+        (
+            "controllers/hello/greeting.py",
+            "class ",
+            "class class ",
+            "controllers/hello/greeting.py cannot be read: invalid syntax",
+        ),
+        (
+            "apis/hello/v1/greeting.py",
+            'version="v1"',
+            "version=VERSION",
+            "apis/hello/v1/greeting.py: copy it to apis/hello/v2 by hand, with that version",
+        ),
+        (
+            "config/default/kustomization.yaml",
+            "[WEBHOOK]",
+            "",
+            "config/default/kustomization.yaml has no [WEBHOOK]: put `- ../webhook` to its resources and",
+        ),
+    ],
+)
+def test_a_file_that_no_webhook_can_be_put_to_is_told_in_one_line_that_says_what_to_do(
+    command: Command, project: Path, path: str, there: str, then: str, expected: str
+):
+    text = (project / path).read_text()
+    assert there in text
+    (project / path).write_text(text.replace(there, then))
+    before = files(project)
+    outcome = command(*WEBHOOK, *EVERY)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith(f"operator-manager: create webhook: {expected}")
+    assert files(project) == before
+
+
+def test_of_two_groups_with_a_kind_of_one_name_one_has_to_be_named(command: Command, project: Path):
+    operator = project / "controllers" / "hello" / "greeting.py"
+    other = project / "controllers" / "store" / "greeting.py"
+    other.parent.mkdir()
+    other.write_text(operator.read_text().replace("apis.hello", "apis.store"))
+    outcome = command(*WEBHOOK, "--validation")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "are about Greeting; --group is needed: hello or store" in outcome.err
+    assert command(*WEBHOOK, "--validation", "--group=hello").code == 0
+
+
+@pytest.mark.parametrize(
+    ("there", "then"),
+    [
+        ("(Operator[Greeting]):\n    pass", "    versions = (V2,)\n\n    pass"),
+        ('(Operator[Greeting]):\n    """It."""', '    """It."""\n\n    versions = (V2,)'),
+        (
+            '(Operator[Greeting]):\n    """It."""\n\n    owns = ()',
+            '    """It."""\n\n    versions = (V2,)\n    owns = ()',
+        ),
+        (
+            '(Operator[Greeting]):\n    """It."""\n\n    # Mine.\n    owns = ()',
+            '    """It."""\n\n    versions = (V2,)\n\n    # Mine.\n    owns = ()',
+        ),
+        (
+            '(Operator[Greeting]):\n    """It."""\n    def f(self): ...',
+            '    """It."""\n\n    versions = (V2,)\n\n    def f(self): ...',
+        ),
+        ("(Operator[Greeting]):\n    versions = ()", "    versions = (V2,)"),
+        ("(Operator[Greeting]):\n    versions = (\n        V1,\n    )", "    versions = (V1, V2)"),
+    ],
+)
+def test_versions_and_methods_get_to_where_they_belong_in_a_class(there: str, then: str):
+    changed = with_members(f"class It{there}\n\n\nX = 1\n", "It", "    def g(self): ...\n", "V2")
+    assert changed == f"class It(Operator[Greeting]):\n{then}\n\n    def g(self): ...\n\n\nX = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("there", "then"),
+    [
+        ("import os\n", "import os\n\nfrom manager import webhook\n"),
+        ("import manager\n", "import manager\nfrom manager import webhook\n"),
+        (
+            "from zoo import a\n\nfrom manager.api import b\n",
+            "from zoo import a\n\nfrom manager import webhook\nfrom manager.api import b\n",
+        ),
+        ("from manager import webhook, z\n", "from manager import webhook, z\n"),
+        ("from manager import z, A, B as C\n", "from manager import A, B as C, webhook, z\n"),
+        (
+            "from manager import a  # noqa: X\n",
+            "from manager import a  # noqa: X\nfrom manager import webhook\n",
+        ),
+        (
+            '"""It."""\n\nfrom manager.z import a\n',
+            '"""It."""\n\nfrom manager import webhook\nfrom manager.z import a\n',
+        ),
+        (
+            f"from manager import {'a' * 70}, {'z' * 20}\n",
+            f"from manager import (\n    {'a' * 70},\n    webhook,\n    {'z' * 20},\n)\n",
+        ),
+    ],
+)
+def test_imports_get_to_where_they_belong(there: str, then: str):
+    assert with_import(there, "manager", "webhook", ours=OURS) == then
 
 
 def test_a_program_that_fails_to_generate_is_told_with_its_reason(command: Command, project: Path):

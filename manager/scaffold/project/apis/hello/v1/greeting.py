@@ -34,7 +34,7 @@ class GreetingStatus(ApiModel):
     columns=(
         Column("Wanted", "integer", ".spec.size", "How many are wanted"),
         Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Whether they are there"),
-    )
+    ),
 )
 class Greeting(
     Resource,

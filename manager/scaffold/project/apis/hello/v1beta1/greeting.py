@@ -1,0 +1,51 @@
+"""Greeting: what users may write of it, and what it says of itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from manager.api import ApiModel, Column, Condition, Int32, Int64, Resource, crd, list_map
+
+__all__ = ["Greeting", "GreetingSpec", "GreetingStatus"]
+
+
+class GreetingSpec(ApiModel):
+    """What is wanted."""
+
+    size: Annotated[Int32, Field(ge=0, le=100)] = 1
+    """How many are wanted. Put your own fields in its place."""
+
+
+class GreetingStatus(ApiModel):
+    """What is there."""
+
+    size: Int32 = 0
+    """How many there are."""
+    observed_generation: Int64 | None = None
+    """The metadata.generation that this status was made for."""
+    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
+    """What is known of it:
+    Ready: what is wanted is there."""
+
+
+@crd(
+    columns=(
+        Column("Wanted", "integer", ".spec.size", "How many are wanted"),
+        Column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", "Whether they are there"),
+    ),
+    storage=False,
+)
+class Greeting(
+    Resource,
+    group="hello.example.com",
+    version="v1beta1",
+    plural="greetings",
+):
+    """Say here what it is: `kubectl explain` shows it."""
+
+    spec: GreetingSpec = Field(default_factory=GreetingSpec)
+    """What is wanted."""
+    status: GreetingStatus = Field(default_factory=GreetingStatus)
+    """What is there."""

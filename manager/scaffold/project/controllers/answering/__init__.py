@@ -1,0 +1,1 @@
+"""The methods that `create webhook` adds to an operator."""
