@@ -71,9 +71,10 @@ def help_of(program: str, *arguments: str) -> str:
 
 @pytest.mark.parametrize("text", sorted({each.text for each in DOCUMENTED if each.text.startswith(OURS)}))
 def test_our_programs_know_the_flags(text: str):
-    program, command, *rest = shlex.split(text.partition("|")[0])
-    flags = [word.partition("=")[0] for word in rest if word.startswith("--")]
-    known = help_of(str(PROGRAMS / Path(program).name), command)
+    program, *words = shlex.split(text.partition("|")[0])
+    command = words[: 2 if words[0] == "create" else 1]
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    known = help_of(str(PROGRAMS / Path(program).name), *command)
     assert [flag for flag in flags if flag not in known] == []
 
 
