@@ -162,9 +162,13 @@ install: venv ## the custom resource definitions into the cluster (OVERLAY: as i
 	$(call cluster,apply manifests)
 	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) apply -f -
 
+# What a manager with --webhook-url has registered, if it was killed before it could take that away.
+CONFIGURATIONS = mutatingwebhookconfigurations,validatingwebhookconfigurations
+
 .PHONY: uninstall
 uninstall: venv ## the definitions out of the cluster, and every object of their kinds with them
 	$(call cluster,delete manifests)
+	@$(KUBECTL) delete $(CONFIGURATIONS) --selector=operator-manager/until-stopped=true --ignore-not-found
 	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) delete --ignore-not-found=$(or $(after_uninstall),$(ignore-not-found)) -f -
 
 .PHONY: run

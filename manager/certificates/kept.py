@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from manager.certificates.folder import FolderCertificate, FolderStore
 from manager.certificates.keeper import LOOK_EVERY, Keeper
@@ -33,6 +33,7 @@ from manager.webhook.configurations import (
     webhook_configurations,
 )
 from manager.webhook.registration import Webhooks
+from manager.webhook.until_stopped import UntilStopped
 
 __all__ = ["Certificates", "injection_rights", "kept_in_folder", "kept_in_secret", "secret_rights"]
 
@@ -79,7 +80,7 @@ def kept_in_secret(
         look_every=look_every,
     )
     source = SecretCertificate(store)
-    return Certificates(source, (Runnable("webhook-certificate", source.follow), _leading(keeper)))
+    return Certificates(source, (Runnable("webhook-certificate", source.follow), _leading(keeper.run)))
 
 
 def kept_in_folder(
@@ -93,28 +94,41 @@ def kept_in_folder(
     lifetimes: Lifetimes | None = None,
     look_every: float = LOOK_EVERY,
 ) -> Certificates:
-    """Certificates in a folder of this machine, for webhooks that are reached by a URL.
+    """Certificates in a folder of this machine, for webhooks that are reached by a URL while this runs.
 
     The arguments are those of `kept_in_secret`.
     """
     store = FolderStore(folder)
+    until_stopped = UntilStopped(transport, webhooks, program, prefix)
     keeper = Keeper(
         store,
-        _targets(transport, webhooks, program, prefix, url),
+        _targets(transport, webhooks, program, prefix, url, until_stopped),
         authority=f"{program.name} webhooks",
         names=hosts_of({"url": url}),
         lifetimes=lifetimes,
         look_every=look_every,
     )
-    return Certificates(FolderCertificate(store), (_leading(keeper),))
+
+    async def run() -> None:
+        try:
+            await keeper.run()
+        finally:
+            await until_stopped.take_away(url)
+
+    return Certificates(FolderCertificate(store), (_leading(run),))
 
 
-def _leading(keeper: Keeper) -> Runnable:
-    return Runnable("webhook-certificates", keeper.run, leader_only=True)
+def _leading(run: Callable[[], Coroutine[Any, Any, None]]) -> Runnable:
+    return Runnable("webhook-certificates", run, leader_only=True)
 
 
 def _targets(
-    transport: Transport, webhooks: Webhooks, program: Program, prefix: str, url: str | None
+    transport: Transport,
+    webhooks: Webhooks,
+    program: Program,
+    prefix: str,
+    url: str | None,
+    until_stopped: UntilStopped | None = None,
 ) -> list[Target]:
     manager = field_manager_of(program)
     conversions = {f"{each.hub.plural}.{each.hub.gvk.group}": each for each in webhooks.conversions}
@@ -137,11 +151,17 @@ def _targets(
     at = by_url(url)
     return [
         *(
-            WrittenConfiguration(transport, each, field_manager=manager)
+            WrittenConfiguration(transport, each, field_manager=manager, until_stopped=until_stopped)
             for each in webhook_configurations(webhooks, at, prefix=prefix)
         ),
         *(
-            ConvertedDefinition(transport, name, field_manager=manager, wanted=conversion_by(each, at))
+            ConvertedDefinition(
+                transport,
+                name,
+                field_manager=manager,
+                wanted=conversion_by(each, at),
+                until_stopped=until_stopped,
+            )
             for name, each in conversions.items()
         ),
     ]

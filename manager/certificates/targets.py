@@ -16,6 +16,7 @@ from manager.kube.decoding import json_object
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.webhook.request import JsonObject
+from manager.webhook.until_stopped import UntilStopped
 
 __all__ = [
     "Absent",
@@ -227,8 +228,21 @@ class WrittenConfiguration:
     that is applied later takes it back (see `_noted`).
     """
 
-    def __init__(self, transport: Transport, wanted: JsonObject, *, field_manager: str) -> None:
-        """`wanted` is all of it but the CA bundles; writes are booked under `field_manager`."""
+    def __init__(
+        self,
+        transport: Transport,
+        wanted: JsonObject,
+        *,
+        field_manager: str,
+        until_stopped: UntilStopped | None = None,
+    ) -> None:
+        """Args:
+        transport: for the requests.
+        wanted: all of it but the CA bundles.
+        field_manager: under which writes are booked.
+        until_stopped: marks it as one that goes when the manager stops.
+        """
+        self._until_stopped = until_stopped
         self._transport = transport
         self._query = {"fieldManager": field_manager}
         self._wanted = wanted
@@ -262,7 +276,13 @@ class WrittenConfiguration:
         written = {**self._wanted, "webhooks": webhooks}
         # What others keep in its metadata stays, and with it the version that makes this a precondition.
         metadata = found.body.get("metadata") or self._wanted["metadata"]
-        metadata = {**metadata, "annotations": _noted(found.body, written)}
+        if (mark := self._until_stopped) is not None:
+            metadata = {**metadata, "labels": {**(metadata.get("labels") or {}), **mark.labels}}
+            written["metadata"] = {**written["metadata"], "labels": mark.labels}
+        annotations = _noted(found.body, written)
+        if mark is not None:
+            annotations |= mark.mark(found.body)
+        metadata = {**metadata, "annotations": annotations}
         body = orjson.dumps({**written, "metadata": metadata})
         method, path = (
             ("PUT", f"{self._collection}/{self._name}") if found.body else ("POST", self._collection)
@@ -281,7 +301,13 @@ class ConvertedDefinition:
     """
 
     def __init__(
-        self, transport: Transport, name: str, *, field_manager: str, wanted: JsonObject | None = None
+        self,
+        transport: Transport,
+        name: str,
+        *,
+        field_manager: str,
+        wanted: JsonObject | None = None,
+        until_stopped: UntilStopped | None = None,
     ) -> None:
         """Args:
         transport: for the requests.
@@ -289,7 +315,9 @@ class ConvertedDefinition:
         field_manager: under which writes are booked.
         wanted: what its `spec.conversion` is to be but for the bundle, until somebody applies another one
             (see `_noted`); None is what somebody has installed.
+        until_stopped: marks what is wanted as something that goes when the manager stops.
         """
+        self._until_stopped = until_stopped
         self._transport = transport
         self._name = name
         self._field_manager = field_manager
@@ -333,9 +361,12 @@ class ConvertedDefinition:
                 "spec": {"conversion": value},
             }
             version = found.body["metadata"]["resourceVersion"]
+            annotations = _noted(found.body, written)
+            if self._until_stopped is not None:
+                annotations |= self._until_stopped.mark(found.body)
             operations += [
                 {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-                {"op": "add", "path": "/metadata/annotations", "value": _noted(found.body, written)},
+                {"op": "add", "path": "/metadata/annotations", "value": annotations},
             ]
         await _send_patch(self._transport, self._path, operations, field_manager=self._field_manager)
 

@@ -18,6 +18,7 @@ from manager.settings import SettingsError
 from manager.tls import CertificateUnusable, ClientAuthorities, ServedCertificate
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
+from manager.webhook.until_stopped import UntilStopped
 
 if TYPE_CHECKING:
     from manager.http.address import BindAddress
@@ -61,7 +62,10 @@ async def add_webhooks(
     registered = [each for operator in operators for each in registrations(operator)]
     if not registered:
         return
+    webhooks = Webhooks(registered)
     address, way = settings.webhook_bind_address, certificate_way(settings, config)
+    if settings.webhook_url is None:
+        manager.add(_looking_for_left_over(manager, settings, webhooks, transport, config))
     if not settings.enable_webhooks or address is None:
         _log.info("webhooks are off, as the settings say")
         return
@@ -76,7 +80,6 @@ async def add_webhooks(
     from manager.cli.certificates import certificates_for  # noqa: PLC0415
     from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
 
-    webhooks = Webhooks(registered)
     clients = None
     if settings.webhook_client_ca_file is not None:
         # No API server shows a certificate when it wants objects converted.
@@ -98,6 +101,21 @@ async def add_webhooks(
     for runnable in certificates.runnables:
         manager.add(runnable)
     manager.add(Runnable("webhooks", server.run))
+
+
+def _looking_for_left_over(
+    manager: Manager, settings: Settings, webhooks: Webhooks, transport: Transport, config: ClusterConfig
+) -> Runnable:
+    """Looks once, as the leader, for what a manager with a URL has left with the API server."""
+
+    async def look() -> None:
+        prefix = settings.webhook_name_prefix
+        left = UntilStopped(
+            transport, webhooks, manager.program, manager.program.prefix if prefix is None else prefix
+        )
+        await left.look_for_left_over(same_machine=is_loopback(config.server.host or ""))
+
+    return Runnable("webhooks-left-over", look, leader_only=True)
 
 
 def _tell_who_reaches(settings: Settings, address: BindAddress) -> None:

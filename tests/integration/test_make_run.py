@@ -7,6 +7,7 @@ import fcntl
 import http.server
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,8 +24,10 @@ from tests.support.daemon import Daemon
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.makefile import ROOT
+from tests.support.manager_process import ManagerProcess
 from tests.support.pets import pet
 from tests.support.ports import PortBlock
+from tests.support.webhook_manager import webhook_manager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pets.petstore.example.com"
 PETS = "/apis/petstore.example.com/v1beta1/namespaces/default/pets"
 UNBORN = pet("unborn", birthday="2999-01-01")
 
@@ -107,9 +111,46 @@ def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlan
                 return "must not be in the future" in str(failure)
             return False
 
+        before = plane.api.get(DEFINITION)["spec"]["conversion"]
         eventually(refused)
-        left = [each["metadata"]["name"] for each in plane.api.get(CONFIGURATIONS)["items"]]
-        assert left == ["operator-manager-validating-webhook-configuration"]
+        assert registered(plane) == ["operator-manager-validating-webhook-configuration"]
+        assert "url" in plane.api.get(DEFINITION)["spec"]["conversion"]["webhook"]["clientConfig"]
+
+        # What it has registered goes with it.
+        running.signal(signal.SIGINT)
+        running.wait(20)
+        assert registered(plane) == []
+        assert plane.api.get(DEFINITION)["spec"]["conversion"] == before
+
+
+def registered(plane: ControlPlane) -> list[str]:
+    """The validating configurations that there are."""
+    return [each["metadata"]["name"] for each in plane.api.get(CONFIGURATIONS)["items"]]
+
+
+@pytest.mark.contract
+def test_what_a_killed_manager_has_registered_is_taken_away_by_the_next_start(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    pets = ("--controllers=mysrv", "--leader-elect=false")
+    before = plane.api.get(DEFINITION)["spec"]["conversion"]
+    with webhook_manager(plane, tmp_path / "first", *pets) as manager:
+        manager.kill()
+    assert registered(plane) == ["operator-manager-validating-webhook-configuration"]
+    with ManagerProcess(plane.kubeconfig, *pets, folder=tmp_path / "second") as manager:
+        manager.wait_ready()
+        eventually(lambda: taken_away(plane, before))
+    told = manager.logs(msg="took away what a manager that was killed had left: nobody answers there")
+    assert {each["object"] for each in told} == {
+        "operator-manager-mutating-webhook-configuration",
+        "operator-manager-validating-webhook-configuration",
+        "pets.petstore.example.com",
+    }
+
+
+def taken_away(plane: ControlPlane, before: object) -> None:
+    assert registered(plane) == []
+    assert plane.api.get(DEFINITION)["spec"]["conversion"] == before
 
 
 @pytest.mark.parametrize(

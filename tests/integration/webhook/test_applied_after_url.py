@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controllers.main import OPERATORS
+from controllers.main import OPERATORS, PROGRAM
 from manager.certificates.targets import ConvertedDefinition, WrittenConfiguration
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
@@ -19,10 +20,13 @@ from manager.metrics import Metrics
 from manager.webhook.configurations import by_service, by_url, conversion_by, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
+from manager.webhook.until_stopped import UntilStopped
 from tests.support.crds import DEFINITIONS
 from tests.support.envtest import BARE
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from manager.certificates.targets import Target
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane
@@ -64,30 +68,58 @@ async def test_what_is_applied_takes_the_place_of_the_url(
         plane.api.delete(path)
 
 
-async def write_urls(plane: ControlPlane) -> None:
-    """Do what a manager with a URL does."""
+async def test_what_was_installed_is_back_once_the_manager_at_the_url_has_stopped(
+    plane: ControlPlane,
+) -> None:
+    await apply(plane, manifests(plane))
+    before = client_configs(plane)
+    await write_urls(plane)
+    await write_urls(plane)  # a renewal is no other beginning
+    assert all("url" in each for each in client_configs(plane))
+    async with transport_to(plane) as transport:
+        until_stopped = UntilStopped(transport, WEBHOOKS, PROGRAM, "test-")
+        await until_stopped.take_away("https://127.0.0.1:944")
+        assert all("url" in each for each in client_configs(plane)), "it is another one's"
+        await until_stopped.take_away("https://127.0.0.1:9443/")
+    assert client_configs(plane) == before
+    for path in (*CONFIGURATIONS, PETS):
+        assert "until-stopped" not in json.dumps(plane.api.get(path)["metadata"].get("labels"))
+        assert "operator-manager/before" not in plane.api.get(path)["metadata"]["annotations"]
+    for path in CONFIGURATIONS:
+        plane.api.delete(path)
+
+
+@contextlib.asynccontextmanager
+async def transport_to(plane: ControlPlane) -> AsyncIterator[Transport]:
     config = await load_config(kubeconfig=str(plane.kubeconfig), context=None, environ=os.environ)
     wire = HttpWire(config)
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    [conversion] = WEBHOOKS.conversions
-    targets: list[Target] = [
-        *(
-            WrittenConfiguration(transport, each, field_manager="test")
-            for each in webhook_configurations(WEBHOOKS, AT_URL, prefix="test-")
-        ),
-        ConvertedDefinition(
-            transport,
-            PETS.rpartition("/")[2],
-            field_manager="test",
-            wanted=conversion_by(conversion, AT_URL),
-        ),
-    ]
     try:
+        yield Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    finally:
+        await wire.aclose()
+
+
+async def write_urls(plane: ControlPlane) -> None:
+    """Do what a manager with a URL does."""
+    async with transport_to(plane) as transport:
+        until_stopped = UntilStopped(transport, WEBHOOKS, PROGRAM, "test-")
+        [conversion] = WEBHOOKS.conversions
+        targets: list[Target] = [
+            *(
+                WrittenConfiguration(transport, each, field_manager="test", until_stopped=until_stopped)
+                for each in webhook_configurations(WEBHOOKS, AT_URL, prefix="test-")
+            ),
+            ConvertedDefinition(
+                transport,
+                PETS.rpartition("/")[2],
+                field_manager="test",
+                wanted=conversion_by(conversion, AT_URL),
+                until_stopped=until_stopped,
+            ),
+        ]
         for target in targets:
             await target.inject(await target.look(), plane.credentials.authority)
             assert (await target.look()).intact
-    finally:
-        await wire.aclose()
 
 
 def manifests(plane: ControlPlane) -> list[dict[str, Any]]:

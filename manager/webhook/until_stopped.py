@@ -1,0 +1,184 @@
+"""What a manager beside its developer has registered goes when it stops, or with the next start of one.
+
+It is marked, with what was there before, and that is put back. A URL of this machine at which nobody answers
+would have every write refused that the webhooks are asked about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from manager.address import is_loopback
+from manager.kube.decoding import json_object
+from manager.kube.errors import KubeError, NotFound
+from manager.kube.transport import Transport
+from manager.logs import get_logger
+from manager.program import Program
+from manager.webhook.configurations import MUTATING, VALIDATING, field_manager_of
+from manager.webhook.registration import Webhooks
+from manager.webhook.request import JsonObject
+
+__all__ = ["UntilStopped"]
+
+_CONFIGURATIONS = (
+    ("mutatingwebhookconfigurations", MUTATING),
+    ("validatingwebhookconfigurations", VALIDATING),
+)
+_PATIENCE = 5.0
+"""Seconds that taking all of it away may take, and that somebody at a URL has to let us connect."""
+
+_HTTPS = 443
+
+_log = get_logger("webhook.certificates")
+
+
+class UntilStopped:
+    """Marks the webhook configurations and conversions of a program that are there while it runs."""
+
+    def __init__(self, transport: Transport, webhooks: Webhooks, program: Program, prefix: str) -> None:
+        """`prefix` is what the names of the configurations begin with."""
+        self._transport = transport
+        self._field_manager = field_manager_of(program)
+        self._label = f"{program.name}/until-stopped"
+        self._before = f"{program.name}/before"
+        names = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
+        self._paths = [
+            *(
+                f"/apis/admissionregistration.k8s.io/v1/{kind}/{prefix}{name}"
+                for kind, name in _CONFIGURATIONS
+            ),
+            *(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}" for name in names),
+        ]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What `make uninstall` finds configurations by."""
+        return {self._label: "true"}
+
+    def mark(self, found: Mapping[str, Any]) -> dict[str, str]:
+        """The annotation for what is to take the place of `found`, which is empty if there is nothing."""
+        if any(_urls(found)):
+            return {self._before: _annotations(found).get(self._before, "null")}
+        return {self._before: orjson.dumps(_part(found)[1]).decode()}
+
+    async def take_away(self, url: str) -> None:
+        """Put back what was there before, wherever the API server still asks at `url`. Raises nothing."""
+        for path in self._paths:
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    found = await self._get(path)
+                    if any(each.startswith(f"{url.rstrip('/')}/") for each in _urls(found)):
+                        await self._put_back(path, found)
+            except NotFound:
+                continue
+            except (KubeError, TimeoutError) as error:
+                _log.warning(
+                    "the API server goes on asking here for webhooks; the next start puts that right",
+                    url=url,
+                    object=path.rpartition("/")[2],
+                    error=str(error) or "no answer in time",
+                )
+
+    async def look_for_left_over(self, *, same_machine: bool) -> None:
+        """Tell, once, of what points to nobody, and take away what a manager that was killed has left.
+
+        The latter only if the API server is on this machine: else its 127.0.0.1 is not ours.
+        """
+        answered: dict[str, bool] = {}
+        for path in self._paths:
+            name = path.rpartition("/")[2]
+            with contextlib.suppress(KubeError):  # not there, or not for us to see
+                found = await self._get(path)
+                for base in {f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, _urls(found))}:
+                    host = urlsplit(base).hostname or ""
+                    if base not in answered:
+                        # What is local to a machine can only be tried there.
+                        answered[base] = (is_loopback(host) and not same_machine) or await _listens(base)
+                    if answered[base]:
+                        continue
+                    if same_machine and is_loopback(host) and self._before in _annotations(found):
+                        await self._put_back(path, found)
+                        _log.warning(
+                            "took away what a manager that was killed had left: nobody answers there",
+                            object=name,
+                            url=base,
+                        )
+                        continue
+                    _log.warning(
+                        "the API server asks webhooks at which nobody answers; start a manager "
+                        "there, install what belongs to this one, or delete the configuration",
+                        object=name,
+                        url=base,
+                    )
+
+    async def _put_back(self, path: str, found: Mapping[str, Any]) -> None:
+        """Leave it as it was found; nothing is done to what has no mark."""
+        annotations = _annotations(found)
+        if (noted := annotations.pop(self._before, None)) is None:
+            return
+        metadata = found["metadata"]
+        where, _ = _part(found)
+        before = orjson.loads(noted)
+        if before is None and where == "/webhooks":
+            version = {name: metadata[name] for name in ("uid", "resourceVersion")}
+            body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": version})
+            await self._transport.request("DELETE", path, body=body)
+            return
+        labels = {
+            name: value for name, value in (metadata.get("labels") or {}).items() if name != self._label
+        }
+        operations: list[JsonObject] = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+            {"op": "add", "path": "/metadata/annotations", "value": annotations},
+            {"op": "add", "path": "/metadata/labels", "value": labels},
+        ]
+        if before is not None:
+            operations.append({"op": "replace", "path": where, "value": before})
+        await self._transport.request(
+            "PATCH",
+            path,
+            query={"fieldManager": self._field_manager},
+            body=orjson.dumps(operations),
+            content_type="application/json-patch+json",
+        )
+
+    async def _get(self, path: str) -> JsonObject:
+        return json_object(await self._transport.request("GET", path), "an object")
+
+
+def _annotations(found: Mapping[str, Any]) -> dict[str, str]:
+    return dict((found.get("metadata") or {}).get("annotations") or {})
+
+
+def _part(found: Mapping[str, Any]) -> tuple[str, Any]:
+    """Where in an object it stands whom to ask, and what stands there."""
+    if (spec := found.get("spec")) is not None:
+        return "/spec/conversion", spec.get("conversion")
+    return "/webhooks", found.get("webhooks")
+
+
+def _urls(found: Mapping[str, Any]) -> Iterator[str]:
+    """The URLs at which the API server asks, of webhooks or of a conversion."""
+    _, part = _part(found)
+    asked: Sequence[Any] = part if isinstance(part, list) else [(part or {}).get("webhook") or {}]
+    for each in asked:
+        if url := (each.get("clientConfig") or {}).get("url"):
+            yield str(url)
+
+
+async def _listens(base: str) -> bool:
+    """Whether somebody lets us connect there."""
+    parts = urlsplit(base)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port or _HTTPS)
+    except (OSError, ValueError):
+        return False
+    writer.close()
+    return True
