@@ -71,7 +71,6 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     f"{_DOCUMENTATION}::test_the_webhooks_of_the_page_answer": (
         ".venv/bin/operator-manager crds --webhook-url=https://127.0.0.1:9443 | kubectl apply -f -",
         ".venv/bin/operator-manager run --controllers=greeting --webhook-url=https://127.0.0.1:9443",
-        ".venv/bin/operator-manager crds | kubectl replace -f -",
         "kubectl delete mutatingwebhookconfiguration operator-manager-mutating-webhook-configuration",
         "kubectl delete validatingwebhookconfiguration operator-manager-validating-webhook-configuration",
     ),
