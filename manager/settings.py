@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Generic, Protocol, Required, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 import yaml
@@ -16,6 +15,7 @@ import yaml
 from manager import yaml_text
 from manager.address import in_pod
 from manager.program import Program
+from manager.small_file import read_small_file
 
 __all__ = [
     "Setting",
@@ -307,7 +307,7 @@ def _read_file(path: str) -> dict[Any, Any]:
     Raises `SettingsError` that names the file, and the line where there is one.
     """
     try:
-        content = yaml_text.load(Path(path).read_bytes())
+        content = yaml_text.load(read_small_file(path))
     except OSError as error:
         raise SettingsError(f"{path}: cannot read the settings file: {error.strerror}") from error
     except yaml.MarkedYAMLError as error:

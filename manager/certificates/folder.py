@@ -15,6 +15,7 @@ from pathlib import Path
 import orjson
 
 from manager.certificates.store import Changed, Material, Snapshot, StoreUnusable
+from manager.small_file import read_small_file
 from manager.tls import CertificateUnusable, KeyPair
 
 __all__ = ["FolderCertificate", "FolderStore"]
@@ -41,7 +42,7 @@ class FolderStore:
     def look(self) -> Snapshot:
         """As `read`, and it blocks."""
         try:
-            content = (self._folder / _ALL).read_bytes()
+            content = read_small_file(self._folder / _ALL)
         except FileNotFoundError:
             return Snapshot(Material(), None)
         except OSError as error:

@@ -73,16 +73,22 @@ def main(
             raise
         return OK  # the help of a command has been printed
     except UsageError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        _complain(f"{name}: {error}")
         return WRONG_USAGE
     except OperatorUnusable as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        _complain(f"{name}: {error}")
         return FAILED
     except BrokenPipeError:
         # The reader of our output left, as `head` does. The interpreter flushes once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     return code
+
+
+def _complain(text: str) -> None:
+    from manager.logs import on_one_line  # noqa: PLC0415 - not for the help and the version
+
+    print(on_one_line(text), file=sys.stderr)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from manager.api import ObjectKey
 from manager.duration import format_duration
+from manager.logs import on_one_line
 from manager.migration import Definition, MigrationOptions, Outcome, Tally
 
 __all__ = ["MigrateReport", "Screen"]
@@ -159,7 +160,7 @@ class Screen:
         """A line of what the program was run for."""
         self._erase()
         try:
-            print(text, file=sys.stdout, flush=True)  # noqa: T201 - a program's output is printed
+            print(on_one_line(text), file=sys.stdout, flush=True)  # noqa: T201 - a program's output is printed
         except BrokenPipeError:
             # The rest, and what the interpreter flushes at its end, goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -168,7 +169,7 @@ class Screen:
     def say(self, text: str) -> None:
         """A line about how it goes."""
         self._erase()
-        _write(f"{text}\n")
+        _write(f"{on_one_line(text)}\n")
         self._draw()
 
     def progress(self, text: str) -> None:
@@ -178,10 +179,10 @@ class Screen:
             return
         self._shown_at = now
         if self._terminal:
-            self._shown = text
+            self._shown = on_one_line(text)
             self._draw()
         else:
-            _write(f"{text}\n")
+            _write(f"{on_one_line(text)}\n")
 
     def begin_progress(self) -> None:
         """Something begins whose progress is shown: off a terminal, not before there is some."""

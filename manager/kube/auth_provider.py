@@ -23,6 +23,7 @@ from manager import yaml_text
 from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.errors import ConfigError
 from manager.kube.pem import in_thread
+from manager.small_file import read_small_file
 
 if TYPE_CHECKING:
     from manager.kube.kubeconfig import Entry
@@ -52,11 +53,18 @@ class AuthProvider(Credentials):
         """What the loader says; it asks the provider again once its token has expired."""
         if rejected:
             self._drop_rejected_token()
-        # In a thread, with an event loop of its own: the loader reads files and imports as it goes.
-        header = await in_thread(lambda: asyncio.run(self._load(private_module(_LOADER))))
+        header = await in_thread(self._header)
         if header is None:
             raise ConfigError(f"{self._label}: cannot authenticate: its auth-provider is none that is known")
         return Obtained(header, _CHECK_INTERVAL)
+
+    def _header(self) -> str | None:
+        # In a thread, with an event loop of its own: the loader reads files and imports as it goes.
+        header = asyncio.run(self._load(private_module(_LOADER)))
+        if self._changed:
+            self._changed = False
+            self._save()
+        return header
 
     async def _load(self, found: Any) -> str | None:
         receiver = SimpleNamespace(api_key={})
@@ -67,9 +75,6 @@ class AuthProvider(Credentials):
             # It reports what it meets in many ways: its own error, KeyError, ValueError, aiohttp's…
             said = " ".join(str(error).split()) or type(error).__name__
             raise ConfigError(f"{self._label}: cannot authenticate: {said}") from error
-        if self._changed:
-            self._changed = False
-            self._save()
         header: str | None = receiver.api_key.get("BearerToken")
         return header and one_line(header, self._label)
 
@@ -97,7 +102,7 @@ class AuthProvider(Credentials):
         """Write new tokens into the file they came from: a provider may take a refresh token only once."""
         path = self._user.path
         try:
-            document = yaml_text.load(path.read_bytes())
+            document = yaml_text.load(read_small_file(path))
             for user in document["users"]:
                 if user["name"] == self._user.name:
                     user["user"] = self._user.value

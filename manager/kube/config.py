@@ -21,6 +21,7 @@ from manager.kube.proxy import proxy_for, proxy_url
 from manager.kube.tls import Tls, TlsFiles
 from manager.kube.user import credentials_of, impersonation_of, names_credentials, pem_of
 from manager.logs import get_logger
+from manager.small_file import read_small_file
 
 if TYPE_CHECKING:
     import ssl
@@ -165,7 +166,7 @@ def _in_cluster(environ: Mapping[str, str]) -> ClusterConfig:
     port = environ["KUBERNETES_SERVICE_PORT"]
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        namespace = (SERVICE_ACCOUNT / "namespace").read_text("ascii").strip() or None
+        namespace = read_small_file(SERVICE_ACCOUNT / "namespace").decode("ascii").strip() or None
     except (OSError, UnicodeDecodeError):
         namespace = None
     label = IN_CLUSTER

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from manager.kube.errors import ConfigError
-from manager.kube.pem import in_thread
+from manager.kube.pem import Pem, in_thread
 from manager.logs import get_logger
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from manager.kube.pem import Pem
 
 _log = get_logger("kube")
 
@@ -153,11 +152,9 @@ class TokenFile(Credentials):
 
     async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the file is read anew anyway
         """The token as the file has it now."""
-        try:
-            # The line end that many a token file has must not get into a header.
-            token = (await in_thread(lambda: self._path.read_text("ascii"))).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{self._label}: {self._path} cannot be read: {error}") from error
+        content = await in_thread(Pem(self._label, path=self._path).read)
+        # The line end that many a token file has must not get into a header.
+        token = content.decode("utf-8", "replace").strip()
         if not token:
             raise ConfigError(f"{self._label}: {self._path} is empty")
         return Obtained(one_line(f"Bearer {token}", f"{self._label}: {self._path}"), self.LIFETIME)

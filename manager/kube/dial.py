@@ -15,6 +15,7 @@ from aiohappyeyeballs import start_connection
 from manager.kube.connection import Connection
 from manager.kube.errors import Unreachable
 from manager.kube.pem import in_thread
+from manager.kube.tls import TlsFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +89,7 @@ async def _through(
 ) -> Connection:
     proxy_context = None
     if proxy.scheme == "https":
-        proxy_context = context or await in_thread(ssl.create_default_context)
+        proxy_context = context or await in_thread(TlsFiles().build)
     try:
         connected = await _connect(proxy, open_socket)
     except OSError as error:

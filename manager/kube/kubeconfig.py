@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from manager import yaml_text
 from manager.kube.errors import ConfigError
+from manager.small_file import read_small_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,7 +151,7 @@ def read_kubeconfig(paths: Sequence[Path], *, source: str) -> Kubeconfig:
 
 def _load(path: Path) -> Mapping[str, Any]:
     try:
-        text = path.read_bytes()
+        text = read_small_file(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     try:

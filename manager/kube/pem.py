@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from manager.kube.errors import ConfigError
+from manager.small_file import read_small_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,7 @@ class Pem:
         if self.path is None:
             return self.data or b""
         try:
-            return self.path.read_bytes()
+            return read_small_file(self.path)
         except OSError as error:
             raise ConfigError(f"{self.label}: {self.path} cannot be read: {error.strerror}") from error
 

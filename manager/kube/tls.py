@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from manager.kube.errors import ConfigError
-from manager.kube.pem import in_thread
+from manager.kube.pem import Pem, in_thread
 from manager.logs import get_logger
 from manager.tls.as_file import as_file
 
 if TYPE_CHECKING:
-    from manager.kube.pem import Pem, Version
+    from manager.kube.pem import Version
 
 _log = get_logger("kube")
 
@@ -58,6 +60,8 @@ class TlsFiles:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         elif self.authorities is None:
+            if named := os.environ.get("SSL_CERT_FILE"):
+                _trust(context, Pem("SSL_CERT_FILE", path=Path(named)))
             context.load_default_certs()
         else:
             _trust(context, self.authorities)

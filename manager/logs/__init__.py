@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from manager.logs.loggers import get_logger, reconcile_log, reset_reconcile_log, set_reconcile_log
 from manager.logs.setup import LogFormat, LogLevel, configured
-from manager.logs.shorten import shortened
+from manager.logs.shorten import on_one_line, shortened
 from manager.logs.writer import LineWriter
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "LogLevel",
     "configured",
     "get_logger",
+    "on_one_line",
     "reconcile_log",
     "reset_reconcile_log",
     "set_reconcile_log",

@@ -11,7 +11,7 @@ import orjson
 
 from manager import clock
 from manager.logs.lean import structlog
-from manager.logs.shorten import LONGEST, shortened
+from manager.logs.shorten import LONGEST, on_one_line, shortened
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict
@@ -79,14 +79,14 @@ class ConsoleLines:
         """
         message, exception = event.pop("event", ""), _exception(event.pop("exc_info", None))
         stack = event.pop("stack", None)
-        event = {name: _on_one_line(_bounded(value)) for name, value in event.items()}
+        event = {name: _bare_or_quoted(_bounded(value)) for name, value in event.items()}
         event["ts"] = timestamp()
         event["level"] = _LEVELS.get(method, method)
-        event["msg"] = _escaped(shortened(_text(message)))
+        event["msg"] = on_one_line(shortened(_text(message)))
         event["exc_info"] = exception
         if stack is not None:
             lines = shortened(_text(stack), _LONGEST_TRACEBACK).splitlines()
-            event["stack"] = "\n".join(f"  {_escaped(line)}" for line in lines)
+            event["stack"] = "\n".join(f"  {on_one_line(line)}" for line in lines)
         return self._render(logger, method, event).encode(errors="backslashreplace")
 
 
@@ -100,12 +100,8 @@ class _Escaped:
         return repr(self._text)
 
 
-def _on_one_line(value: Any) -> Any:
+def _bare_or_quoted(value: Any) -> Any:
     return _Escaped(value) if isinstance(value, str) and not value.isprintable() else value
-
-
-def _escaped(text: str) -> str:
-    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def _bounded(value: Any) -> Any:
@@ -149,7 +145,7 @@ def _traceback(exception: BaseException) -> str:
 def _write_traceback(out: TextIO, info: Any) -> None:
     exception = _exception(info)
     if exception is not None:
-        out.writelines(f"\n  {_escaped(line)}" for line in _traceback(exception).rstrip("\n").split("\n"))
+        out.writelines(f"\n  {on_one_line(line)}" for line in _traceback(exception).rstrip("\n").split("\n"))
 
 
 def _exception(info: Any) -> BaseException | None:

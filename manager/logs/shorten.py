@@ -1,8 +1,8 @@
-"""What strangers write, at a length that a log, or an answer, can bear."""
+"""What strangers write, as a log, an answer or a terminal can bear it."""
 
 from __future__ import annotations
 
-__all__ = ["LONGEST", "shortened"]
+__all__ = ["LONGEST", "on_one_line", "shortened"]
 
 LONGEST = 1024
 """Characters of one value."""
@@ -13,3 +13,8 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text) - longest} more characters)"
+
+
+def on_one_line(text: str) -> str:
+    """The text; characters that a terminal would obey, if there are any, as Python writes them."""
+    return text if text.isprintable() else repr(text)[1:-1]

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from manager.small_file import read_small_file
 from manager.tls.issue import self_signed
 from manager.tls.key_pair import CertificateUnusable, KeyPair
 
@@ -89,6 +90,6 @@ class SelfSigned:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_small_file(path)
     except OSError as error:
         raise CertificateUnusable(f"{path} cannot be read: {error.strerror}") from error

@@ -8,6 +8,7 @@ import json
 import sys
 from contextlib import aclosing
 
+from petstore.cli.flags import visible
 from petstore.client import NoAnswer, Pet, PetStoreClient, PetStoreError, Tls, TlsFiles, TlsUnusable
 
 __all__ = ["call"]
@@ -74,7 +75,7 @@ async def _search(store: PetStoreClient, options: argparse.Namespace) -> None:
                 if first:
                     sys.stdout.write(_ROW.format("ID", "TYPE", "BIRTHDAY", "NAME"))
                 sys.stdout.write(
-                    _ROW.format(pet.id, pet.type.value, pet.birthday.isoformat(), _visible(pet.name))
+                    _ROW.format(pet.id, pet.type.value, pet.birthday.isoformat(), visible(pet.name))
                 )
             first = False
     if as_json:
@@ -103,15 +104,10 @@ def _fields(pet: Pet) -> dict[str, str]:
     return fields
 
 
-def _visible(name: str) -> str:
-    """A name on one line: a terminal would obey the control characters in it."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in name)
-
-
 def _write_json(content: object) -> None:
     sys.stdout.write(json.dumps(content) + "\n")
 
 
 def _fail(message: str) -> int:
-    sys.stderr.write(f"petstore: {message}\n")
+    sys.stderr.write(f"petstore: {visible(message)}\n")
     return _FAILED

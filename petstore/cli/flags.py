@@ -15,7 +15,7 @@ from petstore.address import BindAddress, parse_address
 from petstore.limits import MAX_PETS, Limits
 from petstore.pet import PetType
 
-__all__ = ["ADDRESS_VARIABLE", "limits", "parser"]
+__all__ = ["ADDRESS_VARIABLE", "limits", "parser", "visible"]
 
 T = TypeVar("T")
 
@@ -56,6 +56,11 @@ def limits(options: argparse.Namespace) -> Limits:
     return Limits(
         **{field: getattr(options, name.replace("-", "_")) for name, (field, *_) in _LIMITS.items()}
     )
+
+
+def visible(text: str) -> str:
+    """It on one line: a terminal would obey the control characters in it."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-from petstore.cli.flags import limits
+from petstore.cli.flags import limits, visible
 from petstore.limits import TooFewFiles, within_open_files
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
@@ -96,5 +96,5 @@ def _say(line: str) -> None:
 
 
 def _fail(message: str) -> int:
-    sys.stderr.write(f"petstore: {message}\n")
+    sys.stderr.write(f"petstore: {visible(message)}\n")
     return _FAILED

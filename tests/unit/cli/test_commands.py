@@ -44,6 +44,10 @@ def test_every_command_explains_itself(command: Command, name: str):
         (("start",), "unknown command 'start'"),
         (("help", "start"), "unknown command 'start'"),
         (("--verbose",), "unknown flag '--verbose'"),
+        (
+            ("run", "--config", "a\nb\x1b[2J"),
+            r"run: a\nb\x1b[2J: cannot read the settings file: No such file",
+        ),
         (("version", "--short"), "version: unknown flag '--short'"),
         (("crds", "foo"), "crds: unexpected argument 'foo'"),
         (
@@ -58,6 +62,7 @@ def test_what_is_unknown_is_told_in_one_line(command: Command, argv: tuple[str, 
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith(f"operator-manager: {expected}")
     assert outcome.err.count("\n") == 1
+    assert outcome.err.removesuffix("\n").isprintable()
 
 
 @pytest.mark.parametrize("argv", ["version", "--version"])

@@ -68,11 +68,11 @@ def test_refused_objects_are_told_and_the_hundred_first_is_counted(
     report = report_of(clock)
     report.begins(PETS, after=0)
     for number in range(103):
-        report.refused(ObjectKey("default", f"p{number}"), "too old")
+        report.refused(ObjectKey("default", f"p{number}"), "too old\n\x1b[2J")
     report.ended(PETS, Outcome.REFUSED, Tally(rewritten=5, refused=103))
     captured = capsys.readouterr()
     told = [line for line in captured.err.splitlines() if "refused" in line]
-    assert told[0] == f"{NAME}: refused: default/p0: too old"
+    assert told[0] == f"{NAME}: refused: default/p0: too old\\n\\x1b[2J"
     assert (len(told), told[-1]) == (101, f"{NAME}: refused: 3 more")
     assert captured.out.splitlines()[-1] == (
         f"{NAME}: 103 were refused; status.storedVersions stays v1alpha1 and v1beta1"

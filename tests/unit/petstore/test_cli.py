@@ -120,7 +120,7 @@ def test_a_store_that_is_not_there_is_told_in_one_line(arguments: list[str]) -> 
 def test_a_file_that_cannot_be_used_is_told_in_one_line(
     tmp_path: Path, content: bytes | None, reason: str
 ) -> None:
-    path = tmp_path / "pets.db"
+    path = tmp_path / "pets\n.db"
     if content is None:
         path.mkdir()
     else:
