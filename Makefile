@@ -27,8 +27,6 @@ PYTHON_IMAGE ?=
 OVERLAY ?= default
 # a,b: watch these namespaces only, with Roles in them instead of a ClusterRole
 NAMESPACES ?=
-# true: it is no failure when there is nothing to delete
-ignore-not-found ?= false
 # Flags, for `make run`, `make record` and `make bench-micro`.
 ARGS ?=
 
@@ -169,7 +167,7 @@ CONFIGURATIONS = mutatingwebhookconfigurations,validatingwebhookconfigurations
 uninstall: venv ## the definitions out of the cluster, and every object of their kinds with them
 	$(call cluster,delete manifests)
 	@$(KUBECTL) delete $(CONFIGURATIONS) --selector=operator-manager/until-stopped=true --ignore-not-found
-	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) delete --ignore-not-found=$(or $(after_uninstall),$(ignore-not-found)) -f -
+	@$(call with,--only=definitions $(OVERLAY)) $(BIN)/python scripts/delete-definitions $(KUBECTL)
 
 .PHONY: run
 run: venv ## the manager on this machine, against the current kubeconfig, with your rights (ARGS: its flags)
@@ -181,12 +179,10 @@ deploy: venv ## the manager, the pet store and the definitions into the cluster 
 	@$(call with,$(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply -f -
 
 # The webhooks go first: one that nobody answers refuses each write, that of a finalizer's removal too. Then the
-# definitions: while the manager runs, it can still do what objects with finalizers wait for. A `make uninstall` before
-# has taken them already, which is no failure.
+# definitions: while the manager runs, it can still do what objects with finalizers wait for.
 .PHONY: undeploy
-undeploy: after_uninstall = true
 undeploy: undeploy-webhooks uninstall ## what deploy and install brought, and every object of our kinds
-	@$(call with,--for-deletion $(LIMITED) $(OVERLAY)) $(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -f -
+	@$(call with,--for-deletion $(LIMITED) $(OVERLAY)) $(KUBECTL) delete --ignore-not-found -f -
 
 .PHONY: undeploy-webhooks
 undeploy-webhooks: venv

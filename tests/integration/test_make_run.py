@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import http.server
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -151,6 +152,33 @@ def test_what_a_killed_manager_has_registered_is_taken_away_by_the_next_start(
 def taken_away(plane: ControlPlane, before: object) -> None:
     assert registered(plane) == []
     assert plane.api.get(DEFINITION)["spec"]["conversion"] == before
+
+
+@pytest.mark.contract
+def test_without_a_manager_make_uninstall_says_what_it_waits_for_and_how_to_go_on(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    cleaned = {"metadata": {"name": "thor", "finalizers": ["example.com/finalizer"]}}
+    plane.api.request("POST", PETS, body={**pet("thor"), **cleaned})
+    make = [shutil.which("make") or "make", "--silent", "--assume-old=.venv/.current", "-C", str(ROOT)]
+    environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
+    running = Daemon("make-uninstall", [*make, "uninstall"], log=tmp_path / "log", environ=environ)
+    with ExitStack() as stack:
+        running.start()
+        stack.callback(running.kill)
+
+        def told() -> list[str]:
+            running.check()
+            lines = running.output().splitlines()
+            assert "default/pets.petstore.example.com/thor" in "".join(lines)
+            return [line.strip() for line in lines if "kubectl patch" in line]
+
+        # What it says is done.
+        (advice,) = eventually(told)
+        plane.kubectl(*shlex.split(advice)[1:])
+        assert running.wait(30) == 0
+    # Nothing is left, which is no failure.
+    subprocess.run([*make, "uninstall"], env=environ, check=True, timeout=60)
 
 
 @pytest.mark.parametrize(
