@@ -32,6 +32,9 @@ ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
 IMAGES = --image $(IMG) --petstore-image $(PETSTORE_IMG)
+# What the cluster has: manifests that it would take in part only are not applied.
+SERVED = --served="$$($(KUBECTL) api-versions)"
+THERE = --there="$$($(KUBECTL) get namespaces --output=name)"
 LIMITED = $(if $(NAMESPACES),--namespaces=$(NAMESPACES))
 # Manifests for what follows; not a plain pipe, whose reader would run, and complain, when the writer fails.
 with = manifests=$$($(RELEASE) manifests $(1)) && printf '%s\n' "$$manifests" |
@@ -176,13 +179,13 @@ run: venv ## the manager on this machine, against the current kubeconfig, with y
 .PHONY: deploy
 deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)
 	$(call cluster,apply manifests)
-	@$(call with,$(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply -f -
+	@$(call with,$(SERVED) $(THERE) $(IMAGES) $(LIMITED) $(OVERLAY)) $(KUBECTL) apply -f -
 
 # The webhooks go first: one that nobody answers refuses each write, that of a finalizer's removal too. Then the
 # definitions: while the manager runs, it can still do what objects with finalizers wait for.
 .PHONY: undeploy
 undeploy: undeploy-webhooks uninstall ## what deploy and install brought, and every object of our kinds
-	@$(call with,--for-deletion $(LIMITED) $(OVERLAY)) $(KUBECTL) delete --ignore-not-found -f -
+	@$(call with,--for-deletion $(SERVED) $(LIMITED) $(OVERLAY)) $(KUBECTL) delete --ignore-not-found -f -
 
 .PHONY: undeploy-webhooks
 undeploy-webhooks: venv
@@ -233,9 +236,9 @@ build-installer: venv ## dist/install.yaml: everything that make deploy applies,
 	@$(RELEASE) installer $(IMAGES) $(LIMITED) dist/install.yaml
 
 .PHONY: chart
-chart: venv ## dist/chart: a Helm chart of the same manifests
+chart: venv ## dist/chart: a Helm chart of the same manifests, for these images (IMG, PETSTORE_IMG)
 	$(call need,$(KUBECTL),build manifests)
-	@$(RELEASE) chart dist/chart
+	@$(RELEASE) chart $(IMAGES) dist/chart
 
 # Of an environment with what the programs need alone, as the image has one; the image holds its own.
 .PHONY: sbom

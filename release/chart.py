@@ -16,6 +16,7 @@ from manager.version import VERSION
 from release import OLDEST_KUBERNETES
 from release.chart_markers import CERTIFICATES, MARKERS, PLACE, POD_FIELDS, RELEASE
 from release.chart_values import schema_text, values_text
+from release.image import Image
 
 __all__ = ["NAMESPACE", "PREFIX", "Manifest", "chart_files"]
 
@@ -30,6 +31,7 @@ _PETSTORE = "petstore"
 _WEBHOOK_POLICY = "allow-webhook-traffic"
 _CONFIGURATIONS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 _POLICIES = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
+_SEVERAL = "and .Values.manager.podDisruptionBudget.enable (gt (int .Values.manager.replicas) 1)"
 _HELPER_ROLES = ("-admin-role", "-editor-role", "-viewer-role", "-storage-migration-role")
 
 _CHART = {
@@ -44,9 +46,27 @@ _CHART = {
 }
 
 _NOTES = """\
-{{ .Chart.Name }} {{ .Chart.AppVersion }} runs in namespace {{ .Release.Namespace }}:
+{{ $kubectl := printf "kubectl --namespace %s" .Release.Namespace -}}
+{{ .Chart.Name }} {{ .Chart.AppVersion }} is in namespace {{ .Release.Namespace }}. Whether it runs:
 
-  kubectl -n {{ .Release.Namespace }} rollout status deployment/{{ .Release.Name }}-controller-manager
+  {{ $kubectl }} rollout status deployment/{{ .Release.Name }}-controller-manager
+{{- if .Values.petstore.enable }}
+  {{ $kubectl }} rollout status deployment/{{ .Release.Name }}-petstore
+{{- end }}
+  {{ $kubectl }} logs deployment/{{ .Release.Name }}-controller-manager
+
+What it looks after, and what it tells about that:
+
+  kubectl get memcacheds,foos,pets,wordpresses,mysrvs --all-namespaces
+  kubectl get events --all-namespaces --field-selector=reportingComponent=operator-manager
+{{- if not (or .Values.petstore.enable .Values.petstore.address) }}
+
+Nobody is at {{ .Release.Name }}-petstore:6742, where it looks for the pet store: set petstore.address.
+{{- end }}
+{{- if and .Values.crd.enable .Values.crd.keep }}
+
+`helm uninstall` leaves the definitions, and so your objects (crd.keep).
+{{- end }}
 """
 
 
@@ -59,10 +79,11 @@ def chart_files(
 ) -> dict[str, str]:
     """Return the chart's files by their paths.
 
-    `manifests` is config/default; `monitoring`, `certificates`, `owner_references` and `budget` are what goes
-    with it on demand, with names and namespace like those.
+    `manifests` is config/default, with the images that are taken where no value names others; `monitoring`,
+    `certificates`, `owner_references` and `budget` are what goes with it on demand, with names and namespace
+    like those.
     """
-    values = _values(manifests)
+    values = _values(manifests, budget)
     files = {
         "Chart.yaml": _HEADER + yaml.safe_dump(_CHART, sort_keys=False),
         "values.yaml": _HEADER + values,
@@ -78,19 +99,35 @@ def chart_files(
         ("prometheus", ".Values.prometheus.enable", monitoring),
         ("certmanager", CERTIFICATES, certificates),
         ("rbac", ".Values.rbac.ownerReferences.enable", owner_references),
-        ("manager", "gt (int .Values.manager.replicas) 1", [budget]),
+        ("manager", _SEVERAL, [budget]),
     ):
         for manifest in group:
             files[_path(folder, manifest)] = _template(manifest, _narrowed(manifest, condition))
     return files
 
 
-def _values(manifests: Sequence[Manifest]) -> str:
-    (manager,) = [each for each in manifests if _is(each, "Deployment", _MANAGER)]
+def _values(manifests: Sequence[Manifest], budget: Manifest) -> str:
     (claim,) = [each for each in manifests if each["kind"] == "PersistentVolumeClaim"]
-    return values_text(
-        resources=_container(manager)["resources"], storage=claim["spec"]["resources"]["requests"]["storage"]
-    )
+    defaults = {
+        "petstore.storage": claim["spec"]["resources"]["requests"]["storage"],
+        "budget.maxUnavailable": budget["spec"]["maxUnavailable"],
+    }
+    for program, name in (("manager", _MANAGER), ("petstore", _PETSTORE)):
+        (deployment,) = [each for each in manifests if _is(each, "Deployment", name)]
+        pod, container = deployment["spec"]["template"]["spec"], _container(deployment)
+        image = Image.parse(container["image"])
+        # The version of the chart is what is taken where a value names none.
+        tag = image.tag or ("" if image.digest else "latest")
+        given = {
+            "repository": image.name,
+            "tag": "" if tag == VERSION else tag,
+            "digest": image.digest or "",
+            "resources": container["resources"],
+            "nodeSelector": pod["nodeSelector"],
+            "topologySpreadConstraints": pod.get("topologySpreadConstraints"),
+        }
+        defaults |= {f"{program}.{field}": value for field, value in given.items()}
+    return values_text(defaults)
 
 
 def _place(manifest: Manifest) -> tuple[str, str | None]:
@@ -146,15 +183,21 @@ def _marked(manifest: Manifest) -> Manifest:
     if _is(marked, "Deployment", _MANAGER):
         container = _container(marked)
         marked["spec"]["replicas"] = "@replicas@"
-        container["resources"] = "@resources@"
         _mark_webhooks(marked)
         container["args"].append("@extraArgs@")
         (address,) = [each for each in container["env"] if each["name"] == "PETSTORE_ADDRESS"]
         address["value"] = "@address@"
         container["env"].append("@extraEnv@")
         _mark_pod(marked, "manager")
+        marked["spec"]["template"]["spec"]["topologySpreadConstraints"] = (
+            "@manager.topologySpreadConstraints@"
+        )
     elif _is(marked, "Deployment", _PETSTORE):
         _mark_pod(marked, "petstore")
+    elif _is(marked, "ServiceAccount", _MANAGER):
+        marked["metadata"]["annotations"] = {"@manager.serviceAccount.annotations@": ""}
+    elif kind == "PodDisruptionBudget":
+        marked["spec"]["maxUnavailable"] = "@maxUnavailable@"
     elif kind == "PersistentVolumeClaim":
         marked["spec"]["resources"]["requests"]["storage"] = "@storage@"
     elif kind in _CONFIGURATIONS:
@@ -200,6 +243,11 @@ def _mark_pod(deployment: Manifest, program: str) -> None:
     container = _container(deployment)
     container["image"] = f"@{program}.image@"
     container["imagePullPolicy"] = f"@{program}.pull@"
+    container["resources"] = f"@{program}.resources@"
+    metadata = deployment["spec"]["template"]["metadata"]
+    for field, value in (("annotations", "podAnnotations"), ("labels", "podLabels")):
+        # In the order of a YAML file, in which what the marker stands for comes after the rest.
+        metadata[field] = {**metadata.get(field, {}), f"@{program}.{value}@": ""}
     pod = deployment["spec"]["template"]["spec"]
     for field, value in POD_FIELDS.items():
         pod[field] = f"@{value.format(program)}@"

@@ -25,7 +25,6 @@ class Marker:
 RELEASE = Marker("@release@", "{{ .Release.Name }}")
 PLACE = Marker("@namespace@", "{{ .Release.Namespace }}")
 _REPLICAS = Marker("'@replicas@'", "{{ .Values.manager.replicas }}")
-_RESOURCES = Marker("'@resources@'", "{{- toYaml .Values.manager.resources | nindent 12 }}")
 _EXTRA_ARGS = Marker(
     "        - '@extraArgs@'\n",
     "        {{- with .Values.manager.extraArgs }}\n"
@@ -124,9 +123,33 @@ def _image(program: str) -> tuple[Marker, Marker]:
 # By the fields of a pod: the value that is one, if it is not empty; {} is the program.
 POD_FIELDS = {
     "imagePullSecrets": "imagePullSecrets",
+    "nodeSelector": "{}.nodeSelector",
     "tolerations": "{}.tolerations",
     "affinity": "{}.affinity",
+    "priorityClassName": "{}.priorityClassName",
 }
+
+
+def _of_program(program: str) -> tuple[Marker, ...]:
+    """What both programs have."""
+    return (
+        *_image(program),
+        Marker(f"'@{program}.resources@'", f"{{{{- toYaml .Values.{program}.resources | nindent 12 }}}}"),
+        # Of the store's pods there are no other annotations.
+        _metadata("annotations", f"{program}.podAnnotations", "      ", alone=program == "petstore"),
+        _metadata("labels", f"{program}.podLabels", "      "),
+        *(_pod_field(field, value.format(program)) for field, value in POD_FIELDS.items()),
+    )
+
+
+def _metadata(field: str, value: str, indent: str, *, alone: bool = False) -> Marker:
+    """Further annotations or labels, or all there are."""
+    head = f"{indent}{field}:\n" if alone else ""
+    return Marker(
+        f"{head}{indent}  '@{value}@': ''\n",
+        f"{indent}{{{{- with .Values.{value} }}}}\n{head}"
+        f"{indent}  {{{{- toYaml . | nindent {len(indent) + 2} }}}}\n{indent}{{{{- end }}}}\n",
+    )
 
 
 def _pod_field(field: str, value: str) -> Marker:
@@ -138,13 +161,11 @@ def _pod_field(field: str, value: str) -> Marker:
 
 
 MARKERS = (
-    *(RELEASE, PLACE, _REPLICAS, _RESOURCES, _EXTRA_ARGS, _EXTRA_ENV, _ADDRESS, _STORAGE, _KEEP),
+    *(RELEASE, PLACE, _REPLICAS, _EXTRA_ARGS, _EXTRA_ENV, _ADDRESS, _STORAGE, _KEEP),
     *(_KEEP_CONVERTED, _TRUST, _WEBHOOK_ADDRESS, _WEBHOOK_PORT, _WEBHOOK_PORTS, _READINESS, _API_SERVERS),
     *(_CERTIFICATE_ARGS, _CERTIFICATE_MOUNTS, _CERTIFICATE_VOLUMES),
-    *(*_image("manager"), *_image("petstore")),
-    *(
-        _pod_field(field, value.format(program))
-        for field, value in POD_FIELDS.items()
-        for program in ("manager", "petstore")
-    ),
+    *(*_of_program("manager"), *_of_program("petstore")),
+    _pod_field("topologySpreadConstraints", "manager.topologySpreadConstraints"),
+    _metadata("annotations", "manager.serviceAccount.annotations", "  ", alone=True),
+    Marker("'@maxUnavailable@'", "{{ .Values.manager.podDisruptionBudget.maxUnavailable }}"),
 )

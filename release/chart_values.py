@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import yaml
@@ -16,23 +17,36 @@ _VALUES = """\
 imagePullSecrets: []
 
 manager:
-  # More than one is safe: the one that holds the lease works. A PodDisruptionBudget comes with the second.
+  # More than one is safe: the one that holds the lease works.
   replicas: 1
   image:
-    repository: operator-manager
+    repository: %(manager.repository)s
     # By default the version of the chart.
-    tag: ""
+    tag: %(manager.tag)s
     # sha256:... pins an image whatever its tag says.
-    digest: ""
+    digest: %(manager.digest)s
     pullPolicy: IfNotPresent
   # Further flags, such as --namespaces=a,b or --concurrency=memcached=2 (operator-manager run --help).
   extraArgs: []
   # Further environment variables, as a container has them.
   extraEnv: []
-  resources: %(resources)s
+  resources: %(manager.resources)s
   # Where its pods may run, as a pod has them.
+  nodeSelector: %(manager.nodeSelector)s
   tolerations: []
   affinity: {}
+  topologySpreadConstraints: %(manager.topologySpreadConstraints)s
+  priorityClassName: ""
+  # More of each, beside what its pods have.
+  podAnnotations: {}
+  podLabels: {}
+  serviceAccount:
+    # For a cloud's workload identity, for one.
+    annotations: {}
+  # How many of several pods a drain of nodes may take at a time: a number, or "50%%".
+  podDisruptionBudget:
+    enable: true
+    maxUnavailable: %(budget.maxUnavailable)s
 
 crd:
   # Whether the custom resource definitions are part of the release.
@@ -71,13 +85,18 @@ petstore:
   # HOST:PORT of a store; by default the one that comes with the chart.
   address: ""
   image:
-    repository: petstore
-    tag: ""
-    digest: ""
+    repository: %(petstore.repository)s
+    tag: %(petstore.tag)s
+    digest: %(petstore.digest)s
     pullPolicy: IfNotPresent
-  storage: %(storage)s
+  storage: %(petstore.storage)s
+  resources: %(petstore.resources)s
+  nodeSelector: %(petstore.nodeSelector)s
   tolerations: []
   affinity: {}
+  priorityClassName: ""
+  podAnnotations: {}
+  podLabels: {}
 
 prometheus:
   # ServiceMonitors and alerts; needs the Prometheus operator.
@@ -91,6 +110,8 @@ networkPolicy:
   # `kubectl -n default get endpointslices kubernetes` shows.
   apiServers: [0.0.0.0/0, "::/0"]
 """
+
+_TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 
 # By the names of the values: what they may be, where the default does not say it.
 _NARROWER: dict[str, dict[str, Any]] = {
@@ -111,15 +132,31 @@ _NARROWER: dict[str, dict[str, Any]] = {
     # As Kubernetes has them; it checks them itself.
     "resources": {"type": "object"},
     "affinity": {"type": "object"},
+    "topologySpreadConstraints": {"type": "array", "items": {"type": "object"}},
+    "nodeSelector": _TEXTS,
+    "annotations": _TEXTS,
+    "podAnnotations": _TEXTS,
+    # Those by which pods are found are not to be changed.
+    "podLabels": {
+        **_TEXTS,
+        "properties": {"app.kubernetes.io/name": False, "control-plane": False},
+    },
+    "maxUnavailable": {"type": ["integer", "string"], "pattern": "^[0-9]+%$", "minimum": 0},
     "storage": {"type": "string", "pattern": "^[0-9.]+([EPTGMK]i?|k)?$"},
 }
 _TYPES = {bool: "boolean", str: "string"}
 
 
-def values_text(*, resources: dict[str, Any], storage: str) -> str:
-    """The text of values.yaml, with the manager's resources and the size of the store's volume."""
-    line = yaml.safe_dump(resources, default_flow_style=True, width=200).strip()
-    return _VALUES % {"resources": line, "storage": storage}
+def values_text(defaults: dict[str, Any]) -> str:
+    """The text of values.yaml, with what the manifests have."""
+    return _VALUES % {name: _line(value) for name, value in defaults.items()}
+
+
+def _line(value: object) -> str:
+    if isinstance(value, str):
+        return value if re.fullmatch("[a-z][a-z-]*", value) else json.dumps(value)  # 1.0 is a number
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=1000)
+    return text.removesuffix("...\n").strip()
 
 
 def schema_text(values: str) -> str:

@@ -14,6 +14,7 @@ from controllers.main import OPERATORS, PROGRAM
 from manager.codegen import yaml_documents, yaml_stream
 from release.bundle import bundle_files
 from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
+from release.cluster import DoesNotFit, check_fits, only_served
 from release.configuration import NoTables, with_tables
 from release.dashboard import dashboard_text
 from release.image import Image, InvalidImage
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = options.run
     try:
         return command(options)
-    except (ToolMissing, BuildFailed, LimitedAlready, NotOurs, NoTables) as error:
+    except (ToolMissing, BuildFailed, LimitedAlready, DoesNotFit, NotOurs, NoTables) as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 1
 
@@ -67,15 +68,30 @@ def _parser() -> argparse.ArgumentParser:
     part.add_argument(
         "--for-deletion", action="store_true", help=f"without {' and '.join(_PARTS)}, what holds others last"
     )
+    manifests.add_argument(
+        "--served",
+        type=str.split,
+        default=(),
+        help="what `kubectl api-versions` prints: fail when more is needed; for deletion, leave it out",
+    )
+    manifests.add_argument(
+        "--there",
+        type=lambda text: [each.rpartition("/")[2] for each in text.split()],
+        default=(),
+        help="what `kubectl get namespaces --output=name` prints: fail when more are needed",
+    )
+    _namespaces_flag(manifests)
     _image_flags(manifests)
     manifests.set_defaults(run=_manifests)
     installer = commands.add_parser("installer", help="write one file that installs everything")
     installer.add_argument("file", type=Path)
+    _namespaces_flag(installer)
     _image_flags(installer)
     installer.set_defaults(run=_installer)
     chart = commands.add_parser("chart", help="write the Helm chart, in the place of what is there")
     chart.add_argument("folder", type=Path)
-    chart.set_defaults(run=_chart)
+    _image_flags(chart)
+    chart.set_defaults(run=_chart, namespaces=())
     bundle = commands.add_parser(
         "bundle", help="write the OLM bundle: bundle/ and bundle.Dockerfile in a folder"
     )
@@ -85,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _image_flags(parser: argparse.ArgumentParser) -> None:
+def _namespaces_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--namespaces",
         type=_names,
@@ -93,6 +109,9 @@ def _image_flags(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,...",
         help="watch these, with rights in them alone",
     )
+
+
+def _image_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--image", type=_image, help="the manager's image instead of the one in config/manager"
     )
@@ -143,7 +162,10 @@ def _manifests(options: argparse.Namespace) -> int:
     elif options.for_deletion:
         gone = frozenset().union(*_PARTS.values())
         # A namespace that goes first takes along what would then not be found.
-        text = yaml_stream(reversed([each for each in yaml_documents(text) if each["kind"] not in gone]))
+        left = [each for each in yaml_documents(text) if each["kind"] not in gone]
+        text = yaml_stream(reversed(only_served(left, options.served)))
+    else:
+        check_fits(yaml_documents(text), options.served, options.there)
     print(text, end="")
     return 0
 
@@ -159,7 +181,7 @@ def _installer(options: argparse.Namespace) -> int:
 def _chart(options: argparse.Namespace) -> int:
     config = ROOT / "config"
     budget = yaml.safe_load((config / "high-availability" / "pod_disruption_budget.yaml").read_text())
-    manifests = yaml_documents(build(config / "default"))
+    manifests = yaml_documents(_build(options, "default"))
     certificates = [
         each
         for each in yaml_documents(build(config / "cert-manager"))

@@ -124,6 +124,13 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "tests/integration/test_per_operator.py"
         "::test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything"
     ): ("make deploy OVERLAY=per-operator",),
+    "tests/integration/test_chart.py": (
+        "helm install operator-manager dist/chart --namespace operator-manager-system --create-namespace",
+        (
+            "helm install operator-manager dist/chart --namespace operator-manager-system --create-namespace "
+            "--take-ownership"
+        ),
+    ),
     "tests/unit/devcluster/faults/test_faults.py": (
         (
             """curl ... -X POST $SERVER/devcluster/faults """
@@ -154,9 +161,6 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
     "no engine, no opm, no registry; tests/unit/release/test_bundle.py reads what `make bundle` writes": (
         "make bundle bundle-build bundle-push catalog-build IMG=... BUNDLE_IMG=... CATALOG_IMG=...",
         ".venv/bin/python -m release manifests --only=policies >policies.yaml",
-    ),
-    "an installation takes a real cluster; tests/unit/release/test_chart.py compares what helm renders": (
-        "helm install operator-manager dist/chart --namespace operator-manager-system --create-namespace",
     ),
     "tilt cannot be had; tests/unit/config/test_tiltfile.py records what the Tiltfile asks of it": (
         "tilt up",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,8 +13,8 @@ from manager.codegen import yaml_documents
 from manager.version import VERSION
 from release import OLDEST_KUBERNETES
 from release.cli import main
-from tests.support.dockerfile import ROOT
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, manifests
+from tests.support.tools import tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,23 +22,6 @@ if TYPE_CHECKING:
 
 RELEASE = "operator-manager"
 Objects = dict[tuple[str, str], Manifest]
-UNPACK = ROOT.parent / "shared" / "tools" / "unpack"
-
-
-@functools.cache
-def _folder() -> str | None:
-    if not UNPACK.exists():
-        return None
-    done = subprocess.run([UNPACK], capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def tool(name: str) -> Path:
-    """The program, of that folder or on the PATH; skips the test where there is none."""
-    found = shutil.which(name, path=_folder()) or shutil.which(name)
-    if found is None:
-        pytest.skip(f"no {name}, neither in {UNPACK.parent} nor on the PATH")
-    return Path(found)
 
 
 @pytest.fixture(scope="module")
@@ -254,6 +236,11 @@ def test_pods_run_where_and_from_what_registry_the_values_say(chart: Path):
         ("webhook.port=https", "/webhook/port"),
         ("networkPolicy.apiServers={kubernetes}", "/networkPolicy/apiServers/0"),
         ("replicas=2", "replicas"),
+        ("manager.podLabels.control-plane=x", "/manager/podLabels"),
+        ("manager.podAnnotations=x", "/manager/podAnnotations"),
+        ("manager.podDisruptionBudget.maxUnavailable=many", "/manager/podDisruptionBudget/maxUnavailable"),
+        ("manager.topologySpreadConstraints=x", "/manager/topologySpreadConstraints"),
+        ("petstore.resources=x", "/petstore/resources"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(chart: Path, value: str, named: str):
@@ -266,6 +253,62 @@ def test_values_of_a_chart_around_it_are_taken(chart: Path):
     assert rendered(chart, "global.region=here") == rendered(chart)
 
 
+def test_what_the_values_add_to_pods_and_account_stands_beside_what_they_have(chart: Path):
+    flags = [
+        f"{program}.{value}"
+        for program in ("manager", "petstore")
+        for value in (
+            "podAnnotations.team=a",
+            "podLabels.cost=b",
+            "priorityClassName=high",
+            r"nodeSelector.disk=ssd",
+            "resources.limits.memory=1Gi",
+        )
+    ]
+    before, made = rendered(chart), rendered(chart, *flags)
+    for name in (MANAGER, PETSTORE):
+        old, new = (each["Deployment", name]["spec"]["template"] for each in (before, made))
+        metadata = old["metadata"]
+        annotations = {**metadata.get("annotations", {}), "team": "a"}
+        assert new["metadata"] == {"annotations": annotations, "labels": {**metadata["labels"], "cost": "b"}}
+        assert new["spec"]["priorityClassName"] == "high"
+        assert new["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux", "disk": "ssd"}
+        limits = old["spec"]["containers"][0]["resources"]["limits"]
+        assert new["spec"]["containers"][0]["resources"]["limits"] == {**limits, "memory": "1Gi"}
+
+
+def test_the_account_gets_annotations_and_the_managers_pods_another_spread(chart: Path):
+    made = rendered(
+        chart,
+        r"manager.serviceAccount.annotations.example\.test/role=operator",
+        "manager.topologySpreadConstraints[0].maxSkew=2",
+        "manager.topologySpreadConstraints[0].topologyKey=zone",
+    )
+    account = made["ServiceAccount", MANAGER]["metadata"]["annotations"]
+    assert account == {"example.test/role": "operator"}
+    spread = made["Deployment", MANAGER]["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert spread == [{"maxSkew": 2, "topologyKey": "zone"}]
+
+
+@pytest.mark.parametrize(
+    ("image", "whole"),
+    [
+        ("local.test:5000/team/om:1.0", "local.test:5000/team/om:1.0"),
+        (f"local.test/om@sha256:{'0' * 64}", f"local.test/om:{VERSION}@sha256:{'0' * 64}"),
+        ("om", "om:latest"),
+        (f"om:{VERSION}", f"om:{VERSION}"),
+    ],
+)
+def test_the_images_that_it_is_made_for_are_the_default(image: str, whole: str, tmp_path: Path):
+    tool("kubectl")
+    assert main(["chart", str(tmp_path / "chart"), f"--image={image}", f"--petstore-image={image}"]) == 0
+    made = rendered(tmp_path / "chart")
+    for name in (MANAGER, PETSTORE):
+        assert container_of(made["Deployment", name])["image"] == whole
+    other = rendered(tmp_path / "chart", "manager.image.tag=v2")
+    assert ":v2" in container_of(other["Deployment", MANAGER])["image"]
+
+
 def test_a_second_manager_brings_a_disruption_budget(chart: Path):
     assert not [kind for kind, _ in rendered(chart) if kind == "PodDisruptionBudget"]
     made = rendered(chart, "manager.replicas=2")
@@ -273,6 +316,10 @@ def test_a_second_manager_brings_a_disruption_budget(chart: Path):
     budget = made["PodDisruptionBudget", MANAGER]
     pods = made["Deployment", MANAGER]["spec"]["template"]["metadata"]["labels"]
     assert budget["spec"]["selector"]["matchLabels"].items() <= pods.items()
+    asked = ("manager.replicas=3", "manager.podDisruptionBudget.maxUnavailable=50%")
+    assert rendered(chart, *asked)["PodDisruptionBudget", MANAGER]["spec"]["maxUnavailable"] == "50%"
+    without = ("manager.replicas=2", "manager.podDisruptionBudget.enable=false")
+    assert ("PodDisruptionBudget", MANAGER) not in rendered(chart, *without)
 
 
 def test_alerts_keep_their_own_templates(chart: Path):

@@ -1,0 +1,38 @@
+"""Whether a cluster can take manifests as a whole: what kubectl says that it has, against what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+__all__ = ["DoesNotFit", "check_fits", "only_served"]
+
+Manifest = dict[str, Any]
+
+
+class DoesNotFit(Exception):
+    """The cluster would take a part of the manifests only; the message says what it lacks."""
+
+
+def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespaces: Collection[str]) -> None:
+    """Raise DoesNotFit for an API version or a namespace that is neither there nor among the manifests.
+
+    One that is empty is not known, and nothing is held against it.
+    """
+    if served:
+        unknown = sorted({each["apiVersion"] for each in manifests} - {*served})
+        if unknown:
+            raise DoesNotFit(f"nothing was applied: the cluster does not serve {', '.join(unknown)}")
+    if namespaces:
+        made = {each["metadata"]["name"] for each in manifests if each["kind"] == "Namespace"}
+        asked = {each["metadata"]["namespace"] for each in manifests if "namespace" in each["metadata"]}
+        missing = sorted(asked - made - {*namespaces})
+        if missing:
+            raise DoesNotFit(
+                f"nothing was applied: there is no namespace {' '.join(missing)}; it has to be made first"
+            )
+
+
+def only_served(manifests: Sequence[Manifest], served: Collection[str]) -> list[Manifest]:
+    """Those that the cluster can have: nothing of another kind is there to be deleted."""
+    return [each for each in manifests if not served or each["apiVersion"] in served]

@@ -1,0 +1,173 @@
+"""The chart as helm installs it on a cluster, also after `make install` and `make deploy`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from release.cli import main
+from tests.support import makefile
+from tests.support.control_plane import KUBECTL, Feature
+from tests.support.eventually import eventually
+from tests.support.manifests import MANAGER, PETSTORE, SYSTEM
+from tests.support.tools import tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+RELEASE = "operator-manager"
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {"cost": "b"}},
+}
+TERM = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+PLACED = {
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+    "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    "affinity": {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": TERM}]
+        }
+    },
+    "priorityClassName": "system-cluster-critical",
+    "podAnnotations": {"team": "a"},
+    "podLabels": {"cost": "b"},
+    "resources": {"requests": {"cpu": "20m", "memory": "96Mi"}},
+}
+# Each value that says where pods run and what they carry.
+VALUES = {
+    "imagePullSecrets": [{"name": "registry"}],
+    "manager": {
+        **PLACED,
+        "replicas": 2,
+        "topologySpreadConstraints": [SPREAD],
+        "serviceAccount": {"annotations": {"example.test/role": "operator"}},
+        "podDisruptionBudget": {"maxUnavailable": "50%"},
+    },
+    "petstore": PLACED,
+}
+
+
+@pytest.fixture
+def plane(own_control_plane: StartControlPlane) -> ControlPlane:
+    return own_control_plane().require(Feature.WORKLOADS)
+
+
+@pytest.fixture
+def chart(tmp_path: Path) -> Path:
+    assert main(["chart", str(tmp_path / "chart")]) == 0
+    return tmp_path / "chart"
+
+
+def helm(plane: ControlPlane, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [tool("helm"), *map(str, arguments), f"--kubeconfig={plane.kubeconfig}"]
+    environ = {**os.environ, "HELM_CACHE_HOME": str(plane.kubeconfig.parent / "helm")}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+
+
+def done(process: subprocess.CompletedProcess[str]) -> str:
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def make(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {"KUBECONFIG": str(plane.kubeconfig), **KUBECTL}
+    program = f"KUBECTL={plane.kubectl_program()}"
+    return makefile.make("--silent", *arguments, program, environ=environ, timeout=240)
+
+
+def is_there(plane: ControlPlane, name: str, replicas: int) -> None:
+    path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{name}"
+    status = plane.api.get(path)["status"]
+    assert status.get("updatedReplicas") == replicas, status
+
+
+@pytest.mark.contract
+@pytest.mark.timeout(600)
+def test_from_make_install_to_a_release_with_every_value_and_back(
+    plane: ControlPlane, chart: Path, tmp_path: Path
+) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump(VALUES))
+    assert make(plane, "install").returncode == 0
+
+    place = (f"--namespace={SYSTEM}", "--create-namespace")
+    refused = helm(plane, "install", RELEASE, chart, *place)
+    assert "invalid ownership metadata" in refused.stderr
+    said = done(helm(plane, "install", RELEASE, chart, *place, "--take-ownership"))
+    notes = said.partition("NOTES:\n")[2]
+    for name in (MANAGER, PETSTORE):
+        assert f"kubectl --namespace {SYSTEM} rollout status deployment/{name}" in notes
+        eventually(lambda name=name: is_there(plane, name, 1))
+
+    rendered = done(
+        helm(plane, "template", RELEASE, chart, place[0], f"--values={values}", "--kube-version=1.36")
+    )
+    strictly = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-")
+    accepted = plane.kubectl("apply", *strictly, stdin=rendered)
+    # What kubectl wrote beside the definitions, when it was the one that applied them, stays.
+    assert [line for line in accepted.stderr.splitlines() if "last-applied-configuration" not in line] == []
+    done(helm(plane, "upgrade", RELEASE, chart, place[0], f"--values={values}"))
+    eventually(lambda: is_there(plane, MANAGER, 2))
+    pod = plane.api.get(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{MANAGER}")["spec"]["template"]
+    assert pod["metadata"]["labels"]["cost"] == "b"
+    assert [each["topologyKey"] for each in pod["spec"]["topologySpreadConstraints"]] == ["zone"]
+    budget = plane.api.get(f"/apis/policy/v1/namespaces/{SYSTEM}/poddisruptionbudgets/{MANAGER}")
+    assert budget["spec"]["maxUnavailable"] == "50%"
+
+    without = ("--set=petstore.enable=false", "--reset-values")
+    said = done(helm(plane, "upgrade", RELEASE, chart, place[0], *without))
+    assert f"Nobody is at {PETSTORE}:6742" in said
+
+    done(helm(plane, "uninstall", RELEASE, place[0]))
+    definitions = plane.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+    assert "memcacheds.cache.example.com" in {each["metadata"]["name"] for each in definitions}
+
+
+@pytest.mark.contract
+@pytest.mark.timeout(600)
+def test_what_make_deploy_applied_becomes_a_release(plane: ControlPlane, chart: Path) -> None:
+    assert make(plane, "deploy").returncode == 0
+    done(helm(plane, "install", RELEASE, chart, f"--namespace={SYSTEM}", "--take-ownership"))
+    eventually(lambda: is_there(plane, MANAGER, 1))
+    done(helm(plane, "uninstall", RELEASE, f"--namespace={SYSTEM}"))
+    roles = plane.api.get("/apis/rbac.authorization.k8s.io/v1/clusterroles")["items"]
+    assert not [name for each in roles if (name := each["metadata"]["name"]).startswith(RELEASE)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("NAMESPACES=default,team-a,team-b",), "there is no namespace team-a team-b"),
+        (("OVERLAY=cert-manager",), "the cluster does not serve cert-manager.io/v1"),
+    ],
+    ids=["a namespace", "a kind"],
+)
+def test_where_something_is_missing_nothing_is_applied(
+    arguments: tuple[str, ...], said: str, plane: ControlPlane
+) -> None:
+    refused = make(plane, "deploy", *arguments)
+    assert refused.returncode == 2
+    assert f"nothing was applied: {said}" in refused.stderr.splitlines()[0]
+    assert SYSTEM not in {each["metadata"]["name"] for each in plane.api.get("/api/v1/namespaces")["items"]}
+
+
+def test_helm_installs_nothing_in_a_namespace_that_is_not_there(plane: ControlPlane, chart: Path) -> None:
+    refused = helm(plane, "install", RELEASE, chart, f"--namespace={SYSTEM}")
+    assert f'namespaces "{SYSTEM}" not found' in refused.stderr
+    assert not plane.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+
+
+def test_what_cert_manager_defines_is_left_out_of_an_undeploy_where_that_is_not(plane: ControlPlane) -> None:
+    assert make(plane, "deploy").returncode == 0
+    undeployed = make(plane, "undeploy", "OVERLAY=cert-manager")
+    assert undeployed.returncode == 0, undeployed.stderr

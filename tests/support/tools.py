@@ -1,0 +1,30 @@
+"""Programs of others that some tests use, from the folder beside this checkout or from the PATH."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.dockerfile import ROOT
+
+UNPACK = ROOT.parent / "shared" / "tools" / "unpack"
+
+
+@functools.cache
+def _folder() -> str | None:
+    if not UNPACK.exists():
+        return None
+    done = subprocess.run([UNPACK], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def tool(name: str) -> Path:
+    """The program, of that folder or on the PATH; skips the test where there is none."""
+    found = shutil.which(name, path=_folder()) or shutil.which(name)
+    if found is None:
+        pytest.skip(f"no {name}, neither in {UNPACK.parent} nor on the PATH")
+    return Path(found)
