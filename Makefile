@@ -118,7 +118,6 @@ lint: tools ## style, types, layers, and that generated files are current
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy scripts/webhook-flags
 	$(BIN)/lint-imports --no-logo
 	@$(BIN)/pip-licenses >/dev/null && echo "every dependency has a licence that pyproject.toml lists"
 	$(BIN)/operator-manager generate --check
@@ -174,7 +173,7 @@ uninstall: venv ## the definitions out of the cluster, and every object of their
 
 .PHONY: run
 run: venv ## the manager on this machine, against the current kubeconfig, with your rights (ARGS: its flags)
-	@webhooks=$$($(BIN)/python scripts/webhook-flags $(ARGS)) && exec $(BIN)/operator-manager run $$webhooks $(ARGS)
+	@webhooks=$$($(BIN)/operator-manager webhook-flags $(ARGS)) && exec $(BIN)/operator-manager run $$webhooks $(ARGS)
 
 .PHONY: deploy
 deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)

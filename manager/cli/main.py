@@ -31,6 +31,7 @@ _COMMANDS = {
     "init": "begin a project of your own",
     "create": "add a kind and its operator to a project",
     "migrate-storage": "have every object stored in the storage version of its definition",
+    "webhook-flags": "print flags with which `make run` serves webhooks",
     "version": "print the version",
 }
 

@@ -58,7 +58,7 @@ def plane(own_control_plane: StartControlPlane) -> ControlPlane:
 def flags(kubeconfig: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """What `make run` would add."""
     return subprocess.run(
-        [sys.executable, "scripts/webhook-flags", f"--kubeconfig={kubeconfig}", *arguments],
+        [sys.executable, "-m", "controllers.main", "webhook-flags", f"--kubeconfig={kubeconfig}", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
         capture_output=True,
@@ -189,8 +189,9 @@ def test_without_a_manager_make_uninstall_says_what_it_waits_for_and_how_to_go_o
         (["--webhook-bind-address=127.0.0.1:9443"], {}),
         ([], {"ENABLE_WEBHOOKS": "false"}),
         (["--no-such-flag"], {}),
+        (["--controllers=nobody", "--config=/no/such/file"], {}),
     ],
-    ids=["url", "off-by-flag", "address", "off-by-variable", "wrong-flag"],
+    ids=["url", "off-by-flag", "address", "off-by-variable", "wrong-flag", "no-file"],
 )
 def test_what_somebody_has_decided_is_left_alone(
     tmp_path: Path, arguments: list[str], environ: dict[str, str]

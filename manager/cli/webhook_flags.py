@@ -1,11 +1,5 @@
-#!/usr/bin/env python3
-"""Prints the flags with which `make run` serves webhooks: `scripts/webhook-flags [FLAG OF operator-manager run]...`.
-
-Prints none where webhooks are set up, or turned off, by the flags themselves, the environment or the file; and none
-where the API server could not reach them, with a line on standard error that says why. For then it would refuse every
-object that they are asked about. Whether it can is tried: a server on this machine's loopback may still be in a
-container, with a loopback of its own. Only such a server is tried, and only it can be told 127.0.0.1.
-"""
+"""The command `webhook-flags`."""
+# ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
 
@@ -22,19 +16,22 @@ from collections.abc import AsyncIterator, Sequence
 import orjson
 import structlog
 
-from controllers.main import OPERATORS, PROGRAM
 from manager.address import is_loopback
 from manager.cli.arguments import OperatorUnusable, UsageError
 from manager.cli.failure import ServerUnusable, server_version
 from manager.cli.flags import parse_flags
-from manager.cli.operators import installed_operators
 from manager.cli.settings import Settings
 from manager.kube.config import ClusterConfig, load_config
 from manager.kube.errors import KubeError
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.operator import AnyOperator
+from manager.program import Program
 from manager.settings import SettingsError, Sources
+from manager.webhook.methods import registrations
+
+__all__ = ["command"]
 
 HOST, PORT = "127.0.0.1", 9443
 PATIENCE = 5.0  # seconds for the API server to hear of a configuration and to call
@@ -48,16 +45,26 @@ class Unreachable(Exception):
     """Why the API server does not reach us."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Print the flags, or why there are none; the manager itself tells what is wrong with `argv`."""
+def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+    """Print the flags with which `make run` serves webhooks, given those of `run`.
+
+    Prints none where webhooks are set up, or turned off, by the flags themselves, the environment or the
+    file, nor where no operator has any; and none where the API server could not reach them, with a line on
+    standard error that says why. For then it would refuse every object that they are asked about. Whether it
+    can is tried: a server on this machine's loopback may still be in a container, with a loopback of its own.
+    Only such a server is tried, and only it can be told 127.0.0.1. What is wrong with `argv` the manager
+    tells, and its help.
+    """
+    if {"-h", "--help"}.intersection(argv):
+        print(f"Usage: {program.name} webhook-flags [FLAGS OF {program.name} run]", file=sys.stderr)
+        return 0
     # Standard output is for flags; what there is to warn of, the manager itself says next.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
-        operators = (*OPERATORS, *installed_operators(OPERATORS, PROGRAM))
-        settings = Settings(Sources(parse_flags(argv, operators, PROGRAM), PROGRAM, file=Settings.config))
+        settings = Settings(Sources(parse_flags(argv, operators, program), program, file=Settings.config))
     except (OperatorUnusable, UsageError, SettingsError):
         return 0
-    if not is_undecided(settings):
+    if not is_undecided(settings) or not any(any(registrations(each)) for each in operators):
         return 0
     try:
         port = asyncio.run(reachable_port(settings))
@@ -66,8 +73,8 @@ def main(argv: Sequence[str]) -> int:
     except Unreachable as reason:
         print(
             f"make run: no webhooks: {reason}. "
-            "ARGS='--webhook-url=https://HOST:9443 --webhook-bind-address=:9443' turns them on, where HOST leads here "
-            "from there.",
+            "ARGS='--webhook-url=https://HOST:9443 --webhook-bind-address=:9443' turns them on, where HOST "
+            "leads here from there.",
             file=sys.stderr,
         )
         return 0
@@ -176,7 +183,3 @@ async def is_called(transport: Transport, port: int, called: asyncio.Event) -> b
         with contextlib.suppress(KubeError):
             await transport.request("DELETE", f"{CONFIGURATIONS}/{name}")
     return called.is_set()
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
