@@ -21,6 +21,7 @@ from manager.api.schema import (
     required,
     schema_format,
     schema_pattern,
+    schema_words,
     together,
 )
 from manager.api.unstructured import Unstructured
@@ -59,6 +60,7 @@ __all__ = [
     "required",
     "schema_format",
     "schema_pattern",
+    "schema_words",
     "set_condition",
     "together",
 ]

@@ -29,6 +29,7 @@ __all__ = [
     "required",
     "schema_format",
     "schema_pattern",
+    "schema_words",
     "together",
 ]
 
@@ -112,18 +113,40 @@ def schema_pattern(pattern: str) -> SchemaMark:
     return _with(pattern=pattern)
 
 
-def cel(rule: str, message: str, *, field_path: str | None = None, reason: str | None = None) -> SchemaMark:
+def schema_words(**words: Any) -> SchemaMark:
+    """Words of the server's that no other mark says: `schema_words(nullable=True, minProperties=1)`.
+
+    An underscore is a hyphen: `x_kubernetes_embedded_resource=True`.
+    """
+    return _with(**words)
+
+
+def cel(
+    rule: str,
+    message: str = "",
+    *,
+    field_path: str | None = None,
+    reason: str | None = None,
+    message_expression: str | None = None,
+    optional_old_self: bool = False,
+) -> SchemaMark:
     """A rule in CEL that the value must keep; `self` is the value and `oldSelf` what it was before an update.
 
     `message` is what the user reads when the rule is broken. `field_path` names the field at fault, relative
     to the value (`.size`). `reason` is one of FieldValueInvalid (the default), FieldValueForbidden,
     FieldValueRequired and FieldValueDuplicate. Several rules are checked in the order they are written.
+    `message_expression` is CEL that makes the message; with `optional_old_self` the rule holds for what is
+    new, too, and `oldSelf` is an optional.
     """
-    validation = {"rule": rule, "message": message}
-    if field_path is not None:
-        validation["fieldPath"] = field_path
-    if reason is not None:
-        validation["reason"] = reason
+    said = {
+        "rule": rule,
+        "message": message or None,
+        "fieldPath": field_path,
+        "reason": reason,
+        "messageExpression": message_expression,
+        "optionalOldSelf": optional_old_self or None,
+    }
+    validation = {word: value for word, value in said.items() if value is not None}
 
     def add(schema: JsonSchema) -> None:
         schema["x-kubernetes-validations"] = [*schema.get("x-kubernetes-validations", ()), validation]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import orjson
 
-from manager.kube.config import ClusterConfig
+from manager.kube.config import ClusterConfig, load_config
 from manager.kube.errors import ApiError, Forbidden, KubeError, TransportError, Unauthorized
+from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.leader import LeadershipLost
 from manager.manager import CannotStart
+from manager.metrics import Metrics
+from manager.program import Program
 
-__all__ = ["ServerUnusable", "cause_of", "in_one_line", "is_expected", "server_version"]
+__all__ = ["ServerUnusable", "cause_of", "connected", "in_one_line", "is_expected", "server_version"]
 
 _START_PATIENCE = 5.0
 """Seconds in which the API server has to answer once: enough for a pod whose network comes up late."""
@@ -18,6 +26,22 @@ _START_PATIENCE = 5.0
 
 class ServerUnusable(Exception):
     """The API server does not answer, does not know us, or is none: one line that names it."""
+
+
+@asynccontextmanager
+async def connected(
+    program: Program, command: str, *, kubeconfig: str | None, context: str | None
+) -> AsyncIterator[Transport]:
+    """A way to the API server, for one command. Raises `ConfigError` and `ServerUnusable`."""
+    config = await load_config(kubeconfig=kubeconfig, context=context, environ=os.environ)
+    wire = HttpWire(config)
+    try:
+        agent = f"{program.agent} {command}"
+        transport = Transport(wire, metrics=Metrics(), rng=random.Random(), user_agent=agent)
+        await server_version(transport, config)
+        yield transport
+    finally:
+        await wire.aclose()
 
 
 async def server_version(transport: Transport, config: ClusterConfig) -> str:

@@ -30,6 +30,7 @@ _COMMANDS = {
     "generate": "write what is generated under config/",
     "init": "begin a project of your own",
     "create": "add a kind and its operator to a project",
+    "model": "write the model of a kind that others have defined",
     "migrate-storage": "have every object stored in the storage version of its definition",
     "webhook-flags": "print flags with which `make run` serves webhooks",
     "version": "print the version",
@@ -37,7 +38,7 @@ _COMMANDS = {
 
 _HELP_FLAGS = {"-h", "--help"}
 
-_WITHOUT_OPERATORS = {"version", "--version", "init", "create"}
+_WITHOUT_OPERATORS = {"version", "--version", "init", "create", "model"}
 
 _WITHOUT_INSTALLED = {"generate"}
 """What does the same whatever is installed, even where an installed operator cannot be loaded."""

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from manager.api import Resource, crd_options
 from manager.cli.arguments import ArgumentParser, UsageError, argument
-from manager.cli.failure import in_one_line, is_expected, server_version
+from manager.cli.failure import connected, in_one_line, is_expected
 from manager.cli.migrate_report import MigrateReport, Screen
 from manager.cli.signals import StopSignals
 from manager.duration import format_duration, parse_wait
-from manager.kube.config import load_config
 from manager.kube.errors import KubeError, NotFound, Unauthorized
-from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.logs import configured, get_logger
 from manager.loop import loop_factory
-from manager.metrics import Metrics
 from manager.migration import Definitions, Migration, MigrationFailed, MigrationOptions, Outcome, Patience
 from manager.operator import AnyOperator
 from manager.program import Program
@@ -182,7 +177,9 @@ async def _migrate_all(
 ) -> bool:
     """Whether all of it is done."""
     done = True
-    async with _connected(program, arguments) as transport:
+    async with connected(
+        program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context
+    ) as transport:
         for name in names:
             done &= await _migrate_one(name, program, arguments, transport, screen)
     return done
@@ -221,17 +218,3 @@ async def _migrate_one(
     else:
         report.ended(definition, outcome, migration.tally)
     return outcome is not Outcome.REFUSED
-
-
-@asynccontextmanager
-async def _connected(program: Program, arguments: MigrateArguments) -> AsyncIterator[Transport]:
-    """A way to the API server. Raises `ConfigError` and `ServerUnusable`."""
-    config = await load_config(kubeconfig=arguments.kubeconfig, context=arguments.context, environ=os.environ)
-    wire = HttpWire(config)
-    try:
-        agent = f"{program.agent} migrate-storage"
-        transport = Transport(wire, metrics=Metrics(), rng=random.Random(), user_agent=agent)
-        await server_version(transport, config)
-        yield transport
-    finally:
-        await wire.aclose()

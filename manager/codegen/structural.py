@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from manager.api import Resource
+from manager.api import ApiModel, Resource
 from manager.api.schema import REQUIRED
 from manager.codegen.errors import ModelError
 from manager.codegen.keywords import CARRIED, IGNORED, ORDER
@@ -15,7 +15,7 @@ from manager.codegen.prose import paragraphs
 from manager.codegen.scalars import bounds, checked_format, checked_pattern, enum_type
 from manager.codegen.unions import collapse
 
-__all__ = ["structural_schema"]
+__all__ = ["object_schema", "structural_schema"]
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
@@ -62,6 +62,11 @@ def structural_schema(kind: type[Resource]) -> JsonSchema:
     schema = _convert({**whole, "properties": fields}, kind.__name__)
     schema["properties"] = {**own, **schema["properties"]}
     return schema
+
+
+def object_schema(model: type[ApiModel]) -> JsonSchema:
+    """Return the schema of what a model says that is a part of objects. Raises ModelError."""
+    return _convert(model_schema(model), model.__name__)
 
 
 def _convert(node: JsonSchema, field: str) -> JsonSchema:

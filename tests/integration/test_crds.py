@@ -17,9 +17,11 @@ from tests.support.api_objects import manifest
 from tests.support.control_plane import Feature
 from tests.support.crds import DEFINITIONS, wait_served
 from tests.support.eventually import eventually
+from tests.support.manager_process import run_once
 from tests.support.widget import Widget
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
     from tests.support.control_plane import ControlPlane
@@ -299,3 +301,24 @@ def test_the_server_takes_every_folder_of_config(plane: ControlPlane) -> None:
     plane.api.delete(system)
     if plane.supports(Feature.WORKLOADS):
         eventually(lambda: plane.api.find(system) is None)
+
+
+def test_a_model_is_made_of_what_the_server_publishes_of_a_kind(plane: ControlPlane, tmp_path: Path) -> None:
+    def made(kind: str) -> subprocess.CompletedProcess[str]:
+        return run_once("model", f"--from={kind}", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
+
+    for kind, told in (
+        ("deploy", 'class Deployment(Resource, group="apps", version="v1", plural="deployments"):'),
+        ("Event.core", 'class Event(Resource, group="", version="v1", plural="events"):'),
+        ("widgets.test.example.com", 'class Widget(Resource, group="test.example.com", version="v1"'),
+        ("Gadget", 'plural="gadgets", namespaced=False):'),
+    ):
+        done = made(kind)
+        assert told in done.stdout, done.stderr
+        exec(compile(done.stdout, kind, "exec"), {"__name__": "made"})
+    for kind, said in (
+        ("Event", "the API server has several of this name: Event.core, Event.events.k8s.io"),
+        ("Deploymnet.apps", "the API server has no such kind in the group apps; did you mean Deployment?"),
+    ):
+        done = made(kind)
+        assert (done.returncode, done.stderr) == (2, f"operator-manager: model: {kind}: {said}\n")

@@ -72,6 +72,8 @@ def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(comman
     # One after the other, and the stored version later than the other one.
     for more in ("--validation", "--conversion=v1", "--conversion=v1alpha1"):
         assert command("create", "webhook", "--kind=Company", more).code == 0
+    vendor = str(ROOT / "tests/unit/codegen/installation.yaml")
+    assert command("model", "--from", vendor, "--output=apis/hello/v2/installation.py").code == 0
     python(project, "ruff", "check", ".")
     python(project, "ruff", "format", "--check", ".")
     python(project, "mypy")

@@ -1,0 +1,207 @@
+"""Python as the formatter lays it out: annotations, literals and docstrings of generated models."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+__all__ = [
+    "Expression",
+    "Group",
+    "Keyword",
+    "Text",
+    "Union",
+    "class_source",
+    "docstring",
+    "field_source",
+    "imported",
+    "laid",
+    "literal",
+]
+
+_WIDTH = 110
+_STEP = 4
+_QUOTES = '"""'
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Something in brackets: `Field(...)`, `list[...]`, `[...]`. `opening` has the bracket."""
+
+    opening: str
+    items: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        one = "," if self.opening == "(" and len(self.items) == 1 else ""
+        return f"{self.opening}{', '.join(map(str, self.items))}{one}{self.closing}"
+
+    @property
+    def closing(self) -> str:
+        """The other bracket."""
+        return {"(": ")", "[": "]", "{": "}"}[self.opening[-1]]
+
+    @property
+    def trailing_comma(self) -> str:
+        """In a subscript of one thing it would mean something else."""
+        return "" if re.search(r"\w\[$", self.opening) and len(self.items) == 1 else ","
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """A value with what stands before it: `min_length=1`, `"key": "value"`."""
+
+    prefix: str
+    value: Expression
+
+    def __str__(self) -> str:
+        return f"{self.prefix}{self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """A type, or None."""
+
+    member: Expression
+
+    def __str__(self) -> str:
+        return f"{self.member} | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string, which is broken into several where it is too long for a line."""
+
+    value: str
+
+    def __str__(self) -> str:
+        raw = "\\" in self.value and self.value.isprintable() and not self.value.endswith("\\")
+        quote = "'" if '"' in self.value and "'" not in self.value else '"'
+        if raw and quote not in self.value:
+            return f"r{quote}{self.value}{quote}"
+        escaped = "".join(
+            f"\\{each}"
+            if each in {quote, "\\"}
+            else each
+            if each.isprintable()
+            else each.encode("unicode_escape").decode()
+            for each in self.value
+        )
+        return f"{quote}{escaped}{quote}"
+
+    def pieces(self, width: int) -> list[Text]:
+        """Strings that are this one together, broken after spaces where there are any."""
+        pieces, rest = [], self.value
+        while len(str(Text(rest))) > width:
+            size = width
+            while len(str(Text(rest[:size]))) > width:
+                size -= 1
+            size = rest.rfind(" ", 1, size) + 1 or size
+            pieces.append(Text(rest[:size]))
+            rest = rest[size:]
+        return [*pieces, Text(rest)]
+
+
+Expression: TypeAlias = "str | Group | Keyword | Union | Text"
+
+
+def literal(value: Any) -> Expression:
+    """A value of JSON."""
+    match value:
+        case str():
+            return Text(value)
+        case list():
+            return Group("[", tuple(map(literal, value)))
+        case dict():
+            return Group("{", tuple(Keyword(f"{Text(key)}: ", literal(each)) for key, each in value.items()))
+    return repr(value)
+
+
+def field_source(name: str, annotation: Expression, default: Expression | None) -> str:
+    """The line, or lines, of a model's field."""
+    head = f"{' ' * _STEP}{name}: "
+    flat = f"{head}{annotation}" + ("" if default is None else f" = {default}")
+    if len(flat) <= _WIDTH:
+        return f"{flat}\n"
+    ending = "" if default is None else " = "
+    rest = len(ending) + (0 if default is None else len(str(default)))
+    if isinstance(annotation, Union):
+        inner = " " * _STEP * 2
+        fits = len(inner) + len(str(annotation)) <= _WIDTH
+        lines = str(annotation) if fits else laid(annotation, len(inner), len(inner) + _WIDTH)
+        text = f"(\n{inner}{lines}\n{' ' * _STEP})"
+    else:
+        text = laid(annotation, _STEP, len(head), rest)
+    if default is not None:
+        last = f"{head}{text}{ending}".rpartition("\n")[2]
+        text += ending + laid(default, _STEP, len(last))
+    return f"{head}{text}\n"
+
+
+def laid(expression: Expression, indent: int = 0, taken: int = 0, after: int = 0) -> str:
+    """`expression` from the column `taken` on, in a line that begins at `indent`; `after` is to follow."""
+    if taken + len(str(expression)) + after <= _WIDTH:
+        return str(expression)
+    match expression:
+        case Keyword():
+            value = laid(expression.value, indent, taken + len(expression.prefix), after)
+            return f"{expression.prefix}{value}"
+        case Union():
+            return f"{laid(expression.member, indent, taken, 0)}\n{' ' * indent}| None"
+        case Text():
+            # The first piece may stand behind something.
+            pieces = expression.pieces(_WIDTH - after - max(taken, indent))
+            return f"\n{' ' * indent}".join(map(str, pieces))
+        case Group():
+            inner = indent + _STEP
+            items = (f"{' ' * inner}{laid(each, inner, inner, 1)}" for each in expression.items)
+            lines = f"{expression.trailing_comma}\n".join((*items, ""))
+            if not expression.trailing_comma:
+                lines = lines.rstrip("\n") + "\n"
+            return f"{expression.opening}\n{lines}{' ' * indent}{expression.closing}"
+    return expression
+
+
+def class_source(head: str, about: str, body: str) -> str:
+    """A class of that head, without its colon."""
+    text = docstring(about)
+    gap = "\n" if text and body else ""
+    return f"{head}:\n{text}{gap}{body}" + ("" if text or body else "    pass\n")
+
+
+def docstring(text: str, indent: int = _STEP) -> str:
+    """The description as a docstring; nothing without a text."""
+    text = "".join(each for each in text.expandtabs() if each.isprintable() or each == "\n").strip()
+    if not text:
+        return ""
+    raw = "r" if "\\" in text and _QUOTES not in text else ""
+    if not raw:
+        text = text.replace("\\", "\\\\").replace(_QUOTES, '\\"\\"\\"')
+    lines: list[str] = []
+    for line in text.split("\n"):
+        wrapped = textwrap.wrap(
+            line,
+            _WIDTH - indent - len(_QUOTES) * 2,
+            drop_whitespace=True,
+            replace_whitespace=False,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines += wrapped or [""]
+    body = f"\n{' ' * indent}".join(lines)
+    body = re.sub(r"[ \t]+(?=\n)", "", body)
+    # What begins with a quote, or ends with one or with a backslash, would end elsewhere.
+    body = f" {body}" if body.startswith('"') else body
+    body = f"{body} " if body.endswith(('"', "\\")) else body
+    return f"{' ' * indent}{raw}{_QUOTES}{body}{_QUOTES}\n"
+
+
+def imported(module: str, names: Iterable[str]) -> str:
+    """An import of the names, in the order that the linter wants."""
+    listed = sorted(names)
+    line = f"from {module} import {', '.join(listed)}\n"
+    if len(line) - 1 <= _WIDTH:
+        return line
+    return f"from {module} import (\n{''.join(f'    {name},{chr(10)}' for name in listed)})\n"

@@ -1,0 +1,76 @@
+"""`model`: from a file to stdout or to another file, and what is wrong in one line."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.dockerfile import ROOT
+from tests.unit.cli.conftest import Command
+
+VENDOR = ROOT / "tests/unit/codegen/installation.yaml"
+FOOS = ROOT / "config/crd/bases/tutorial.my.domain_foos.yaml"
+
+
+def test_the_model_is_printed_and_what_it_does_not_say_told_beside_it(command: Command):
+    done = command("model", f"--from={VENDOR}")
+    assert done.code == 0
+    assert done.out.startswith('"""Installation of ops.vendor.io/v1, as installation.yaml has it."""\n')
+    assert done.err.splitlines()[0] == (
+        "operator-manager: model: of the versions, this is v1; there is also v1alpha1 (--version)"
+    )
+    assert "v1alpha1" in command("model", "--from", str(VENDOR), "--version=v1alpha1").out
+
+
+def test_it_is_written_to_a_file_which_is_never_overwritten(command: Command, tmp_path: Path):
+    output = tmp_path / "foo.py"
+    assert command("model", f"--from={FOOS}", "-o", str(output)).out == ""
+    written = output.read_text()
+    assert "class Foo(Resource" in written
+    again = command("model", f"--from={VENDOR}", f"--output={output}")
+    assert (again.code, again.err) == (
+        2,
+        f"operator-manager: model: {output} is there already, and is not overwritten\n",
+    )
+    assert output.read_text() == written
+
+
+def test_one_of_several_definitions_is_chosen_by_its_kind(command: Command, tmp_path: Path):
+    both = tmp_path / "both.yaml"
+    both.write_text(VENDOR.read_text() + FOOS.read_text())
+    assert "class Foo(" in command("model", f"--from={both}", "--kind=foo").out
+    names = "installations.ops.vendor.io, foos.tutorial.my.domain"
+    for flags, said in (
+        ((), f"it defines {names}; which one is meant? (--kind)"),
+        (("--kind=Bar",), f"it defines no Bar, but {names}"),
+    ):
+        done = command("model", f"--from={both}", *flags)
+        assert (done.code, done.out, done.err) == (2, "", f"operator-manager: model: {both}: {said}\n")
+
+
+def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FOOS.read_bytes())))
+    assert command("model", "--from=-").out.startswith(
+        '"""Foo of tutorial.my.domain/v1, as stdin has it."""\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ((), "--from is needed, as in --from=crd.yaml or --from=Certificate.cert-manager.io"),
+        (("--from=/nowhere.yaml",), "/nowhere.yaml: No such file or directory"),
+        (("--from=/",), "/: Is a directory"),
+        ((f"--from={sys.executable}",), f"{sys.executable}: it is not text in UTF-8"),
+        ((f"--from={FOOS}", "--version=v9"), f"{FOOS}: foos.tutorial.my.domain has no version v9: it has v1"),
+        ((f"--from={FOOS}", "-o/no/where.py"), "/no/where.py: No such file or directory"),
+        (("--from=Pod", "--kind=Foo"), "Pod: --kind is for a file; here the kind is named already"),
+        (("--form=x",), "unknown flag '--form'; did you mean --from?"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(command: Command, flags: tuple[str, ...], said: str):
+    done = command("model", *flags)
+    assert (done.code, done.out, done.err) == (2, "", f"operator-manager: model: {said}\n")

@@ -1,0 +1,421 @@
+"""Models written from definitions: what comes of them again is what was there."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import importlib.util
+import itertools
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from devcluster import DevCluster
+from devcluster.errors import StatusError
+from manager.api import GroupVersionKind, ObjectMeta, Resource
+from manager.codegen import (
+    DefinitionError,
+    Served,
+    custom_resource_definitions,
+    definitions_in,
+    model_source,
+    served_by_openapi,
+)
+from manager.codegen.manifest import Manifest
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from manager.testing import LocalWire
+from tests.support.dockerfile import ROOT
+
+VENDOR = Path(__file__).with_name("installation.yaml")
+OURS = sorted((ROOT / "config/crd/bases").glob("*.yaml"))
+
+_numbers = itertools.count()
+
+
+def definition(path: Path) -> Manifest:
+    [found] = [each for each in yaml.safe_load_all(path.read_text()) if each["kind"].endswith("Definition")]
+    return found
+
+
+def imported(text: str, kind: str, folder: Path) -> type[Resource]:
+    """The model in the source, from a file, as descriptions are read from there."""
+    name = f"written_{next(_numbers)}"
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    model: type[Resource] = getattr(module, kind)
+    return model
+
+
+def made(served: Served, folder: Path) -> type[Resource]:
+    return imported(model_source(served, "a test").text, served.gvk.kind, folder)
+
+
+def plain(schema: Any) -> Any:
+    """The schema without what makes no difference: breaks of lines, order, and what another word implies."""
+    if isinstance(schema, list):
+        return [plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    words = {word: plain(value) for word, value in schema.items() if not _says_nothing(word, value)}
+    if isinstance(words.get("description"), str):
+        words["description"] = " ".join(words["description"].split())
+    properties = words.get("properties") or {}
+    if isinstance(words.get("required"), list):
+        # What has a default is always there.
+        words["required"] = sorted(
+            each for each in words["required"] if "default" not in properties.get(each, ())
+        )
+    if words.get("x-kubernetes-int-or-string"):
+        words.pop("anyOf", None)
+    if isinstance(words.get("default"), dict):
+        inner = {name: each["default"] for name, each in properties.items() if "default" in each}
+        words["default"] = {**inner, **words["default"]}
+    if isinstance(words.get("default"), list):
+        items = words["items"].get("properties", {})
+        inner = {name: each["default"] for name, each in items.items() if "default" in each}
+        words["default"] = [
+            {**inner, **each} if isinstance(each, dict) else each for each in words["default"]
+        ]
+    return {word: value for word, value in words.items() if word != "required" or value}
+
+
+def _says_nothing(word: str, value: Any) -> bool:
+    return (word in {"properties", "required"} and not value) or (
+        word == "x-kubernetes-map-type" and value == "granular"
+    )
+
+
+def schema_of(manifest: Manifest, version: str) -> Any:
+    """What the definition says of its objects, but for the fields that the server knows itself."""
+    [found] = [each for each in manifest["spec"]["versions"] if each["name"] == version]
+    schema = copy.deepcopy(found["schema"]["openAPIV3Schema"])
+    properties = schema.get("properties") or {}
+    schema["properties"] = {
+        name: value for name, value in properties.items() if name not in {"apiVersion", "kind", "metadata"}
+    }
+    if "status" in schema["properties"]:
+        conditions = schema["properties"]["status"]["properties"]["conditions"]
+        conditions["items"] = without_words(conditions["items"])  # ours has its own
+    return plain(schema)
+
+
+def without_words(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    return {word: without_words(value) for word, value in schema.items() if word != "description"}
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
+def test_what_is_made_of_our_definitions_makes_them_again(path: Path, tmp_path: Path):
+    ours = definition(path)
+    [found] = definitions_in(path.read_text())
+    versions = [each["name"] for each in ours["spec"]["versions"]]
+    kinds = [made(found.served(version), tmp_path) for version in versions]
+    [again] = custom_resource_definitions(kinds)
+    for version in versions:
+        assert schema_of(again, version) == schema_of(ours, version)
+    for each in (again, ours):
+        each["spec"].pop("conversion", None)
+        for version in each["spec"]["versions"]:
+            del version["schema"]
+    assert again == ours
+
+
+def test_a_definition_of_others_is_kept_but_for_what_is_told(tmp_path: Path):
+    theirs = definition(VENDOR)
+    [found] = definitions_in(VENDOR.read_text())
+    source = model_source(found.served(None), VENDOR.name)
+    [again] = custom_resource_definitions([imported(source.text, "Installation", tmp_path)])
+    assert source.unsaid == [
+        "of the versions, this is v1; there is also v1alpha1 (--version)",
+        "spec.conversion is left out: methods of the operator convert (docs/webhooks.md)",
+        "Installation.spec.interval: format duration is left out, so that more is accepted",
+        "Installation.spec.mode: oneOf is left out, so that more is accepted; cel() may say it",
+        "column Gone: is left out, as its path leads to no field",
+    ]
+    expected = schema_of(theirs, "v1")
+    spec = expected["properties"]["spec"]["properties"]
+    del spec["interval"]["format"], spec["mode"]["oneOf"]
+    assert schema_of(again, "v1") == expected
+    assert again["spec"]["names"] == theirs["spec"]["names"]
+    assert again["spec"]["scope"] == "Cluster"
+    [version], before = again["spec"]["versions"], theirs["spec"]["versions"][1]
+    columns = [each for each in before["additionalPrinterColumns"] if each["name"] != "Gone"]
+    assert version["additionalPrinterColumns"] == columns
+    assert version["subresources"] == before["subresources"]
+
+
+def test_another_version_is_written_when_it_is_asked_for(tmp_path: Path):
+    [found] = definitions_in(VENDOR.read_text())
+    old, stored = (made(found.served(version), tmp_path) for version in ("v1alpha1", "v1"))
+    [again] = custom_resource_definitions([old, stored])
+    first = again["spec"]["versions"][0]
+    assert first["schema"]["openAPIV3Schema"]["x-kubernetes-preserve-unknown-fields"] is True
+    assert (first["served"], first["storage"], first["deprecated"]) == (True, False, True)
+    assert "subresources" not in first
+
+
+OBJECTS = {
+    "the least": {"replicas": 1, "type": "a", "members": [{"name": "x"}]},
+    "much": {
+        "replicas": 2,
+        "type": "b",
+        "class": "c",
+        "clusterIP": "1.2.3.4",
+        "created-by/tool": "make",
+        "config": {"deep": {"er": [1, None]}},
+        "cpu": "100m",
+        "anything": [1, {"a": "b"}],
+        "grid": [[1, 2], []],
+        "json": {"a": 1, "b": {"c": []}},
+        "limits": {"a": 1, "b": "2"},
+        "list": ["a"],
+        "marker": {"unknown": 1},
+        "maxUnavailable": 3,
+        "members": [{"name": "x", "spec": {"a": "b", "c": 1}}, {"name": "y", "port": 1, "unknown": 1}],
+        "names": {"a": ["b", None]},
+        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"a": 1}},
+        "options": {"ratio": 1},
+        "paused": None,
+        "unknown": {"is": "dropped"},
+    },
+    "wrong: rule": {"replicas": 1, "type": "nothing", "members": []},
+    "wrong: member": {"replicas": 1, "type": "a", "members": [{"name": "all"}]},
+    "wrong: limits": {"replicas": -1, "type": "a", "members": [], "limits": {}, "cpu": "x"},
+    "wrong: embedded": {"replicas": 1, "type": "a", "members": [], "object": {"a": 1}},
+    "wrong: options": {"replicas": 1, "type": "a", "members": [], "options": {"level": 1}},
+}
+
+
+def test_the_server_accepts_keeps_and_refuses_the_same(tmp_path: Path):
+    [found] = definitions_in(VENDOR.read_text())
+    model = made(found.served(None), tmp_path)
+    theirs = definition(VENDOR)
+    theirs["spec"].pop("conversion")
+    theirs["spec"]["versions"] = [each for each in theirs["spec"]["versions"] if each["storage"]]
+    before, after = [asyncio.run(answers(each)) for each in (theirs, *custom_resource_definitions([model]))]
+    assert after == before
+    for name, stored in before.items():
+        assert isinstance(stored, dict) is not name.startswith("wrong"), stored
+        if isinstance(stored, dict):
+            read = model.model_validate({"spec": stored})
+            assert read.model_dump(mode="json", by_alias=True, exclude_unset=True)["spec"] == stored
+
+
+async def answers(crd: Manifest) -> dict[str, Any]:
+    """What a server stores of each of the objects, or says of it."""
+    found: dict[str, Any] = {}
+    async with DevCluster(port=None) as cluster:
+        await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", crd)
+        await asyncio.sleep(0)
+        for number, (name, spec) in enumerate(OBJECTS.items()):
+            head = {
+                "apiVersion": "ops.vendor.io/v1",
+                "kind": "Installation",
+                "metadata": {"name": f"i{number}"},
+            }
+            try:
+                stored = await cluster.client.create(
+                    "installations.ops.vendor.io", "", {**head, "spec": spec}
+                )
+                found[name] = stored["spec"]
+            except StatusError as error:
+                found[name] = str(error)
+    return found
+
+
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "web", "resources": {"limits": {"cpu": "1"}}}]},
+        },
+    },
+}
+
+
+async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the server says of apps/v1, and a Deployment as it has it."""
+    async with DevCluster(port=None) as cluster:
+        transport = Transport(LocalWire(cluster), metrics=Metrics(), rng=random.Random(), user_agent="test")
+        published = orjson.loads(await transport.request("GET", "/openapi/v3/apis/apps/v1"))
+        return published, await cluster.client.create("deployments.apps", "default", DEPLOYMENT)
+
+
+def test_a_definition_with_whole_pods_in_it_is_kept(tmp_path: Path):
+    published, _ = asyncio.run(published_and_created())
+    theirs = definition(VENDOR)
+    [version] = [each for each in theirs["spec"]["versions"] if each["storage"]]
+    theirs["spec"].update(versions=[version], conversion={"strategy": "None"})
+    template = structural(published, {"$ref": "/io.k8s.api.core.v1.PodTemplateSpec"})
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object",
+        "properties": {"template": template},
+    }
+    version["additionalPrinterColumns"], version["subresources"] = [], {"status": {}}
+    text = json.dumps(theirs)
+    assert len(text) > 100_000
+    [found] = definitions_in(text)
+    source = model_source(found.served(None), "a test")
+    assert source.unsaid == []
+    [again] = custom_resource_definitions([imported(source.text, "Installation", tmp_path)])
+    assert schema_of(again, "v1") == schema_of(theirs, "v1")
+
+
+def structural(document: dict[str, Any], node: Any) -> Any:
+    """A published schema as controller-gen would write it into a definition."""
+    if isinstance(node, list):
+        return [structural(document, each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    node = {**node, **node.get("allOf", [{}])[0]}
+    node.pop("allOf", None)
+    if "$ref" in node:
+        name = node.pop("$ref").rpartition("/")[2]
+        if name.endswith("ObjectMeta"):
+            return {"type": "object"}
+        node = {**document["components"]["schemas"][name], **node}
+    if "oneOf" in node:
+        return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+    if isinstance(node.get("default"), dict):
+        del node["default"]
+    for word in [each for each in node if each.startswith("x-kubernetes-") and "list" not in each]:
+        del node[word]
+    if "type" not in node and not isinstance(node.get("properties"), dict):
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    if "properties" in node:
+        properties = {name: structural(document, each) for name, each in node["properties"].items()}
+        return {**node, "properties": properties}
+    return {word: structural(document, value) for word, value in node.items()}
+
+
+def test_a_kind_of_the_server_has_its_shape_and_no_definition(tmp_path: Path):
+    published, created = asyncio.run(published_and_created())
+    gvk = GroupVersionKind("apps", "v1", "Deployment")
+    served = served_by_openapi(published, gvk, "deployments", namespaced=True)
+    source = model_source(served, "a test")
+    assert "Annotated[str, Field(max" not in source.text
+    assert "@crd" not in source.text
+    model = imported(source.text, "Deployment", tmp_path)
+    read = model.decode(orjson.dumps(created))
+    [container] = read.spec.template.spec.containers
+    assert container.resources.limits == {"cpu": "1"}
+    assert read.spec.strategy.rolling_update.max_surge == "25%"
+    assert read.to_wire() == {**created, "metadata": read.metadata.to_wire()}
+    assert model(metadata=ObjectMeta(name="new")).status.ready_replicas is None
+
+
+def test_the_source_is_as_the_formatter_and_the_linter_want_it(tmp_path: Path):
+    for path in (VENDOR, *OURS):
+        [found] = definitions_in(path.read_text())
+        (tmp_path / f"{path.stem.replace('.', '_')}.py").write_text(
+            model_source(found.served(None), path.name).text
+        )
+    shutil.copy(ROOT / "manager/scaffold/project/pyproject.in.toml", tmp_path / "pyproject.toml")
+    for check in (("format", "--check"), ("check", "--ignore=E501")):
+        ran = subprocess.run(
+            (sys.executable, "-m", "ruff", *check, "."),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout
+
+
+SPEC = {"group": "a.b", "names": {"kind": "Kind", "plural": "kinds"}}
+
+
+def crd(schema: Any, **spec: Any) -> str:
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    return yaml.safe_dump({**head, "spec": {**SPEC, "versions": [version], **spec}})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it has no CustomResourceDefinition"),
+        ("a: {", "it is not YAML in line 2: did not find expected node content"),
+        ("kind: Pod\n---\nkind: Secret", "it has no CustomResourceDefinition, but Pod, Secret"),
+        ("- 1", "it has no CustomResourceDefinition"),
+        (
+            "kind: CustomResourceDefinition\napiVersion: apiextensions.k8s.io/v1beta1",
+            "its apiVersion has to be apiextensions.k8s.io/v1, not apiextensions.k8s.io/v1beta1",
+        ),
+        (crd({}, group=""), "spec.group: some text is expected, not ''"),
+        (crd({}, names={}), "spec.names.kind: some text is expected, not nothing"),
+        (
+            crd({}, names={"kind": "a b", "plural": "x"}),
+            "spec.names.kind: 'a b' cannot be the name of a class",
+        ),
+        (crd({}, versions={}), "spec.versions: a list is expected, not {}"),
+        (crd({}, versions=[]), "spec.versions: there is none"),
+        (crd({}, versions=[1]), "spec.versions: each has to be a mapping"),
+        (crd([]), "spec.versions[v1].schema.openAPIV3Schema: a mapping is expected, not []"),
+        (crd({"properties": {"spec": 1}}), "Kind.spec: a schema is expected, not '1'"),
+        (crd({"properties": [1]}), "Kind: properties: a mapping is expected"),
+        (crd({"properties": {"a": {"type": "text"}}}), "Kind.a: type: 'text' is no type of a schema"),
+        (crd({"properties": {"a": {}}}), "Kind.a: type: None is no type of a schema"),
+        (crd({"properties": {"a": {"type": "array"}}}), "Kind.a: items is missing"),
+        (crd({"properties": {"a": {"$ref": "#/b"}}}), "Kind.a: there is no schema '#/b'"),
+        (
+            crd({"x-kubernetes-validations": [{"message": "x"}]}),
+            "Kind: x-kubernetes-validations: each needs a rule",
+        ),
+    ],
+)
+def test_what_is_no_definition_is_told_in_one_line(text: str, said: str):
+    with pytest.raises(DefinitionError, match=f"^{re.escape(said)}$"):
+        [model_source(each.served(None), "a test") for each in definitions_in(text)]
+
+
+def test_names_that_mean_something_else_are_changed_and_stay_on_the_wire(tmp_path: Path):
+    names = [
+        "list",
+        "str",
+        "cel",
+        "json",
+        "from",
+        "None",
+        "1st",
+        "_",
+        "key",
+        "podIPs",
+        "pod_ips",
+        "modelName",
+        "$x",
+    ]
+    properties = {name: {"type": "array", "items": {"type": "string"}} for name in names}
+    properties |= {"field": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": properties}, "key": {"type": "string"}},
+    }
+    [found] = definitions_in(crd(schema, names={"kind": "Condition", "plural": "conditions"}))
+    model = imported(model_source(found.served("v1"), "a test").text, "ConditionKind", tmp_path)
+    wire = {name: ["x"] for name in names} | {"field": {"a": "b"}}
+    read = model.model_validate({"spec": wire, "key": "k"})
+    assert read.to_wire(only={"spec", "key_"}) == {"spec": wire, "key": "k"}
+    assert read.spec.__pydantic_extra__ == {}
+    assert model.gvk.kind == "Condition"
+    assert schema_of(custom_resource_definitions([model])[0], "v1") == plain(schema)
