@@ -509,6 +509,8 @@ class _Writer:
         kind, about = self._type(node, path, owner, name), _description(node)
         if self._defines and about and self._about.get(str(kind.base)) != about and kind.base != "Condition":
             kind.limits["description"] = Text(about)
+        if self._defines and node.get("default") is not None:
+            kind.words["default"] = node["default"]  # what the server puts in the place of null
         return kind.annotation(optional=bool(node.get("nullable")))
 
     def _rules(self, node: Schema, path: str) -> Iterator[Expression]:

@@ -61,7 +61,7 @@ MADE = {"bundle", "dist", "build"}
 EXAMPLE = {"--greeting-separator"}
 """Flags of the example in writing-an-operator.md."""
 PROGRAMS_WITH_FLAGS = (
-    *((PROGRAMS / "operator-manager", command) for command in ("run", "init", "migrate-storage")),
+    *((PROGRAMS / "operator-manager", command) for command in ("run", "init", "model", "migrate-storage")),
     *((PROGRAMS / "operator-manager", "create", what) for what in ("api", "webhook")),
     (PROGRAMS / "devcluster", "up"),
     *((PROGRAMS / "petstore", command) for command in ("serve", "add", "search", "delete")),
