@@ -92,7 +92,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ),
     "tests/unit/cli/test_model.py": (".venv/bin/operator-manager model --from crd.yaml --version v1beta1",),
     "tests/integration/test_crds.py::test_a_model_is_made_of_what_the_server_publishes_of_a_kind": (
-        ".venv/bin/operator-manager model --from Certificate.cert-manager.io -o apis/certmanager/v1/certificate.py",
+        ".venv/bin/operator-manager model --from Certificate.cert-manager.io -o apis/acme/certificate.py",
     ),
     "tests/unit/release/test_configuration.py::test_the_example_of_the_page_loads": (
         ".venv/bin/operator-manager run --config manager.yaml --log-level=debug",
