@@ -239,6 +239,11 @@ chart: venv ## dist/chart: a Helm chart of the same manifests, for these images 
 	$(call need,$(KUBECTL),build manifests)
 	@$(RELEASE) chart $(IMAGES) dist/chart
 
+.PHONY: release
+release: sbom ## dist/: wheels, install.yaml, chart, bundle, what images are built of, bill of materials, checksums
+	$(call need,$(KUBECTL),build manifests)
+	@$(RELEASE) everything $(IMAGES) dist
+
 # Of an environment with what the programs need alone, as the image has one; the image holds its own.
 .PHONY: sbom
 sbom: tools ## dist/sbom.cdx.json: a CycloneDX bill of materials of what the programs need

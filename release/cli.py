@@ -12,6 +12,16 @@ import yaml
 
 from controllers.main import OPERATORS, PROGRAM
 from manager.codegen import yaml_documents, yaml_stream
+from manager.version import VERSION
+from release.artifacts import (
+    CHECKSUMS,
+    CannotRelease,
+    bundle_archive,
+    chart_archive,
+    checksums,
+    context,
+    wheels,
+)
 from release.bundle import bundle_files
 from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
 from release.cluster import DoesNotFit, check_fits, only_served
@@ -36,6 +46,7 @@ _POLICIES = {
 }
 _DASHBOARD = ROOT / "config" / "grafana" / "operator-manager.json"
 _CONFIGURATION = ROOT / "docs" / "configuration.md"
+_CHANGELOG = ROOT / "CHANGELOG.md"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = options.run
     try:
         return command(options)
-    except (ToolMissing, BuildFailed, LimitedAlready, DoesNotFit, NotOurs, NoTables) as error:
+    except (ToolMissing, BuildFailed, CannotRelease, LimitedAlready, DoesNotFit, NotOurs, NoTables) as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 1
 
@@ -92,6 +103,12 @@ def _parser() -> argparse.ArgumentParser:
     chart.add_argument("folder", type=Path)
     _image_flags(chart)
     chart.set_defaults(run=_chart, namespaces=())
+    everything = commands.add_parser(
+        "everything", help="write all that is handed out, but the bill of materials, and checksums of it all"
+    )
+    everything.add_argument("folder", type=Path)
+    _image_flags(everything)
+    everything.set_defaults(run=_everything, namespaces=())
     bundle = commands.add_parser(
         "bundle", help="write the OLM bundle: bundle/ and bundle.Dockerfile in a folder"
     )
@@ -179,6 +196,12 @@ def _installer(options: argparse.Namespace) -> int:
 
 
 def _chart(options: argparse.Namespace) -> int:
+    write_tree(options.folder, _chart_files(options))
+    print(f"wrote {options.folder}: helm install operator-manager {options.folder}")
+    return 0
+
+
+def _chart_files(options: argparse.Namespace) -> dict[str, str]:
     config = ROOT / "config"
     budget = yaml.safe_load((config / "high-availability" / "pod_disruption_budget.yaml").read_text())
     manifests = yaml_documents(_build(options, "default"))
@@ -188,10 +211,7 @@ def _chart(options: argparse.Namespace) -> int:
         if each["apiVersion"] == "cert-manager.io/v1"
     ]
     extras = (_extra("prometheus"), certificates, _extra("owner-references"))
-    files = chart_files(manifests, *extras, budget)
-    write_tree(options.folder, files)
-    print(f"wrote {options.folder}: helm install operator-manager {options.folder}")
-    return 0
+    return chart_files(manifests, *extras, budget)
 
 
 def _extra(name: str) -> list[Manifest]:
@@ -199,11 +219,32 @@ def _extra(name: str) -> list[Manifest]:
     return yaml_documents(build(ROOT / "config" / name, prefix=PREFIX, namespace=NAMESPACE))
 
 
-def _bundle(options: argparse.Namespace) -> int:
+def _everything(options: argparse.Namespace) -> int:
+    if f"\n## {VERSION} " not in _CHANGELOG.read_text(encoding="utf-8"):
+        raise CannotRelease(f"{_CHANGELOG.name} has no heading for version {VERSION}")
+    folder = options.folder
+    bill = folder / "sbom.cdx.json"
+    if not bill.exists():
+        raise CannotRelease(f"{bill} is not there; `make sbom` writes it")
+    files = dict([chart_archive(_chart_files(options)), bundle_archive(_bundle_files(options)), context()])
+    files["install.yaml"] = _build(options, "default").encode()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    names = [*files, *wheels(folder), bill.name]
+    (folder / CHECKSUMS).write_text(checksums(folder, names), encoding="utf-8")
+    print(*(f"wrote {folder / name}" for name in [*sorted(names), CHECKSUMS]), sep="\n")
+    return 0
+
+
+def _bundle_files(options: argparse.Namespace) -> dict[str, str]:
     icon = (ROOT / "config" / "manifests" / "icon.svg").read_bytes()
     # OpenShift, where OLM is at home, has the admission plugin on.
     manifests = [*yaml_documents(_build(options, "manifests")), *_extra("owner-references")]
-    files = bundle_files(manifests, icon)
+    return bundle_files(manifests, icon)
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    files = _bundle_files(options)
     dockerfile = options.folder / "bundle.Dockerfile"
     inside = {path.removeprefix("bundle/"): text for path, text in files.items() if path != dockerfile.name}
     write_tree(options.folder / "bundle", inside)

@@ -128,6 +128,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "tests/integration/test_per_operator.py"
         "::test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything"
     ): ("make deploy OVERLAY=per-operator",),
+    "tests/unit/release/test_artifacts.py": ("make release",),
     "tests/integration/test_chart.py": (
         "helm install operator-manager dist/chart --namespace operator-manager-system --create-namespace",
         (

@@ -1,0 +1,125 @@
+"""Everything that a release hands out: the same bytes for the same commit, however often it is made."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from manager.version import VERSION
+from release.kustomize import ROOT
+
+__all__ = ["CHECKSUMS", "CannotRelease", "bundle_archive", "chart_archive", "checksums", "context", "wheels"]
+
+CHECKSUMS = "SHA256SUMS"
+_NAME = "operator-manager"
+
+
+class CannotRelease(Exception):
+    """Something is missing; the message says what."""
+
+
+def chart_archive(files: Mapping[str, str]) -> tuple[str, bytes]:
+    """The chart as `helm package` names it."""
+    return f"{_NAME}-{VERSION}.tgz", _archive(
+        {f"{_NAME}/{path}": text.encode() for path, text in files.items()}
+    )
+
+
+def bundle_archive(files: Mapping[str, str]) -> tuple[str, bytes]:
+    """What the bundle's image is built of."""
+    return f"{_NAME}-bundle-{VERSION}.tar.gz", _archive({path: text.encode() for path, text in files.items()})
+
+
+def context() -> tuple[str, bytes]:
+    """What both images are built of, as `docker build -` reads it."""
+    return f"{_NAME}-images-{VERSION}.tar.gz", _archive(_sources())
+
+
+def wheels(folder: Path) -> list[str]:
+    """Write the library's and the application's, from what is in the images; returns their names."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for path, content in _sources().items():
+            file = Path(scratch, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            file.chmod(_mode(content))
+        made = Path(scratch, "dist")
+        command = (
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+        )
+        done = subprocess.run(
+            [*command, "--no-index", "--no-build-isolation", f"--wheel-dir={made}", ".", "./controllers"],
+            cwd=scratch,
+            env={**os.environ, "SOURCE_DATE_EPOCH": str(_time())},
+            umask=0o022,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise CannotRelease(f"the wheels cannot be built: {done.stderr.strip()}")
+        for wheel in made.iterdir():
+            (folder / wheel.name).write_bytes(wheel.read_bytes())
+        return sorted(wheel.name for wheel in made.iterdir())
+
+
+def checksums(folder: Path, names: list[str]) -> str:
+    """As `sha256sum --check` reads them."""
+    return "".join(
+        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in sorted(names)
+    )
+
+
+def _sources() -> dict[str, bytes]:
+    """What git keeps of that which the images' builder is given."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    names = [line[1:] for line in lines if line.startswith("!")]
+    listed = _git("ls-files", "-z", "--", "Dockerfile", ".dockerignore", *names).split("\0")
+    return {path: (ROOT / path).read_bytes() for path in sorted(listed) if path}
+
+
+def _archive(files: Mapping[str, bytes]) -> bytes:
+    packed, time = io.BytesIO(), _time()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", filename="", mtime=time) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        for path in sorted(files):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mtime = len(files[path]), time
+            entry.mode = _mode(files[path])
+            archive.addfile(entry, io.BytesIO(files[path]))
+    return packed.getvalue()
+
+
+def _mode(content: bytes) -> int:
+    return 0o755 if content.startswith(b"#!") else 0o644
+
+
+def _time() -> int:
+    """That of the commit: nothing else of a release has one."""
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct"))
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise CannotRelease("git is not on the PATH; a release is made of a commit") from None
+    if done.returncode:
+        raise CannotRelease(f"a release is made of a commit: {done.stderr.strip()}")
+    return done.stdout
