@@ -26,7 +26,7 @@ import uvloop
 
 from benchmarks.table import table
 from controllers.petstore.pet import PetOperator
-from manager.http.address import BindAddress
+from manager.address import BindAddress
 from manager.logs import configured
 from manager.metrics import Metrics
 from manager.tls import SelfSigned, ServedCertificate

@@ -1,10 +1,11 @@
-"""Addresses of servers: a host and a port."""
+"""Addresses: where a server is, and where one listens."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 __all__ = ["client_at", "in_pod", "is_loopback", "parse_address", "split_address"]
 
@@ -75,3 +76,34 @@ def _is_ip(host: str, *, version: int) -> bool:
 def _is_name(host: str) -> bool:
     # Digits and dots alone are an IPv4 address written wrongly, not a name.
     return _HOST_NAME.fullmatch(host) is not None and not host.replace(".", "").isdigit()
+
+
+_EXPECTED = 'an address such as ":8080", "127.0.0.1:8080" or "[::1]:8080" is expected, or "0" for none'
+
+
+@dataclass(frozen=True, slots=True)
+class BindAddress:
+    """A host and a port to listen on."""
+
+    host: str
+    """An IP address without brackets, a host name, or "" for all interfaces."""
+
+    port: int
+    """0 lets the system choose a free port."""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse_bind_address(text: str) -> BindAddress | None:
+    """The address written in `text`; None when it is `0`, which turns the server off.
+
+    Raises `ValueError`, with a message that says what is expected.
+    """
+    if text == "0":
+        return None
+    parts = split_address(text)
+    if parts is None:
+        raise ValueError(_EXPECTED)
+    return BindAddress(*parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager.access.access import Access, ReviewFailed, Verdict
-from manager.access.turns import TooManyStrangers
-from manager.access.user import User
+from manager.access.answers import TooManyStrangers
+from manager.access.reviews import User
 
 __all__ = ["Access", "ReviewFailed", "TooManyStrangers", "User", "Verdict"]

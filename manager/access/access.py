@@ -7,11 +7,8 @@ import hashlib
 import random
 from dataclasses import dataclass
 
-from manager.access.answers import Answers
-from manager.access.expired import has_expired
-from manager.access.reviews import Reviews
-from manager.access.turns import Turns
-from manager.access.user import User
+from manager.access.answers import Answers, Turns
+from manager.access.reviews import Reviews, User, has_expired
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 

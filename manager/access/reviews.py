@@ -1,21 +1,72 @@
-"""The two questions to the API server: whose token is this, and may they do that?"""
+"""A user of the cluster, as the API server knows them."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from base64 import urlsafe_b64decode
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 import orjson
 
-from manager.access.user import User
 from manager.backoff import ExponentialDelay
+from manager.clock import now
 from manager.kube.decoding import Decoder
 from manager.kube.errors import ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
 
-__all__ = ["Reviews"]
+__all__ = ["Reviews", "User", "has_expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """What a TokenReview tells of a user, and a SubjectAccessReview asks about."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Further attributes, such as the pod that a service account's token belongs to."""
+
+
+SLACK = 300.0
+"""Seconds that our clock may be ahead of the API server's, and what that allows in its turn."""
+
+_PARTS = 3
+
+
+class _Head(msgspec.Struct):
+    alg: str
+
+
+class _Claims(msgspec.Struct):
+    exp: float
+
+
+def has_expired(token: str) -> bool:
+    """Whether it is a JSON Web Token whose time was over a while ago, by what it says itself.
+
+    Nobody may accept such a one (RFC 7519, 4.1.4). Any other text may be a token: the API server may know it
+    from a file or ask somebody else, so neither length nor alphabet says that it is none.
+    """
+    parts = token.split(".")
+    if len(parts) != _PARTS:
+        return False
+    try:
+        msgspec.json.decode(_decoded(parts[0]), type=_Head)
+        expires = msgspec.json.decode(_decoded(parts[1]), type=_Claims).exp
+    except (ValueError, msgspec.MsgspecError, RecursionError):
+        return False
+    return expires + SLACK < now().timestamp()
+
+
+def _decoded(part: str) -> bytes:
+    if "=" in part or "+" in part or "/" in part:
+        raise ValueError("not base64url without padding")
+    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
 
 T = TypeVar("T")
 

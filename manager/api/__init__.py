@@ -6,8 +6,13 @@ from manager.api.condition import Condition, ConditionStatus, find_condition, is
 from manager.api.crd import Column, CrdOptions, Scale, crd, crd_options, is_crd
 from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
 from manager.api.model import ApiModel
-from manager.api.owner import controller_of, controller_reference, is_controlled_by
-from manager.api.resource import PartialObjectMetadata, Resource
+from manager.api.resource import (
+    PartialObjectMetadata,
+    Resource,
+    controller_of,
+    controller_reference,
+    is_controlled_by,
+)
 from manager.api.schema import (
     Int32,
     Int64,

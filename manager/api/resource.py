@@ -1,4 +1,4 @@
-"""The base of every kind."""
+"""The base of every kind, and who owns an object."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from typing import Any, ClassVar, Self, Unpack
 
 from pydantic import ConfigDict, Field
 
-from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta
+from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
 from manager.api.model import ApiModel
 
-__all__ = ["PartialObjectMetadata", "Resource"]
+__all__ = [
+    "OwnerReference",
+    "PartialObjectMetadata",
+    "Resource",
+    "controller_of",
+    "controller_reference",
+    "is_controlled_by",
+]
 
 # Without the checks that pydantic makes of what is set.
 _set = object.__setattr__
@@ -123,3 +130,39 @@ class PartialObjectMetadata(
     Resource, group="meta.k8s.io", version="v1", plural="partialobjectmetadatas", namespaced=True
 ):
     """What the server sends when asked for metadata only; it does not say of which kind the object is."""
+
+
+def controller_of(meta: ObjectMeta) -> OwnerReference | None:
+    """Return the reference to the owner that manages the object, or None."""
+    for reference in meta.owner_references:
+        if reference.controller:
+            return reference
+    return None
+
+
+def controller_reference(owner: Resource, child: ObjectMeta) -> OwnerReference:
+    """Return the reference that makes `owner`, which must exist on the server, the controller of a child.
+
+    `child` is the child's metadata; it is not changed. Raises ValueError when `owner` cannot own it: it has
+    no UID yet, or it lives in a namespace and the child in another or in none. The garbage collector would
+    take such a child for an orphan, and delete it.
+    """
+    if not owner.metadata.uid:
+        raise ValueError(f"{owner.kind} {owner.key} has no UID yet, so it cannot own anything")
+    if owner.namespaced and child.namespace != owner.metadata.namespace:
+        where = f"is in namespace {child.namespace}" if child.namespace else "is in no namespace"
+        raise ValueError(f"{owner.kind} {owner.key} cannot own {child.name}, which {where}")
+    return OwnerReference(
+        api_version=owner.gvk.api_version,
+        kind=owner.gvk.kind,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def is_controlled_by(meta: ObjectMeta, owner: Resource) -> bool:
+    """True when `owner` is the controller; by UID, because a name can be used again by another object."""
+    controller = controller_of(meta)
+    return controller is not None and controller.uid == owner.metadata.uid

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from manager.cache.event import CacheEvent, EventType, own_writes_from_here
 from manager.cache.index import IndexFunction, index_by
-from manager.cache.informer import EventHandler, Informer, Part, Subscription
+from manager.cache.informer import (
+    CacheStatistics,
+    EventHandler,
+    Informer,
+    InformerStatistics,
+    Part,
+    Subscription,
+)
 from manager.cache.record import Meta, Owner, Record
 from manager.cache.record_decoder import metadata_of
 from manager.cache.registry import Cache
 from manager.cache.selector import Selector
 from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, WatchSpec
-from manager.cache.statistics import CacheStatistics, InformerStatistics
 
 __all__ = [
     "WHOLE",

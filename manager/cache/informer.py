@@ -7,6 +7,7 @@ import enum
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import Counter
 
@@ -21,14 +22,56 @@ from manager.cache.record_decoder import RecordDecoder
 from manager.cache.reflector import Reflector
 from manager.cache.selector import Selector
 from manager.cache.spec import WatchSpec
-from manager.cache.statistics import InformerStatistics
 from manager.cache.store import Store
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.rate_limit import Repeats, TokenBucket
 
-__all__ = ["EventHandler", "Informer", "Part", "Subscription"]
+__all__ = ["CacheStatistics", "EventHandler", "Informer", "InformerStatistics", "Part", "Subscription"]
+
+
+@dataclass(frozen=True, slots=True)
+class InformerStatistics:
+    """One shared watch.
+
+    Attributes:
+        resource: the kind as people name it, such as `memcacheds.cache.example.com`.
+        projection: `full` or `metadata`.
+        synced: whether a first list of everything is complete.
+        problem: why it does not follow the server, or None.
+        objects: how many objects are held.
+        bytes: the JSON of these objects; what is around it comes on top, some 500 bytes an object.
+        subscribers: how many handlers are told of changes.
+        watches: what each of its watches is doing, by namespace ("" for all).
+    """
+
+    resource: str
+    projection: str
+    synced: bool
+    problem: str | None
+    objects: int
+    bytes: int
+    subscribers: int
+    watches: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """All shared watches of the process."""
+
+    informers: tuple[InformerStatistics, ...]
+
+    @property
+    def objects(self) -> int:
+        """How many objects are held in all."""
+        return sum(informer.objects for informer in self.informers)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of JSON held in all."""
+        return sum(informer.bytes for informer in self.informers)
+
 
 # Objects of which is remembered that lists leave them out: enough to tell of each once, and never much.
 LEFT_OUT = 1000

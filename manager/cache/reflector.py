@@ -27,6 +27,7 @@ from manager.cache.failure import (
 )
 from manager.cache.intake import Intake
 from manager.cache.spec import WatchSpec
+from manager.kube.decoding import WatchEvent, decode_event, lines, status_error
 from manager.kube.errors import (
     ApiError,
     Forbidden,
@@ -39,7 +40,6 @@ from manager.kube.errors import (
 )
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import LONGEST_LIST, Transport
-from manager.kube.watch import WatchEvent, decode_event, lines, status_error
 from manager.logs import get_logger
 from manager.rate_limit import Repeats
 

@@ -9,11 +9,10 @@ from functools import partial
 from typing import Unpack
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
-from manager.cache.informer import Informer
+from manager.cache.informer import CacheStatistics, Informer
 from manager.cache.record import Record
 from manager.cache.record_decoder import RecordDecoder
 from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, WatchSpec
-from manager.cache.statistics import CacheStatistics
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics

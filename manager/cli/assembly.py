@@ -18,8 +18,7 @@ from manager.cli.webhooks import add_webhooks
 from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
-from manager.http.health_pages import health_pages
-from manager.http.metrics_page import metrics_page
+from manager.http.pages import health_pages, metrics_page
 from manager.http.server import serve
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
@@ -35,7 +34,7 @@ from manager.tls import CertificateFiles, SelfSigned, ServedCertificate
 from manager.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from manager.http.address import BindAddress
+    from manager.address import BindAddress
     from manager.http.server import Page
     from manager.operator import AnyOperator
     from manager.program import Program

@@ -13,7 +13,7 @@ from manager.scaffold import Answers, Names, ScaffoldError, Written, create_api,
 from manager.scaffold.names import plural_of
 from manager.scaffold.writing import beginnings, domain_of
 
-__all__ = ["command"]
+__all__ = ["create"]
 
 _DESCRIPTION = """\
 Add to the project in this folder: `create api` a kind, `create webhook` webhooks of a kind that is there.
@@ -36,7 +36,7 @@ _GROUP = "a word; the project's domain is put to it, as hello.example.com"
 _KIND = "such as Greeting"
 
 
-def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+def create(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Write the files, and say which and what to do next; `operators` play no part."""
     del operators
     what, rest = (argv[0], argv[1:]) if argv else ("", [])

@@ -9,9 +9,10 @@ from pathlib import Path
 from manager.cli.arguments import ArgumentParser, UsageError, unknown_argument
 from manager.operator import AnyOperator
 from manager.program import Program
-from manager.scaffold import Names, ScaffoldError, init
+from manager.scaffold import Names, ScaffoldError
+from manager.scaffold import init as write_project
 
-__all__ = ["command"]
+__all__ = ["init"]
 
 _DESCRIPTION = """\
 Begin a project: a kind, its operator, a sample, a test, a demo, manifests and an image.
@@ -19,7 +20,7 @@ Begin a project: a kind, its operator, a sample, a test, a demo, manifests and a
 Nothing that is there already is overwritten."""
 
 
-def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+def init(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Write the project, and say what to do next; `operators` play no part."""
     del operators
     usage = f"{program.name} init DIR --domain DOMAIN [--name NAME]"
@@ -35,7 +36,7 @@ def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Prog
     folder = Path(folders[0])
     try:
         names = Names(program=getattr(given, "name", folder.resolve().name), domain=given.domain)
-        init(folder, names)
+        write_project(folder, names)
     except ScaffoldError as error:
         raise UsageError(f"init: {error}") from error
     print(f"{folder} is a project now: the program {names.program}, with the kind {names.kind}.")

@@ -36,6 +36,9 @@ _COMMANDS = {
     "version": "print the version",
 }
 
+_TOGETHER = {"crds": "generating", "generate": "generating"}
+"""Modules that have several commands. Each is a function of its name, and any other has its own module."""
+
 _HELP_FLAGS = {"-h", "--help"}
 
 _WITHOUT_OPERATORS = {"version", "--version", "init", "create", "model"}
@@ -134,7 +137,9 @@ def _command(name: str) -> Command:
     if name not in _COMMANDS:
         what = "flag" if name.startswith("-") else "command"
         raise UsageError(f"unknown {what} {name!r}; the commands are {', '.join(_COMMANDS)}, and --help")
-    return cast("Command", importlib.import_module(f"manager.cli.{name.replace('-', '_')}").command)
+    function = name.replace("-", "_")
+    module = importlib.import_module(f"manager.cli.{_TOGETHER.get(name, function)}")
+    return cast("Command", getattr(module, function))
 
 
 def _help(program: Program) -> str:

@@ -24,7 +24,7 @@ from manager.program import Program
 from manager.settings import parse_text, parse_truth
 from manager.watchdog import Watchdog
 
-__all__ = ["MigrateArguments", "command", "named_definitions", "parse_migrate_arguments"]
+__all__ = ["MigrateArguments", "migrate_storage", "named_definitions", "parse_migrate_arguments"]
 
 _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""
@@ -55,7 +55,7 @@ class MigrateArguments:
     options: MigrationOptions
 
 
-def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+def migrate_storage(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Migrate the kinds that `argv` names, or all of `operators`; returns the exit code.
 
     Raises `UsageError` for a wrong argument.

@@ -23,10 +23,10 @@ from manager.settings import SettingsError, SettingValues, Sources
 from manager.watchdog import Watchdog
 from manager.webhook.methods import registrations
 
-__all__ = ["command"]
+__all__ = ["run"]
 
 
-def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+def run(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Run the controllers until a signal asks to stop; returns the exit code.
 
     Raises `UsageError` for a wrong flag or setting.

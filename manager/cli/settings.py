@@ -8,16 +8,15 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
+from manager.address import parse_bind_address
 from manager.duration import parse_duration, parse_wait
-from manager.http.address import parse_address
 from manager.leader import LeaseTiming
+from manager.logs.setup import LogFormat, LogLevel
 from manager.program import Program
 from manager.settings import Setting, SettingsError, Sources, parse_truth
 
 __all__ = ["OWN", "Settings", "parse_base_url", "unknown_variables"]
 
-LogLevel = Literal["debug", "info", "warn", "error"]
-LogFormat = Literal["auto", "json", "console"]
 WebhookCertificates = Literal["auto", "files", "secret", "local"]
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -238,7 +237,7 @@ class Settings:
     )
     metrics_bind_address = Setting(
         "metrics-bind-address",
-        parse_address,
+        parse_bind_address,
         default="127.0.0.1:8080",
         in_pod=":8080",
         group="Endpoints",
@@ -277,7 +276,7 @@ class Settings:
     )
     health_probe_bind_address = Setting(
         "health-probe-bind-address",
-        parse_address,
+        parse_bind_address,
         default="127.0.0.1:8081",
         in_pod=":8081",
         group="Endpoints",
@@ -296,7 +295,7 @@ class Settings:
     )
     webhook_bind_address = Setting(
         "webhook-bind-address",
-        parse_address,
+        parse_bind_address,
         default="127.0.0.1:9443",
         in_pod=":9443",
         group="Webhooks",

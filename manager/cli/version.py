@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from manager.operator import AnyOperator
     from manager.program import Program
 
-__all__ = ["command"]
+__all__ = ["version"]
 
 _DESCRIPTION = "Print the version, that of Python, and the Kubernetes versions it is tested with."
 
 
-def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+def version(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Print the version; `operators` play no part."""
     del operators
     ArgumentParser("version", f"{program.name} version", _DESCRIPTION).read(argv)

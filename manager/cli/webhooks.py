@@ -15,17 +15,19 @@ from manager.kube.config import IN_CLUSTER
 from manager.logs import get_logger
 from manager.runnables import Runnable
 from manager.settings import SettingsError
-from manager.tls import CertificateUnusable, ClientAuthorities, ServedCertificate
+from manager.tls import CertificateFiles, CertificateUnusable, ClientAuthorities, ServedCertificate
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
 from manager.webhook.until_stopped import UntilStopped
 
 if TYPE_CHECKING:
-    from manager.http.address import BindAddress
+    from manager.address import BindAddress
+    from manager.certificates import Certificates
     from manager.kube.config import ClusterConfig
     from manager.kube.transport import Transport
     from manager.manager import Manager
     from manager.operator import Operator
+    from manager.program import Program
 
 __all__ = ["add_webhooks", "certificate_way"]
 
@@ -77,7 +79,6 @@ async def add_webhooks(
         return
     _tell_who_reaches(settings, address)
     # Who serves none does not pay for their modules.
-    from manager.cli.certificates import certificates_for  # noqa: PLC0415
     from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
 
     clients = None
@@ -89,7 +90,7 @@ async def add_webhooks(
         except CertificateUnusable as error:
             raise SettingsError(f"--webhook-client-ca-file: {error}") from error
     give_back_large_blocks()
-    certificates = certificates_for(way, settings, transport, webhooks, manager.program, config)
+    certificates = _certificates_for(way, settings, transport, webhooks, manager.program, config)
     server = WebhookServer(
         address,
         endpoints_of(webhooks, manager.metrics),
@@ -116,6 +117,38 @@ def _looking_for_left_over(
         await left.look_for_left_over(same_machine=is_loopback(config.server.host or ""))
 
     return Runnable("webhooks-left-over", look, leader_only=True)
+
+
+def _certificates_for(
+    way: Way,
+    settings: Settings,
+    transport: Transport,
+    webhooks: Webhooks,
+    program: Program,
+    config: ClusterConfig,
+) -> Certificates:
+    """Where the certificate comes from, and what the manager has to run for it.
+
+    `way` is what `--webhook-certificates` says, or what `auto` has come to.
+    """
+    # Who serves none does not pay for it.
+    from manager.certificates import Certificates, kept_in_folder, kept_in_secret  # noqa: PLC0415
+
+    if way == "files":
+        folder = Path(settings.webhook_cert_path or ".")
+        return Certificates(
+            CertificateFiles(folder / settings.webhook_cert_name, folder / settings.webhook_cert_key)
+        )
+    url, prefix = settings.webhook_url, settings.webhook_name_prefix
+    if prefix is None:
+        prefix = program.prefix
+    if way == "local":
+        assert url is not None, "settings without it are refused"
+        path = Path(settings.webhook_local_path)
+        return kept_in_folder(transport, webhooks, program, folder=path, prefix=prefix, url=url)
+    # The same rule as for the Lease.
+    namespace = settings.leader_election_namespace or config.namespace or "default"
+    return kept_in_secret(transport, webhooks, program, namespace=namespace, prefix=prefix, url=url)
 
 
 def _tell_who_reaches(settings: Settings, address: BindAddress) -> None:

@@ -6,7 +6,7 @@ from manager.client.applier import Applied, Outcome
 from manager.client.client import Client, Propagation
 from manager.client.connect import connect
 from manager.client.errors import ApplyConflict, FieldConflict, NotCached, OwnedByOther, Undecodable
-from manager.client.live_list import LiveList
+from manager.client.live import LiveList
 from manager.client.reader import ObjectList
 
 __all__ = [

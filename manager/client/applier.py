@@ -13,8 +13,14 @@ from pydantic import ValidationError
 from manager.api import ObjectKey, OwnerReference, Resource, controller_reference
 from manager.cache import Cache
 from manager.client.errors import ApplyConflict, OwnedByOther
-from manager.client.managed_fields import OwnEntries, creator_name, own_entries, takeover_patch
-from manager.client.ownership import holds, holds_exactly
+from manager.client.ownership import (
+    OwnEntries,
+    creator_name,
+    holds,
+    holds_exactly,
+    own_entries,
+    takeover_patch,
+)
 from manager.client.reader import decode_object
 from manager.client.write import Writer, booked
 from manager.kube.decoding import json_object, not_a

@@ -11,13 +11,10 @@ import orjson
 from manager.api import GroupVersionKind, PartialObjectMetadata, Resource, Unstructured
 from manager.cache import Cache, metadata_of
 from manager.client.applier import Applied, Applier
-from manager.client.live import LiveReader
-from manager.client.live_list import LiveList, followed
-from manager.client.merge_patch import merge_diff
+from manager.client.live import LiveList, LiveReader, followed
 from manager.client.reader import CachedReader, MetadataReader, decode_object
-from manager.client.status import StatusClient
-from manager.client.subresource import SubresourceClient
-from manager.client.write import Writer, booked, whole_object
+from manager.client.subresource import StatusClient, SubresourceClient
+from manager.client.write import Writer, booked, merge_diff, whole_object
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport

@@ -1,28 +1,75 @@
-"""Does an object already hold all that we would apply?
-
-Server-side apply records per field manager which fields it owns (`metadata.managedFields`, format
-FieldsV1). Walking that record beside the wanted object and the live one answers, without a request, the
-question the server would answer: every field we want is there with our value, and we own nothing that we
-no longer want. The record also says what no client can know without the schema: which lists are merged by
-key (`k:{...}`), which are sets (`v:...`), and which are replaced whole.
-
-Format: https://kubernetes.io/docs/reference/generated/kubernetes-api/ (FieldsV1).
-
-All values are JSON as it is decoded: maps are dicts, and lists are lists. To ask for that and not for any
-`Mapping` makes the walk several times as fast.
-
-A record that is not in that format holds nothing: then an apply is sent, by which the server writes it anew.
-"""
+"""Which fields of an object are ours, and whether it already holds all that we would apply."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
-__all__ = ["holds", "holds_exactly"]
+__all__ = ["OwnEntries", "creator_name", "holds", "holds_exactly", "own_entries", "takeover_patch"]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnEntries:
+    """What the server has booked for one field manager: FieldsV1 records, None where there is no entry."""
+
+    applied: Mapping[str, Any] | None
+    created: Mapping[str, Any] | None
+    created_by: str
+
+
+def creator_name(field_manager: str, wanted: bytes) -> str:
+    """The name under which creating `wanted` is booked."""
+    return f"{field_manager}+{hashlib.blake2b(wanted, digest_size=6).hexdigest()}"
+
+
+def own_entries(managed_fields: Sequence[Mapping[str, Any]], field_manager: str) -> OwnEntries:
+    """Pick the entries of `field_manager` for the object itself (subresources are booked apart).
+
+    One whose record is not in the server's format counts as one without fields.
+    """
+    applied = created = None
+    created_by = ""
+    for entry in managed_fields:
+        if entry.get("subresource"):
+            continue
+        manager, operation, fields = entry.get("manager"), entry.get("operation"), entry.get("fieldsV1")
+        if not isinstance(manager, str):
+            continue
+        if not isinstance(fields, dict):
+            fields = {}
+        if operation == "Apply" and manager == field_manager:
+            applied = fields
+        elif operation == "Update" and manager.startswith(field_manager + "+"):
+            created, created_by = fields, manager
+    return OwnEntries(applied, created, created_by)
+
+
+def takeover_patch(
+    managed_fields: Sequence[Mapping[str, Any]], field_manager: str
+) -> list[dict[str, Any]] | None:
+    """The JSON patch that turns the entry of our create into an apply entry; None when there is none.
+
+    It tests what it renames, so a concurrent change of the list refuses it instead of corrupting it, and
+    other managers' writes in between (a status update, say) do not.
+    """
+    for position, entry in enumerate(managed_fields):
+        if entry.get("operation") != "Update" or entry.get("subresource"):
+            continue
+        manager = entry.get("manager")
+        if not isinstance(manager, str) or not manager.startswith(field_manager + "+"):
+            continue
+        path = f"/metadata/managedFields/{position}"
+        return [
+            {"op": "test", "path": f"{path}/manager", "value": manager},
+            {"op": "replace", "path": f"{path}/manager", "value": field_manager},
+            {"op": "replace", "path": f"{path}/operation", "value": "Apply"},
+        ]
+    return None
 
 
 def holds_exactly(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any]) -> bool:

@@ -1,18 +1,21 @@
-"""Subresources other than the status."""
+"""The status of an object, which several controllers may write to, and other subresources."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import orjson
 
 from manager.api import Resource
-from manager.client.write import DRY_RUN, JSON, MERGE_PATCH, Writer
-from manager.kube.decoding import json_object
+from manager.client.reader import decode_object
+from manager.client.write import DRY_RUN, JSON, MERGE_PATCH, Writer, booked, whole_object
+from manager.kube.decoding import json_object, not_a
+from manager.kube.errors import Conflict, Invalid
 
-__all__ = ["SubresourceClient"]
+__all__ = ["StatusClient", "SubresourceClient"]
 
 
 class SubresourceClient:
@@ -65,3 +68,152 @@ class SubresourceClient:
             method, type(obj), obj.key, self._name, encoded, content_type, DRY_RUN if dry_run else {}
         )
         return json_object(raw, f"a {self._name}")
+
+
+R = TypeVar("R", bound=Resource)
+
+Status = dict[str, Any]
+
+CONDITIONS = "conditions"
+# How often a write is refused because others have written conditions since, before that is left to back-off.
+ATTEMPTS = 5
+
+
+class _Object(msgspec.Struct):
+    status: dict[str, msgspec.Raw] | None = None
+
+
+_decode_fields = msgspec.json.Decoder(_Object).decode
+
+
+class StatusClient:
+    """Writes `status`, which the server keeps apart from the rest of an object."""
+
+    def __init__(self, writer: Writer, *, field_manager: str) -> None:
+        self._writer = writer
+        self._field_manager = field_manager
+
+    async def patch(self, obj: R, *, dry_run: bool = False) -> R:
+        """Write what differs from the status that the object was read with; returns the object as stored.
+
+        One request, or none when nothing differs. Only the fields that differ are written, and of conditions
+        those whose type differs: what others have written since stays. A change to the rest of the object
+        never refuses the write; conditions that others have written in between take a read and another
+        request, and Conflict is raised only if that happens again and again. Raises Invalid when the object
+        was replaced by another of its name. Of an object that was not read from the server, all is written.
+        """
+        raw = await self._write(obj, dry_run=dry_run)
+        return obj if raw is None else decode_object(raw, type(obj), obj.key)
+
+    async def report(self, obj: Resource) -> bool:
+        """What `patch` does, for the end of a reconcile: the answer goes to the cache, and is not decoded.
+
+        Returns whether anything was sent.
+        """
+        return await self._write(obj) is not None
+
+    async def update(self, obj: R, *, dry_run: bool = False) -> R:
+        """Replace the whole status; raises Conflict when the object changed since it was read."""
+        body = orjson.dumps(whole_object(obj))
+        query = booked(self._field_manager, dry_run=dry_run)
+        raw = await self._writer.send_update(type(obj), obj.key, body, query, "status")
+        return decode_object(raw, type(obj), obj.key)
+
+    async def _write(self, obj: Resource, *, dry_run: bool = False) -> bytes | None:
+        """Send what differs; returns the object as stored, None when nothing was sent."""
+        after: Status = obj.to_wire(only={"status"}).get("status", {})
+        if obj.origin is None:
+            return await self._send(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
+        before: Status | None = orjson.loads(obj.origin).get("status")
+        live, raw = before, obj.origin
+        changes = _changes(before, after, live, raw)
+        if not changes:
+            return None
+        for _ in range(ATTEMPTS):
+            try:
+                return await self._send(obj, changes, dry_run)
+            except Invalid:
+                # A test has failed, which the server does not say, or the status is not valid.
+                raw = await self._writer.read(type(obj), obj.key)
+                uid, live, tried = *_look(raw, f"a {obj.kind} object"), changes
+                changes = _changes(before, after, live, raw)
+                if uid != obj.metadata.uid or orjson.dumps(changes) == orjson.dumps(tried):
+                    raise
+                if not changes:
+                    return raw  # somebody has written just that
+        raise Conflict(409, "Conflict", f"the status of {obj.kind} {obj.key} is changed again and again")
+
+    async def _send(self, obj: Resource, patch: list[dict[str, Any]], dry_run: bool) -> bytes:
+        if obj.metadata.uid:
+            # The server ignores a uid in the body of a status write. Without this test, the status of a
+            # deleted object would be written to one that was created under its name meanwhile.
+            patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
+        query = booked(self._field_manager, dry_run=dry_run)
+        return await self._writer.send_json_patch(type(obj), obj.key, orjson.dumps(patch), query, "status")
+
+
+def _look(raw: bytes, what: str) -> tuple[str | None, Status | None]:
+    """The UID and the status of an object; raises ProtocolError where these are of another shape."""
+    found = json_object(raw, what)
+    metadata, status = found.get("metadata"), found.get("status")
+    if not isinstance(metadata, dict) or not isinstance(status, dict | None):
+        raise not_a(what)
+    return metadata.get("uid"), status
+
+
+def _changes(before: Status | None, after: Status, live: Status | None, raw: bytes) -> list[dict[str, Any]]:
+    """The JSON patch that makes in `live` the changes that lead from `before` to `after`.
+
+    `raw` is the object that `live` is the status of.
+    """
+    known = before or {}
+    wanted = dict(live or {})
+    for name in {**known, **after}:
+        new = after.get(name)
+        if new == known.get(name):
+            continue
+        if name == CONDITIONS and live is not before:
+            new = _merged(known.get(name) or [], new or [], wanted.get(name) or [])
+        if name in after or (name == CONDITIONS and new):
+            wanted[name] = new
+        else:
+            wanted.pop(name, None)
+    if wanted == (live or {}):
+        return []
+    if live is None:
+        # The library of the server takes what is not there for null.
+        return [_operation("test", "/status", None), _operation("add", "/status", wanted)]
+    patch = []
+    for name in {**live, **wanted}:
+        if wanted.get(name) == live.get(name) and (name in wanted) is (name in live):
+            continue
+        path = "/status/" + name.replace("~", "~0").replace("/", "~1")
+        if name == CONDITIONS:
+            # Spelt as the server does: it compares strings by their bytes, and writes "<" in its own way.
+            held = (_decode_fields(raw).status or {}).get(name)
+            patch.append(_operation("test", path, None if held is None else orjson.Fragment(bytes(held))))
+        patch.append(_operation("add", path, wanted[name]) if name in wanted else _operation("remove", path))
+    return patch
+
+
+def _merged(before: Any, after: Any, live: Any) -> Any:
+    """The conditions of `live`, with those in which `before` and `after` differ as they are in `after`."""
+    old, new, held = _by_type(before), _by_type(after), _by_type(live)
+    if old is None or new is None or held is None:
+        return after  # these are no conditions, whatever the field's name is
+    changed = {kind: each for kind, each in new.items() if old.get(kind) != each}
+    removed = old.keys() - new.keys()
+    kept = {kind: each for kind, each in held.items() if kind not in removed}
+    return list({**kept, **changed}.values())
+
+
+def _by_type(conditions: Any) -> dict[str, Any] | None:
+    """Conditions by their types, which are a key; None for anything else."""
+    if not isinstance(conditions, list) or not all(isinstance(each, dict) for each in conditions):
+        return None
+    found = {each.get("type"): each for each in conditions}
+    return found if len(found) == len(conditions) and None not in found else None
+
+
+def _operation(op: str, path: str, *value: Any) -> dict[str, Any]:
+    return {"op": op, "path": path, **({"value": value[0]} if value else {})}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from manager.codegen.config_files import config_files
 from manager.codegen.definition import DefinitionError, Served, definitions_in, served_by_openapi
-from manager.codegen.documents import yaml_documents, yaml_stream
-from manager.codegen.errors import ModelError
 from manager.codegen.manifest import custom_resource_definitions
+from manager.codegen.model_schema import ModelError
 from manager.codegen.model_source import ModelSource, model_source
-from manager.codegen.tree import GeneratedTree
+from manager.codegen.tree import GeneratedTree, yaml_documents, yaml_stream
 
 __all__ = [
     "DefinitionError",

@@ -8,7 +8,6 @@ from typing import Any
 import yaml
 
 from manager.api import Resource
-from manager.codegen.documents import yaml_document, yaml_stream
 from manager.codegen.manifest import custom_resource_definitions
 from manager.codegen.roles import (
     admin_role,
@@ -27,6 +26,7 @@ from manager.codegen.roles import (
     webhook_injection_role,
     webhook_role_bindings,
 )
+from manager.codegen.tree import yaml_document, yaml_stream
 from manager.codegen.webhook_files import (
     AUTHORITY_SECRET,
     authority,
@@ -164,7 +164,7 @@ def _webhook_rbac(converted: Iterable[str]) -> dict[str, Manifest]:
 def _webhooks(program: Program, webhooks: Webhooks) -> dict[str, str]:
     """What leads the API server to the webhooks, and what cert-manager can do for them."""
     configurations: Manifests = {
-        "manifests.yaml": webhook_manifests(webhooks, program),
+        "manifests.yaml": webhook_manifests(webhooks),
         "service.yaml": webhook_service(program),
         "secret.yaml": named_secret(SECRET),
     }

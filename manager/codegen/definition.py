@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from manager.api import GroupVersionKind
-from manager.codegen.documents import yaml_documents
+from manager.codegen.tree import yaml_documents
 
 __all__ = ["Definition", "DefinitionError", "Served", "definitions_in", "served_by_openapi"]
 

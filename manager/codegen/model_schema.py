@@ -1,17 +1,86 @@
-"""A model's JSON schema as pydantic sees it, with references inlined."""
+"""A model's JSON schema as pydantic sees it, with references inlined and its docstrings as descriptions."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
+import re
+import textwrap
 from typing import Any, NoReturn
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
-from manager.codegen.attribute_docs import attribute_docs
-from manager.codegen.errors import ModelError
+__all__ = [
+    "INEXPRESSIBLE",
+    "JsonSchema",
+    "ModelError",
+    "attribute_docs",
+    "model_schema",
+    "overlaid",
+    "paragraphs",
+]
 
-__all__ = ["INEXPRESSIBLE", "JsonSchema", "model_schema", "overlaid"]
+
+class ModelError(Exception):
+    """A model says something that its custom resource definition cannot; the message names the field."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+# Lines that stand for themselves: list items, and what is indented under something.
+_OWN_LINE = re.compile(r"\s|[-*] |\d+\. ")
+
+
+def paragraphs(text: str) -> str:
+    """Join the lines of each paragraph, which source code breaks at its own width; keep lists as they are.
+
+    `kubectl explain` breaks long lines to the terminal, and would break short ones a second time.
+    """
+    joined: list[str] = []
+    open_paragraph = False
+    for line in inspect.cleandoc(text).splitlines():
+        stripped = line.rstrip()
+        if open_paragraph and stripped and not _OWN_LINE.match(stripped):
+            joined[-1] += " " + stripped
+        else:
+            joined.append(stripped)
+        open_paragraph = bool(stripped)
+    return "\n".join(joined)
+
+
+def attribute_docs(model: type[BaseModel]) -> dict[str, str]:
+    """Return the docstring of each field that has one, inherited fields included."""
+    docs: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            docs |= _own_docs(base)
+    return docs
+
+
+def _own_docs(model: type[BaseModel]) -> dict[str, str]:
+    """What stands right below the attributes in the body of this very class."""
+    try:
+        source = textwrap.dedent(inspect.getsource(model))
+    except (OSError, TypeError):
+        return {}  # made at run time, or by a program that came without its source
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        attribute.target.id: inspect.cleandoc(below.value.value)
+        for attribute, below in itertools.pairwise(definition.body)
+        if isinstance(attribute, ast.AnnAssign)
+        and isinstance(attribute.target, ast.Name)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
+    }
+
 
 JsonSchema = dict[str, Any]
 

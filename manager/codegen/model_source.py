@@ -16,9 +16,8 @@ from pydantic_core import SchemaError
 import manager.api
 from manager.api import ApiModel, Column, Condition, Resource
 from manager.codegen.definition import DefinitionError, Served
-from manager.codegen.errors import ModelError
-from manager.codegen.field_paths import leads_somewhere
-from manager.codegen.keywords import CARRIED, FORMATS, IGNORED
+from manager.codegen.manifest import leads_somewhere
+from manager.codegen.model_schema import ModelError
 from manager.codegen.python_source import (
     Expression,
     Group,
@@ -32,8 +31,7 @@ from manager.codegen.python_source import (
     laid,
     literal,
 )
-from manager.codegen.scalars import checked_pattern
-from manager.codegen.structural import object_schema
+from manager.codegen.structural import CARRIED, FORMATS, IGNORED, checked_pattern, object_schema
 
 __all__ = ["ModelSource", "model_source"]
 

@@ -2,20 +2,236 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from manager.api import ApiModel, Resource
 from manager.api.schema import REQUIRED
-from manager.codegen.errors import ModelError
-from manager.codegen.keywords import CARRIED, IGNORED, ORDER
-from manager.codegen.lists import check_merging
-from manager.codegen.model_schema import INEXPRESSIBLE, JsonSchema, model_schema
-from manager.codegen.prose import paragraphs
-from manager.codegen.scalars import bounds, checked_format, checked_pattern, enum_type
-from manager.codegen.unions import collapse
+from manager.codegen.model_schema import (
+    INEXPRESSIBLE,
+    JsonSchema,
+    ModelError,
+    model_schema,
+    overlaid,
+    paragraphs,
+)
 
-__all__ = ["object_schema", "structural_schema"]
+__all__ = [
+    "CARRIED",
+    "FORMATS",
+    "IGNORED",
+    "ORDER",
+    "Collapsed",
+    "bounds",
+    "check_merging",
+    "checked_format",
+    "checked_pattern",
+    "collapse",
+    "enum_type",
+    "object_schema",
+    "structural_schema",
+]
+
+# Mean the same in both.
+CARRIED = frozenset(
+    {
+        "type",
+        "enum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+        "nullable",
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-map-type",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
+    }
+)
+
+# For people and tools that read the JSON schema itself.
+IGNORED = frozenset({"title", "examples", "deprecated", "readOnly"})
+
+# Formats that the server checks, less those that mean something else to pydantic: `duration` is ISO 8601
+# here and Go's notation there, and `binary` is no text at all. The server warns of any other.
+FORMATS = frozenset(
+    {
+        "byte",
+        "cidr",
+        "date",
+        "date-time",
+        "double",
+        "email",
+        "float",
+        "hostname",
+        "int32",
+        "int64",
+        "ipv4",
+        "ipv6",
+        "mac",
+        "password",
+        "uri",
+        "uuid",
+    }
+)
+
+# As a person reads a schema: what it is, what it may hold, and what is inside.
+ORDER = (
+    "description",
+    "type",
+    "format",
+    "nullable",
+    "default",
+    "enum",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "exclusiveMinimum",
+    "maximum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
+    "required",
+    "properties",
+    "additionalProperties",
+    "items",
+)
+
+
+# Look-around and back-references: Python has them, the server's regular expressions do not.
+_FOREIGN_PATTERN = re.compile(r"\(\?(=|!|<=|<!)|\\[1-9]")
+_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def bounds(node: JsonSchema) -> JsonSchema:
+    """Return the node's bounds in the server's words, in which an exclusive bound is a bound with a mark.
+
+    The range that the format already implies is left out.
+    """
+    lowest, highest = _RANGES.get(node.get("format", ""), (None, None))
+    found: JsonSchema = {}
+    minimum, above = node.get("minimum"), node.get("exclusiveMinimum")
+    if above is not None and (minimum is None or above >= minimum):
+        found.update(minimum=above, exclusiveMinimum=True)
+    elif minimum is not None and minimum != lowest:
+        found.update(minimum=minimum)
+    maximum, below = node.get("maximum"), node.get("exclusiveMaximum")
+    if below is not None and (maximum is None or below <= maximum):
+        found.update(maximum=below, exclusiveMaximum=True)
+    elif maximum is not None and maximum != highest:
+        found.update(maximum=maximum)
+    return found
+
+
+def checked_format(name: str, field: str) -> str:
+    """Return the format; raises ModelError for one that the server does not know by that meaning."""
+    if name not in FORMATS:
+        hint = "; use str with a pattern" if name in {"duration", "time", "binary"} else ""
+        raise ModelError(field, f"the server has no format {name!r} of this meaning{hint}")
+    return name
+
+
+def checked_pattern(pattern: str, field: str) -> str:
+    """Return the pattern; raises ModelError for what the server's regular expressions lack."""
+    foreign = _FOREIGN_PATTERN.search(pattern)
+    if foreign:
+        raise ModelError(field, f"the server's regular expressions have no {foreign.group()!r}")
+    return pattern
+
+
+def enum_type(values: Sequence[Any], field: str) -> str:
+    """Return the one type of an enum's values; raises ModelError when they differ."""
+    types = {_JSON_TYPES.get(type(value), "object") for value in values}
+    if len(types) != 1:
+        raise ModelError(field, "the values of an enum must all be of one type")
+    return types.pop()
+
+
+_LIST_TYPE = "x-kubernetes-list-type"
+_MAP_KEYS = "x-kubernetes-list-map-keys"
+_MAP_TYPE = "x-kubernetes-map-type"
+_SCALARS = ("string", "integer", "number", "boolean")
+
+
+def check_merging(schema: JsonSchema, field: str) -> None:
+    """Raise ModelError when a converted schema is merged in a way that its type does not have."""
+    if _LIST_TYPE in schema and schema.get("type") != "array":
+        raise ModelError(field, "list_map(), list_set() and atomic_list() are for lists")
+    if _MAP_TYPE in schema and schema.get("type") != "object":
+        raise ModelError(field, "atomic_map() is for maps and models")
+    if schema.get(_LIST_TYPE) == "set" and schema["items"].get("type") not in _SCALARS:
+        raise ModelError(field, "the items of a list_set() must be scalars")
+    for key in schema.get(_MAP_KEYS, ()):
+        _check_map_key(schema["items"], key, field)
+
+
+def _check_map_key(items: JsonSchema, key: str, field: str) -> None:
+    key_schema = items.get("properties", {}).get(key)
+    if key_schema is None:
+        raise ModelError(field, f"list_map() names {key!r}, which its items do not have")
+    if key_schema.get("type") not in _SCALARS:
+        raise ModelError(field, f"the list_map() key {key!r} must be a scalar")
+    if key not in items.get("required", ()) and "default" not in key_schema:
+        raise ModelError(field, f"the list_map() key {key!r} must be required or have a default")
+
+
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+
+
+class Collapsed(NamedTuple):
+    """A schema without alternatives, and whether None was one of them."""
+
+    schema: JsonSchema
+    nullable: bool
+
+
+def collapse(node: JsonSchema, field: str) -> Collapsed:
+    """Reduce a union to its one member that is not None; raises ModelError when there are several."""
+    nullable = False
+    for keyword in _ALTERNATIVES:
+        if keyword not in node:
+            continue
+        beside = {name: value for name, value in node.items() if name not in {keyword, "discriminator"}}
+        members = [member for member in node[keyword] if member.get("type") != "null"]
+        if len(members) != 1:
+            raise ModelError(field, _refusal(members))
+        inner = collapse(members[0], field)
+        nullable = nullable or inner.nullable or len(members) < len(node[keyword])
+        node = overlaid(inner.schema, beside)
+    if None in node.get("enum", ()):
+        node = {**node, "enum": [value for value in node["enum"] if value is not None]}
+        nullable = True
+    return Collapsed(node, nullable)
+
+
+def _refusal(members: list[JsonSchema]) -> str:
+    types = sorted(str(member.get("type", "any")) for member in members)
+    if types == ["integer", "string"]:
+        return "a union of int and str is expressed by IntOrString"
+    return (
+        f"a structural schema has no union of several types ({', '.join(types)}): "
+        "give each an optional field of its own, and a CEL rule that exactly one is set"
+    )
+
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING = "x-kubernetes-int-or-string"

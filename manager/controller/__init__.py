@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-from manager.controller.backoff import KeyBackoff, RateLimiter, RetryBackoff
 from manager.controller.controller import Controller
-from manager.controller.handler import Handler, MapTo, enqueue_mapped, enqueue_object, enqueue_owner
-from manager.controller.options import ControllerOptions
+from manager.controller.options import ControllerOptions, KeyBackoff, RateLimiter, RetryBackoff
 from manager.controller.predicate import (
     Predicate,
     all_of,
@@ -28,7 +26,17 @@ from manager.controller.predicate import (
 )
 from manager.controller.queue import QueueItem, QueueStatistics, WorkQueue
 from manager.controller.reconciler import Priority, Reconciler, Request, Result, TerminalError
-from manager.controller.source import ChannelSource, KindSource, Source, TickerSource
+from manager.controller.source import (
+    ChannelSource,
+    Handler,
+    KindSource,
+    MapTo,
+    Source,
+    TickerSource,
+    enqueue_mapped,
+    enqueue_object,
+    enqueue_owner,
+)
 from manager.controller.state import ControllerState, ControllerStatistics
 
 __all__ = [

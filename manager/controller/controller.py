@@ -7,8 +7,7 @@ import random
 from collections.abc import Iterable
 
 from manager.api import GroupVersionKind
-from manager.controller.backoff import KeyBackoff, RateLimiter
-from manager.controller.options import ControllerOptions
+from manager.controller.options import ControllerOptions, KeyBackoff, RateLimiter
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Reconciler, Request
 from manager.controller.runner import ReconcileRunner

@@ -1,16 +1,21 @@
-"""What kind of failure an exception is."""
+"""What kind of failure an exception is, and how what many objects fail for is told and waited for."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 import re
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Self
 
 from manager.api import GroupVersionKind, ObjectKey
+from manager.backoff import Backoff
 from manager.client import ApplyConflict, Undecodable
-from manager.controller.reconciler import TerminalError
+from manager.controller.queue import WorkQueue
+from manager.controller.reconciler import Priority, Request, TerminalError
 from manager.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -24,8 +29,9 @@ from manager.kube.errors import (
     TransportError,
     Unauthorized,
 )
+from manager.rate_limit import Repeats, TokenBucket
 
-__all__ = ["Cause", "Failure", "explain"]
+__all__ = ["Cause", "Failure", "Trouble", "Troubles", "explain"]
 
 # A write meets what happened since the cache last heard: changed, created, deleted, or no longer our turn.
 _RACES = (AlreadyExists, Conflict, Fenced, NotFound)
@@ -158,3 +164,139 @@ def explain(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(explain, error.exceptions))
     return str(error) or type(error).__name__
+
+
+_MOST = 64
+"""So many causes are told apart; of what comes on top of them, only the type of the error counts."""
+
+_MORE = 60.0
+"""Seconds for each more, once there were so many: some messages never come twice."""
+
+_PROBE_AFTER = (1.0, 15.0)
+"""Seconds between two attempts at something that does not answer, at first and at last."""
+
+_RELEASED = 2
+"""How many of those that wait may try for each one that has had an answer."""
+
+_SPREAD = 0.2
+"""Seconds over which they are spread."""
+
+
+class Trouble:
+    """One cause, and the objects whose last reconcile failed for it."""
+
+    __slots__ = ("cause", "failures", "keys", "repeats", "since")
+
+    def __init__(self, cause: Cause, since: float) -> None:
+        self.cause = cause
+        self.since = since
+        """Since when, on the loop's clock."""
+        self.failures = 0
+        """How many reconciles have failed for it."""
+        self.keys: set[Request] = set()
+        self.repeats = Repeats()
+
+
+class _Awaited:
+    """Something that does not answer, and who waits for it: first who has tried least recently."""
+
+    def __init__(self, rng: random.Random) -> None:
+        first, last = _PROBE_AFTER
+        self.pause = Backoff(base=first, cap=last, jitter=0.5, rng=rng)
+        self.keys: OrderedDict[Request, None] = OrderedDict()
+        self.probe: Request | None = None
+        """Who tries next, soon, whatever its own back-off is; always one of the keys, if there are any."""
+
+
+class Troubles:
+    """Knows for what each object of a controller fails.
+
+    Where the cause is something that has to answer again (`Cause.awaited`), the back-off of an object says
+    nothing of when it does. So one of those that wait tries every few seconds. When it has had an answer, two
+    others may try, two more for each of these, and so on: all are tried soon, at the pace of the answers, and
+    nobody is if it was a single one.
+
+    Holds no more than an entry per object that fails.
+    """
+
+    def __init__(self, queue: WorkQueue[Request], *, rng: random.Random) -> None:
+        self._queue = queue
+        self._rng = rng
+        self._of: dict[Request, Trouble] = {}
+        self._troubles: dict[Cause, Trouble] = {}
+        self._awaited: dict[str, _Awaited] = {}
+        self._new = TokenBucket(rate=1 / _MORE, burst=_MOST)
+
+    def __len__(self) -> int:
+        """How many objects fail."""
+        return len(self._of)
+
+    def failed(self, key: Request, cause: Cause) -> tuple[Trouble, bool]:
+        """The reconcile of `key` failed for that; it is queued for its next attempt already.
+
+        Answers the trouble, and whether the object was not in it before.
+        """
+        trouble = self._find(cause)
+        before = self._of.get(key)
+        if before is not None and before.cause.awaited != cause.awaited:
+            self._answered(key, before)
+        if before is not trouble:
+            if before is not None:
+                before.keys.discard(key)
+            self._of[key] = trouble
+            trouble.keys.add(key)
+        trouble.failures += 1
+        if cause.awaited is not None:
+            self._wait(key, cause.awaited)
+        return trouble, before is not trouble
+
+    def ended(self, key: Request) -> Trouble | None:
+        """The reconcile of `key` did not fail; answers its trouble if that was the last object in it."""
+        trouble = self._of.pop(key, None)
+        if trouble is None:
+            return None
+        trouble.keys.discard(key)
+        self._answered(key, trouble)
+        return None if trouble.keys else trouble
+
+    def forget_ended(self) -> None:
+        """Let the next failure of a cause that nothing fails for be the first."""
+        self._troubles = {cause: trouble for cause, trouble in self._troubles.items() if trouble.keys}
+
+    def _find(self, cause: Cause) -> Trouble:
+        trouble = self._troubles.get(cause)
+        if trouble is None:
+            if len(self._troubles) >= _MOST:
+                self.forget_ended()
+            if len(self._troubles) >= _MOST or not self._new.try_acquire():
+                cause = cause.broader()
+            now = asyncio.get_running_loop().time()
+            trouble = self._troubles.setdefault(cause, Trouble(cause, now))
+        return trouble
+
+    def _wait(self, key: Request, name: str) -> None:
+        awaited = self._awaited.get(name)
+        if awaited is None:
+            awaited = self._awaited[name] = _Awaited(self._rng)
+        awaited.keys[key] = None
+        awaited.keys.move_to_end(key)
+        if awaited.probe is None or awaited.probe == key:
+            awaited.probe = next(iter(awaited.keys))
+            self._queue.add(awaited.probe, priority=Priority.LOW, after=awaited.pause.next())
+
+    def _answered(self, key: Request, trouble: Trouble) -> None:
+        """`key` waits no more for what it waited for."""
+        name = trouble.cause.awaited
+        if name is None:
+            return
+        awaited = self._awaited[name]
+        del awaited.keys[key]
+        if not awaited.keys:
+            del self._awaited[name]
+            return
+        awaited.pause.reset()
+        awaited.probe = next(iter(awaited.keys))
+        for _ in range(min(_RELEASED, len(awaited.keys))):
+            released = next(iter(awaited.keys))
+            awaited.keys.move_to_end(released)
+            self._queue.add(released, priority=Priority.LOW, after=self._rng.uniform(0, _SPREAD))

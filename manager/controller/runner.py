@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from manager.api import GroupVersionKind
 from manager.cache import own_writes_from_here
-from manager.controller.failure import Cause, Failure, explain
+from manager.controller.failure import Cause, Failure, Trouble, Troubles, explain
 from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import Reconciler, Request, Result
 from manager.controller.state import ControllerMetrics
-from manager.controller.troubles import Trouble, Troubles
 from manager.kube.deadlines import Deadlines
 from manager.kube.errors import NotFound
 from manager.logs import reset_reconcile_log, set_reconcile_log

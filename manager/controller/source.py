@@ -1,4 +1,4 @@
-"""Where requests come from."""
+"""Where requests come from: sources, and which objects to reconcile because of an event."""
 
 from __future__ import annotations
 
@@ -7,16 +7,62 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from manager.api import ObjectKey
-from manager.cache import CacheEvent, Informer, Part
-from manager.controller.handler import Handler
+from manager.api import ObjectKey, Resource
+from manager.cache import CacheEvent, Informer, Meta, Part
 from manager.controller.predicate import Predicate
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request
 
-__all__ = ["ChannelSource", "KindSource", "Source", "TickerSource"]
+__all__ = [
+    "ChannelSource",
+    "Handler",
+    "KindSource",
+    "MapTo",
+    "Source",
+    "TickerSource",
+    "enqueue_mapped",
+    "enqueue_object",
+    "enqueue_owner",
+]
+
+Handler: TypeAlias = Callable[[CacheEvent], Iterable[Request]]
+
+MapTo: TypeAlias = Callable[[Meta], Iterable[Request]]
+"""From an object's metadata to the requests it stands for."""
+
+
+def enqueue_object(event: CacheEvent) -> Iterable[Request]:
+    """The object itself."""
+    return (event.key,)
+
+
+def enqueue_mapped(map_to: MapTo) -> Handler:
+    """What `map_to` makes of the object's metadata."""
+
+    def handle(event: CacheEvent) -> Iterable[Request]:
+        requests = list(map_to(event.meta))
+        before = event.old_meta if event.new is not None else None
+        if before is not None:
+            requests += map_to(before)
+        # Once each, in order.
+        return dict.fromkeys(requests)
+
+    return handle
+
+
+def enqueue_owner(owner: type[Resource]) -> Handler:
+    """The object of kind `owner` that manages the object (its controller, by owner reference)."""
+
+    def owner_of(meta: Meta) -> Iterable[Request]:
+        controller = meta.controller
+        if controller is None or not owner.gvk.is_named_by(controller):
+            return ()
+        return (Request(meta.namespace if owner.namespaced else "", controller.name),)
+
+    return enqueue_mapped(owner_of)
+
 
 _REPLAYED_AT_ONCE = 250
 """Some milliseconds' worth."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from manager.events.recorder import EventRecorder
-from manager.events.reference import ObjectReference
-from manager.events.series import EventType
+from manager.events.series import EventType, ObjectReference
 
 __all__ = ["EventRecorder", "EventType", "ObjectReference"]

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Generic, TypeVar
 
 from manager import clock
-from manager.events.names import EventNames
-from manager.events.recent import Recent
-from manager.events.reference import ObjectReference
-from manager.events.series import EventType, Series
-from manager.events.text import MESSAGE_BYTES, bounded
+from manager.events.series import MESSAGE_BYTES, EventNames, EventType, ObjectReference, Series, bounded
 from manager.rate_limit import TokenBucket
 
-__all__ = ["Correlator"]
+__all__ = ["Correlator", "Recent"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """Remembers values by key; beyond `capacity`, forgets the one that was not asked for longest.
+
+    None is no value.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._values: OrderedDict[K, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get_or_add(self, key: K, create: Callable[[], V]) -> V:
+        """Return the value of `key`, made by `create` when there is none."""
+        values = self._values
+        known = values.get(key)
+        if known is not None:
+            values.move_to_end(key)
+            return known
+        added = values[key] = create()
+        if len(values) > self._capacity:
+            values.popitem(last=False)
+        return added
+
 
 # The figures are those that every cluster knows from the components of Kubernetes.
 REMEMBERED = 4096

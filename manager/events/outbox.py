@@ -1,16 +1,15 @@
-"""Sends Events when nothing more important is to be sent."""
+"""Sends Events when nothing more important is to be sent, and counts what became of them."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from random import Random
+from typing import Literal, get_args
 
 from manager import clock
 from manager.backoff import Backoff
-from manager.events.backlog import Backlog
-from manager.events.outcomes import Outcomes
 from manager.events.series import Series
 from manager.events.sink import EventSink
 from manager.kube.errors import (
@@ -25,9 +24,65 @@ from manager.kube.errors import (
 )
 from manager.kube.transport import Transport
 from manager.logs import get_logger
+from manager.metrics import Metrics
 from manager.rate_limit import Repeats, TokenBucket
 
-__all__ = ["Outbox"]
+__all__ = ["Backlog", "Outbox", "Outcome", "Outcomes"]
+
+Outcome = Literal[
+    "created",  # sent, as a new Event object
+    "updated",  # sent, as a higher count of an Event object
+    "merged",  # goes with an occurrence that waits to be sent
+    "filtered",  # one of too many about the same object; counted when another one is sent
+    "overflow",  # dropped for newer ones, because too many were waiting
+    "refused",  # the server said no
+    "failed",  # the server could not be reached, or could not do it, several times
+    "unsent",  # still waiting when the process ended
+    "invalid",  # not an event that can be recorded
+]
+
+
+class Outcomes:
+    """Counts each outcome; all of them are there from the start, at zero."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._counters = {outcome: metrics.events_total.labels(outcome) for outcome in get_args(Outcome)}
+
+    def count(self, outcome: Outcome, number: int = 1) -> None:
+        """Count `number` events."""
+        self._counters[outcome].inc(number)
+
+
+class Backlog:
+    """Series in the order in which they are to be sent, each once; the oldest go when there are too many."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._series: deque[Series] = deque()
+        self._filled = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def add(self, series: Series) -> Series | None:
+        """Append a series that is not waiting yet; return the one that had to go for it, if any."""
+        series.waiting = True
+        self._series.append(series)
+        self._filled.set()
+        return self.take() if len(self._series) > self._capacity else None
+
+    async def wait(self) -> None:
+        """Wait until there is something to send."""
+        await self._filled.wait()
+
+    def take(self) -> Series:
+        """Take the oldest; what happens to it from now on is not sent with it any more."""
+        series = self._series.popleft()
+        series.waiting = False
+        if not self._series:
+            self._filled.clear()
+        return series
+
 
 _log = get_logger("events")
 

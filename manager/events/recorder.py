@@ -6,12 +6,9 @@ from random import Random
 
 from manager.api import Resource
 from manager.events.correlator import Correlator
-from manager.events.outbox import Outbox
-from manager.events.outcomes import Outcomes
-from manager.events.reference import ObjectReference
-from manager.events.series import EventType
+from manager.events.outbox import Outbox, Outcomes
+from manager.events.series import MESSAGE_BYTES, REASON_BYTES, EventType, ObjectReference, bounded
 from manager.events.sink import EventSink
-from manager.events.text import MESSAGE_BYTES, REASON_BYTES, bounded
 from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.metrics import Metrics

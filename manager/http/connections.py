@@ -1,4 +1,4 @@
-"""The connections of one server: how many there may be, and how long each may take for what it does."""
+"""The connections of one server: how many there may be, and how long each may take for what is served."""
 
 from __future__ import annotations
 
@@ -13,14 +13,34 @@ from operator import itemgetter
 from manager.address import client_at
 from manager.http.connection import Connection
 from manager.http.limits import Limits
-from manager.http.readable import readable
 from manager.http.tls_transport import TlsTransport, Turn
 from manager.logs import get_logger
 from manager.open_files import NONE_LEFT, Reserve, are_scarce
 from manager.rate_limit import Repeats
 from manager.tls import ServedCertificate
 
-__all__ = ["Connections"]
+__all__ = ["Connections", "readable"]
+
+
+async def readable(sock: socket.socket) -> None:
+    """Return when reading from `sock`, or accepting, would not block.
+
+    What is there is then taken in one step. With the loop's own `sock_accept`, a connection that arrives in
+    the moment of a cancellation would be nobody's.
+    """
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(sock, _set, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(sock)
+
+
+def _set(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
 
 _ACCEPT_PAUSE = 1.0
 """Seconds until the next try when a connection cannot be taken."""

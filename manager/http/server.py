@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Literal
 
-from manager.http.address import BindAddress
+from manager.address import BindAddress
 from manager.http.connections import Connections
 from manager.http.limits import Limits
 from manager.logs import get_logger

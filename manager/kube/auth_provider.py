@@ -22,7 +22,7 @@ import yaml
 from manager import yaml_text
 from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.errors import ConfigError
-from manager.kube.pem import in_thread
+from manager.kube.tls import in_thread
 from manager.small_file import read_small_file
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from manager.address import in_pod
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ConfigError
 from manager.kube.kubeconfig import read_kubeconfig
-from manager.kube.pem import Pem
 from manager.kube.proxy import proxy_for, proxy_url
-from manager.kube.tls import Tls, TlsFiles
+from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.user import credentials_of, impersonation_of, names_credentials, pem_of
 from manager.logs import get_logger
 from manager.small_file import read_small_file

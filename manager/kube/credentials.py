@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from manager.kube.errors import ConfigError
-from manager.kube.pem import Pem, in_thread
+from manager.kube.tls import Pem, in_thread
 from manager.logs import get_logger
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from aiohappyeyeballs import start_connection
 
 from manager.kube.connection import Connection
 from manager.kube.errors import Unreachable
-from manager.kube.pem import in_thread
-from manager.kube.tls import TlsFiles
+from manager.kube.tls import TlsFiles, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ import orjson
 from manager import clock
 from manager.kube.credentials import FOREVER, Credentials, Obtained, one_line
 from manager.kube.errors import ConfigError
-from manager.kube.pem import Pem
+from manager.kube.tls import Pem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,9 +7,9 @@ import ssl
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from manager.kube.connections import Connections
 from manager.kube.dial import proxy_authorization
 from manager.kube.errors import Unreachable
+from manager.kube.pool import Connections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,16 +21,76 @@ from manager.kube.errors import (
     TransportError,
     error_from,
 )
-from manager.kube.request_metrics import NO_ANSWER, RequestMetrics
-from manager.kube.server_warnings import ServerWarnings
 from manager.kube.wire import LONGEST, WireRequest
+from manager.logs import get_logger
 
 if TYPE_CHECKING:
     import random
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
+    from prometheus_client import Counter, Histogram
+
     from manager.kube.wire import Wire
     from manager.metrics import Metrics
+
+NO_ANSWER = 0
+"""Stands for a status code where no complete answer came."""
+
+
+class RequestMetrics:
+    """Records requests to one host.
+
+    The label values are few (methods times status codes), so that each combination's counter is
+    looked up once and kept.
+    """
+
+    def __init__(self, metrics: Metrics, host: str) -> None:
+        self._requests = metrics.rest_requests
+        self._latency = metrics.rest_latency
+        self._host = host
+        self._bound: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def record(self, method: str, code: int, seconds: float) -> None:
+        """Count a request of `method` that took `seconds` to be answered with `code`, or `NO_ANSWER`."""
+        bound = self._bound.get((method, code))
+        if bound is None:
+            label = "<error>" if code == NO_ANSWER else str(code)
+            bound = (
+                self._requests.labels(code=label, method=method, host=self._host),
+                self._latency.labels(verb=method, host=self._host),
+            )
+            self._bound[method, code] = bound
+        counter, histogram = bound
+        counter.inc()
+        histogram.observe(seconds)
+
+
+_log = get_logger("kube")
+
+_REMEMBERED = 256
+"""Warnings that are told once; beyond so many different ones, they may be told again."""
+
+# The code, who warns (never anybody of interest), and the text in quotes; several are separated by commas.
+_warning = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+class ServerWarnings:
+    """Logs each warning once: the same request causes the same one every time."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def tell(self, headers: Mapping[str, str]) -> None:
+        """Log what an answer warns of."""
+        header = headers.get("Warning")
+        if header is None or header in self._told:
+            return
+        if len(self._told) >= _REMEMBERED:
+            self._told.clear()
+        self._told.add(header)
+        for text in _warning.findall(header):
+            _log.warning("the API server warns", warning=re.sub(r"\\(.)", r"\1", text))
+
 
 DEADLINE = 30.0
 """Seconds for a request as a whole, its retries and waits included."""

@@ -12,7 +12,7 @@ import msgspec
 from manager.kube.credentials import Credentials, FixedCredentials, TokenFile, one_line
 from manager.kube.errors import ConfigError
 from manager.kube.exec_plugin import ExecCredentials, ExecPlugin, ExecSpec
-from manager.kube.pem import Pem
+from manager.kube.tls import Pem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

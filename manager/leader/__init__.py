@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from manager.leader.elector import LeaderElector
-from manager.leader.errors import LeadershipLost
-from manager.leader.identity import new_identity
+from manager.leader.elector import LeaderElector, LeaderStatistics
 from manager.leader.leadership import Leadership
-from manager.leader.statistics import LeaderStatistics
-from manager.leader.timing import LeaseTiming
+from manager.leader.lease import LeadershipLost, LeaseTiming, new_identity
 
 __all__ = [
     "LeaderElector",

@@ -3,25 +3,73 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from random import Random
 
 from manager import clock
+from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 from manager.leader.candidacy import Candidacy, Claim
-from manager.leader.errors import LeadershipLost
 from manager.leader.leadership import Leadership
-from manager.leader.lease import Lease
-from manager.leader.lease_client import LeaseClient
-from manager.leader.release import release
-from manager.leader.statistics import LeaderStatistics
+from manager.leader.lease import LeadershipLost, Lease, LeaseTiming, MalformedLease
+from manager.leader.lease_client import LeaseClient, Troubles
 from manager.leader.tenure import Tenure
-from manager.leader.timing import LeaseTiming
-from manager.leader.troubles import Troubles
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.watchdog import Watchdog
 
-__all__ = ["LeaderElector"]
+__all__ = ["LeaderElector", "LeaderStatistics", "release"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderStatistics:
+    """A snapshot of one elector."""
+
+    identity: str
+    leading: bool
+    holder: str
+    """Who holds the lease, as last seen; empty when nobody does."""
+    transitions: int
+    """How often the lease changed hands, as its record says."""
+    renewals: int
+    """Renewals that this process knows succeeded, the first claim included."""
+    failures: int
+    """Requests for the lease that failed."""
+    since_renewal: float | None
+    """Seconds since the last renewal was sent; None when this process does not lead."""
+
+
+# Part of the time there is to wait after a failure.
+_PAUSE = 0.04
+
+
+async def release(
+    leases: LeaseClient, held: Lease | None, *, identity: str, within: float, troubles: Troubles
+) -> bool:
+    """Mark the lease as free if `identity` holds it; return whether it surely does not hold it any more.
+
+    `held` is the lease as we hold it, or None to read it first. Tries again, within `within` seconds in all;
+    when that fails, the others have to wait until the lease expires.
+    """
+    pause = within * _PAUSE
+    until = clock.monotonic() + within
+    while (left := until - clock.monotonic()) > 0:
+        # Half of what is left: after an answer that was lost there is time to look what became of it.
+        timeout = max(left / 2, pause)
+        try:
+            if held is None:
+                held = await leases.read(timeout=timeout)
+            if held is None or held.holder != identity:
+                return True
+            await leases.write(held.released(now=clock.now()), timeout=timeout)
+        except (KubeError, MalformedLease) as error:
+            troubles.report(f"cannot release lease {leases}", error)
+            held = None
+            await asyncio.sleep(pause)
+        else:
+            return True
+    return False
+
 
 _log = get_logger("leader")
 

@@ -1,17 +1,92 @@
-"""The Lease record: read leniently, as anyone may have written it, and written as everyone expects it."""
+"""The Lease as a record: who holds it, since when, and for how long."""
 
 from __future__ import annotations
 
 import math
+import socket
+import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any, Self
 
 import orjson
 
-from manager.leader.errors import MalformedLease
+from manager.duration import format_duration
 
-__all__ = ["Lease"]
+__all__ = ["LeadershipLost", "Lease", "LeaseTiming", "MalformedLease", "new_identity"]
+
+
+class LeadershipLost(Exception):
+    """This process was the leader and may no longer write; the text says why, for the log's last line."""
+
+
+class MalformedLease(ValueError):
+    """The server's answer is not a Lease."""
+
+
+def new_identity(rng: Random) -> str:
+    """Return `<host name>_<uuid>`, new for each process.
+
+    The host name (in a cluster, the pod's) is for people. The UUID makes it unique: a container that is
+    started again in the same pod must not take its predecessor's lease for its own. So `rng` must not be
+    seeded alike in two replicas.
+    """
+    return f"{socket.gethostname()}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
+
+
+_LEASE = "--leader-elect-lease-duration"
+_RENEW = "--leader-elect-renew-deadline"
+_RETRY = "--leader-elect-retry-period"
+
+_RETRY_JITTER = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTiming:
+    """The three durations of an election, in seconds.
+
+    A leader that has not renewed for `renew_deadline` stops; the others wait `lease_duration` before they
+    take over. The difference is the margin for clocks that run at different rates and for the last writes
+    of the old leader to die: with 15 and 10, clocks may differ by a fifth in rate. Raises ValueError, which
+    names the flag, when the three do not fit together.
+    """
+
+    lease_duration: float = 15.0
+    """How long the others wait after the last change of the lease before they take it."""
+    renew_deadline: float = 10.0
+    """How long a leader goes on without a renewal that it knows succeeded."""
+    retry_period: float = 2.0
+    """Time between renewals, and between a standby's looks at the lease."""
+
+    def __post_init__(self) -> None:
+        flags = {_LEASE: self.lease_duration, _RENEW: self.renew_deadline, _RETRY: self.retry_period}
+        for flag, value in flags.items():
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{flag} must be longer than zero, not {value:g}s")
+        if self.lease_duration <= self.renew_deadline:
+            raise ValueError(
+                f"{_LEASE} ({format_duration(self.lease_duration)}) must be longer than "
+                f"{_RENEW} ({format_duration(self.renew_deadline)}): "
+                "the leader has to stop before the others take over"
+            )
+        if self.renew_deadline <= self.retry_period * _RETRY_JITTER:
+            raise ValueError(
+                f"{_RENEW} ({format_duration(self.renew_deadline)}) must be longer than {_RETRY_JITTER:g} "
+                f"times {_RETRY} ({format_duration(self.retry_period)}): "
+                "the leader needs time for more than one try"
+            )
+
+    @property
+    def lease_seconds(self) -> int:
+        """The lease duration as the record has it: whole seconds, rounded up, so that nobody waits less."""
+        return math.ceil(self.lease_duration)
+
+    @property
+    def attempt_timeout(self) -> float:
+        """Seconds for one request: the deadline leaves time for a second one, on a new connection."""
+        return max(self.retry_period, self.renew_deadline / 2)
+
 
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _MOST_TRANSITIONS = 2**31 - 1  # what the server's type holds

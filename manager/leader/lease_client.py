@@ -1,4 +1,4 @@
-"""The one Lease of an election, on the server."""
+"""Reading, watching and writing a Lease, and what is wrong with that."""
 
 from __future__ import annotations
 
@@ -7,12 +7,49 @@ from dataclasses import dataclass
 from random import Random
 from urllib.parse import quote
 
+from manager.kube.decoding import decode_event, lines
 from manager.kube.errors import NotFound, status_error
 from manager.kube.transport import Transport
-from manager.kube.watch import decode_event, lines
 from manager.leader.lease import Lease
+from manager.logs import get_logger
 
-__all__ = ["LeaseChange", "LeaseClient"]
+__all__ = ["LeaseChange", "LeaseClient", "Troubles"]
+
+_log = get_logger("leader")
+
+
+class Troubles:
+    """The present trouble with the lease; each new one is logged once, however often it repeats."""
+
+    def __init__(self) -> None:
+        self._problem: str | None = None
+        self._kind: tuple[str, type[Exception]] | None = None
+        self._failures = 0
+
+    @property
+    def problem(self) -> str | None:
+        """The trouble in one sentence; None once a request for the lease has succeeded."""
+        return self._problem
+
+    @property
+    def failures(self) -> int:
+        """How many requests failed."""
+        return self._failures
+
+    def report(self, failed: str, error: Exception) -> None:
+        """Note that something, such as `cannot read lease a/b`, failed with `error`."""
+        self._failures += 1
+        self._problem = f"{failed}: {str(error) or type(error).__name__}"
+        if self._kind != (failed, type(error)):
+            self._kind = (failed, type(error))
+            _log.warning(self._problem)
+
+    def clear(self) -> None:
+        """Note that a request succeeded."""
+        if self._problem is not None:
+            _log.info("the lease is in reach again", was=self._problem)
+        self._problem = self._kind = None
+
 
 _WATCH_SECONDS = (300.0, 600.0)
 

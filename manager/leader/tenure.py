@@ -9,13 +9,9 @@ from random import Random
 from manager import clock
 from manager.duration import format_duration
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from manager.leader.candidacy import Claim
-from manager.leader.errors import LeadershipLost, MalformedLease
-from manager.leader.lease import Lease
-from manager.leader.lease_client import LeaseClient
-from manager.leader.pause import TIMER_ERROR, pause
-from manager.leader.timing import LeaseTiming
-from manager.leader.troubles import Troubles
+from manager.leader.candidacy import TIMER_ERROR, Claim, pause
+from manager.leader.lease import LeadershipLost, Lease, LeaseTiming, MalformedLease
+from manager.leader.lease_client import LeaseClient, Troubles
 
 __all__ = ["Tenure"]
 

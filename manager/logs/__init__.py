@@ -14,9 +14,15 @@ Within a reconcile, `reconcile_log()` is the logger that carries its controller,
 
 from __future__ import annotations
 
-from manager.logs.loggers import get_logger, reconcile_log, reset_reconcile_log, set_reconcile_log
+from manager.logs.loggers import (
+    get_logger,
+    on_one_line,
+    reconcile_log,
+    reset_reconcile_log,
+    set_reconcile_log,
+    shortened,
+)
 from manager.logs.setup import LogFormat, LogLevel, configured
-from manager.logs.shorten import on_one_line, shortened
 from manager.logs.writer import LineWriter
 
 __all__ = [

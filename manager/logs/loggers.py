@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, cast
 
-from manager.logs.lean import structlog
-
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+__all__ = ["LONGEST", "on_one_line", "shortened", "structlog"]
+
+_UNWANTED = ("rich", "better_exceptions")
+
+
+@contextmanager
+def _hidden(names: tuple[str, ...]) -> Iterator[None]:
+    """While entered, importing `names` fails, but for those that somebody has imported already."""
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how an import is refused
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+with _hidden(_UNWANTED):
+    import structlog
+
+
+LONGEST = 1024
+"""Characters of one value."""
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """The text; of a longer one the beginning, and how many characters are missing."""
+    if len(text) <= longest:
+        return text
+    return f"{text[:longest]}… ({len(text) - longest} more characters)"
+
+
+def on_one_line(text: str) -> str:
+    """The text; characters that a terminal would obey, if there are any, as Python writes them."""
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def get_logger(name: str, **fields: Any) -> FilteringBoundLogger:

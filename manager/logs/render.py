@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import orjson
 
 from manager import clock
-from manager.logs.lean import structlog
-from manager.logs.shorten import LONGEST, on_one_line, shortened
+from manager.logs.loggers import LONGEST, on_one_line, shortened, structlog
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict

@@ -1,4 +1,4 @@
-"""Turning logging on for a process, and off again."""
+"""Turning logging on for a process, that of libraries too, and off again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,58 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from manager.logs import bridge
-from manager.logs.lean import structlog
+from manager.logs.loggers import get_logger, structlog
 from manager.logs.render import ConsoleLines, render_json
 from manager.logs.writer import LineWriter
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict
+
+_QUIET = {
+    # One line per probe and scrape says nothing; what goes wrong is logged under aiohttp.server.
+    "aiohttp.access": logging.WARNING,
+    # Debug prints each selector call.
+    "asyncio": logging.INFO,
+}
+
+
+class BridgeHandler(logging.Handler):
+    """Hands each record of the standard library to a structured logger, formatted once."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log the record under its own logger's name and level; never fails."""
+        level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
+        get_logger(record.name).log(level, _message(record), exc_info=record.exc_info)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - a library's message that does not fit its arguments is shown all the same
+        return f"{record.msg!r} % {record.args!r}"
+
+
+def _install(level: int) -> BridgeHandler:
+    """Route the standard library's root logger, and warnings, through our lines from `level` on."""
+    handler = BridgeHandler()
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(level)
+    for name, quietest in _QUIET.items():
+        logging.getLogger(name).setLevel(max(level, quietest))
+    logging.captureWarnings(True)
+    return handler
+
+
+def _remove(handler: BridgeHandler) -> None:
+    """Undo `_install`."""
+    logging.captureWarnings(False)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    root = logging.getLogger()
+    root.removeHandler(handler)
+    root.setLevel(logging.WARNING)
+
 
 LogLevel = Literal["debug", "info", "warn", "error"]
 """The least level whose lines are written."""
@@ -71,10 +116,10 @@ def configured(
         # Not cached: a logger made at import would keep the settings of an earlier context.
         cache_logger_on_first_use=False,
     )
-    handler = bridge.install(_LEVELS[level])
+    handler = _install(_LEVELS[level])
     try:
         yield writer
     finally:
-        bridge.remove(handler)
+        _remove(handler)
         structlog.reset_defaults()
         writer.close(CLOSE_TIMEOUT)

@@ -8,15 +8,12 @@ object anew and then trims that list.
 
 from __future__ import annotations
 
-from manager.migration.definition import Definition
+from manager.migration.definition import Definition, MigrationFailed
 from manager.migration.definitions import Definitions
-from manager.migration.errors import MigrationFailed
 from manager.migration.migration import Migration, Outcome
-from manager.migration.options import MigrationOptions
 from manager.migration.patience import Patience
-from manager.migration.report import Report
-from manager.migration.rights import migration_rights
-from manager.migration.tally import Tally
+from manager.migration.permission import migration_rights
+from manager.migration.walk import MigrationOptions, Report, Tally
 
 __all__ = [
     "Definition",

@@ -1,17 +1,37 @@
-"""What of a CustomResourceDefinition concerns the storage of its objects."""
+"""What of a CustomResourceDefinition concerns its objects' storage, and how far their migration has come."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.kube.decoding import Decoder, not_a
+from manager.kube.errors import ProtocolError
 from manager.kube.rest_mapping import RestMapping
 
-__all__ = ["Definition", "decode_definition"]
+__all__ = ["Definition", "DefinitionChanged", "MigrationFailed", "Position", "Refused", "decode_definition"]
+
+
+class MigrationFailed(Exception):
+    """The migration of a kind cannot go on; one line that says why. What has been rewritten stays so."""
+
+
+class DefinitionChanged(Exception):
+    """The definition is another one than when the pass began: what has been rewritten may be outdated."""
+
+
+class Refused(Exception):
+    """The server does not let one object be written as it is; the text is its reason.
+
+    `failing` tells that it did not refuse the object so much as fail itself: a webhook that does not answer.
+    """
+
+    def __init__(self, reason: str, *, failing: bool) -> None:
+        super().__init__(reason)
+        self.failing = failing
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +155,52 @@ def decode_definition(raw: bytes, *, position: str) -> Definition:
         position=metadata.annotations.get(position),
         deleting=metadata.deletion_timestamp is not None,
     )
+
+
+class _Kept(msgspec.Struct, rename={"storage": "storageVersion", "resume": "continue"}):
+    uid: str
+    generation: int
+    storage: str
+    resume: str
+    done: int
+
+
+_decode_position = Decoder(_Kept, "a position")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the list of all objects, before which each is stored as the definition says.
+
+    `resume` is what the server is asked for to go on there, "" at the start: a continue token, in the
+    server's own order of the list. `done` is how many objects are before it, for people.
+
+    It holds for one definition only, and for one generation of that: were the storage version changed and
+    changed back in between, objects before the place would be stored in the other version again. That
+    everything else in the definition counts as well costs requests only, and no write.
+    """
+
+    resume: str = ""
+    done: int = 0
+
+    @classmethod
+    def kept_at(cls, definition: Definition) -> Self | None:
+        """The position that an earlier run has left, or None where there is none that holds."""
+        if definition.position is None:
+            return None
+        try:
+            kept = _decode_position(definition.position)
+        except ProtocolError:
+            return None  # somebody else's, or a later version's: the start is right for all
+        holds = (kept.uid, kept.generation, kept.storage) == _identity(definition)
+        return cls(kept.resume, kept.done) if holds and kept.resume else None
+
+    def text(self, definition: Definition) -> str:
+        """What is to be kept at the definition."""
+        uid, generation, storage = _identity(definition)
+        kept = _Kept(uid, generation, storage, self.resume, self.done)
+        return msgspec.json.encode(kept).decode()
+
+
+def _identity(definition: Definition) -> tuple[str, int, str]:
+    return definition.uid, definition.generation, definition.storage

@@ -10,10 +10,8 @@ import orjson
 from manager.kube.decoding import Decoder
 from manager.kube.errors import Conflict
 from manager.kube.transport import Transport
-from manager.migration.definition import Definition, decode_definition
-from manager.migration.errors import DefinitionChanged
+from manager.migration.definition import Definition, DefinitionChanged, Position, decode_definition
 from manager.migration.patience import Patience
-from manager.migration.position import Position
 from manager.program import Program
 
 __all__ = ["METADATA", "Definitions"]

@@ -8,18 +8,13 @@ from contextlib import suppress
 
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
-from manager.migration.definition import Definition
+from manager.migration.definition import Definition, DefinitionChanged, MigrationFailed, Position
 from manager.migration.definitions import Definitions
-from manager.migration.errors import DefinitionChanged, MigrationFailed
 from manager.migration.listing import Listing
-from manager.migration.options import MigrationOptions
 from manager.migration.patience import Patience
 from manager.migration.permission import missing_rights
-from manager.migration.position import Position
-from manager.migration.report import Report
 from manager.migration.rewriter import Rewriter
-from manager.migration.tally import Tally
-from manager.migration.walk import Walk
+from manager.migration.walk import MigrationOptions, Report, Tally, Walk
 
 __all__ = ["PASSES", "Migration", "Outcome"]
 

@@ -1,20 +1,48 @@
-"""Whether we may do all of it, before anything is done."""
+"""What a migration needs to be allowed, and whether it is, before anything is done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import orjson
 
+from manager.api import Resource, crd_options
 from manager.kube.decoding import Decoder
 from manager.kube.errors import ApiError, ProtocolError, ServerError
 from manager.kube.transport import Transport
 from manager.migration.definition import Definition
 from manager.migration.patience import Patience
-from manager.migration.rights import DEFINITIONS, GROUP
+from manager.rights import RbacRule
 
-__all__ = ["missing_rights"]
+__all__ = ["DEFINITIONS", "GROUP", "migration_rights", "missing_rights"]
+
+GROUP = "apiextensions.k8s.io"
+DEFINITIONS = "customresourcedefinitions"
+
+
+def migration_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
+    """The rules for `kinds`, of which several may be versions of one.
+
+    Definitions: to read them, to keep the position of a migration at them (an annotation), and to trim the
+    stored versions, which are in their status. Objects: to list them, and to patch what is written of
+    them, which is the status where that is apart.
+    """
+    rules: dict[RbacRule, None] = {}
+    names: dict[str, None] = {}
+    for kind in kinds:
+        group, plural = kind.gvk.group, kind.plural
+        names[f"{plural}.{group}"] = None
+        written = f"{plural}/status" if crd_options(kind).status else plural
+        rules[RbacRule((group,), (plural,), ("list",))] = None
+        rules[RbacRule((group,), (written,), ("patch",))] = None
+    named = tuple(names)
+    return [
+        RbacRule((GROUP,), (DEFINITIONS,), ("get", "patch"), named),
+        RbacRule((GROUP,), (f"{DEFINITIONS}/status",), ("patch",), named),
+        *rules,
+    ]
+
 
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 

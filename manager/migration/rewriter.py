@@ -20,9 +20,8 @@ from manager.kube.errors import (
     Unauthorized,
 )
 from manager.kube.transport import Transport
-from manager.migration.definition import Definition
+from manager.migration.definition import Definition, Refused
 from manager.migration.definitions import METADATA
-from manager.migration.errors import Refused
 from manager.migration.listing import Found
 from manager.migration.patience import Patience
 

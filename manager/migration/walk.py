@@ -5,20 +5,86 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
 
+from manager.api import ObjectKey
 from manager.kube.errors import KubeError
-from manager.migration.definition import Definition
+from manager.migration.definition import Definition, DefinitionChanged, MigrationFailed, Position, Refused
 from manager.migration.definitions import Definitions
-from manager.migration.errors import DefinitionChanged, MigrationFailed, Refused
 from manager.migration.listing import Found, Listing
-from manager.migration.options import MigrationOptions
-from manager.migration.position import Position
-from manager.migration.report import Report
-from manager.migration.rewriter import Rewriter
-from manager.migration.tally import Tally
+from manager.migration.rewriter import Rewriter, Rewritten
 from manager.rate_limit import TokenBucket
 
-__all__ = ["FAILING", "KEEP_EVERY", "Walk"]
+__all__ = ["FAILING", "KEEP_EVERY", "MigrationOptions", "Report", "Tally", "Walk"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationOptions:
+    """What a person may choose; the defaults are kind to a small API server.
+
+    Attributes:
+        page_size: objects that are listed at once; an interrupted run goes on at the begin of a page.
+        concurrency: objects that are being written at the same time.
+        rate: objects a second at most.
+        settle: seconds to wait before the first is written, because each API server learns of a new
+            storage version by itself, and stores the old one until then.
+        dry_run: the server tries everything and stores nothing.
+    """
+
+    page_size: int = 500
+    concurrency: int = 8
+    rate: float = 200.0
+    settle: float = 5.0
+    dry_run: bool = False
+
+
+class Report(Protocol):
+    """Takes what there is to tell while a migration goes on; nothing here may wait."""
+
+    def begins(self, definition: Definition, *, after: int) -> None:
+        """The objects are gone through; `after` of them an earlier run has done."""
+
+    def settling(self, seconds: float) -> None:
+        """A pause of `seconds`, until all servers have taken up the definition."""
+
+    def advanced(self, done: int, total: int | None) -> None:
+        """So many objects are done, of so many in all, if that is known."""
+
+    def refused(self, key: ObjectKey, reason: str) -> None:
+        """The server does not let this object be written."""
+
+    def waiting(self, problem: str) -> None:
+        """The server cannot answer, and is asked again."""
+
+    def begins_anew(self) -> None:
+        """The definition has changed meanwhile, and with it what is right."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Objects by what became of them in this run."""
+
+    rewritten: int = 0
+    no_need: int = 0
+    gone: int = 0
+    refused: int = 0
+
+    @property
+    def all(self) -> int:
+        """How many were looked at."""
+        return self.rewritten + self.no_need + self.gone + self.refused
+
+    def count(self, result: Rewritten) -> None:
+        """Count an object that is stored as it should be, or nowhere."""
+        match result:
+            case Rewritten.YES:
+                self.rewritten += 1
+            case Rewritten.NO_NEED:
+                self.no_need += 1
+            case Rewritten.GONE:
+                self.gone += 1
+
 
 KEEP_EVERY = 10.0
 """Seconds between two positions that are kept: what a crash costs."""

@@ -5,8 +5,13 @@ from __future__ import annotations
 from manager.tls.certificate import Certificate, certificates_in, keys_in, public_key_of
 from manager.tls.issue import CLOCK_SKEW, Authority, new_authority
 from manager.tls.key_pair import CertificateUnusable, KeyPair
-from manager.tls.served import ServedCertificate
-from manager.tls.sources import CertificateFiles, CertificateSource, ClientAuthorities, SelfSigned
+from manager.tls.served import (
+    CertificateFiles,
+    CertificateSource,
+    ClientAuthorities,
+    SelfSigned,
+    ServedCertificate,
+)
 
 __all__ = [
     "CLOCK_SKEW",

@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from manager.tls.as_file import as_file
+__all__ = ["CertificateUnusable", "KeyPair", "as_file"]
 
-__all__ = ["CertificateUnusable", "KeyPair"]
+
+@contextmanager
+def as_file(content: bytes, *, name: str) -> Iterator[str]:
+    """A path with `content`, for as long as the block lasts.
+
+    `ssl` loads a private key from a path only, and a key that was never on a disk should not get there for
+    that. So on Linux this is a file in memory (a memfd): it has no name in any folder, is closed in child
+    processes, needs no writable file system, and is gone with the block, or with the process if that is
+    killed. Elsewhere it is a temporary file that only our user can read, removed at the end of the block.
+
+    `name` shows up in listings of the process's open files, and nowhere else.
+    """
+    if sys.platform == "linux":
+        handle = os.memfd_create(name)
+        try:
+            with open(handle, "wb", closefd=False) as file:
+                file.write(content)
+            yield f"/proc/self/fd/{handle}"
+        finally:
+            os.close(handle)
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
 
 
 class CertificateUnusable(OSError):

@@ -24,7 +24,7 @@ from manager.webhook.errors import Unanswered, status_body
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from manager.http.address import BindAddress
+    from manager.address import BindAddress
     from manager.metrics import Metrics
     from manager.tls import ServedCertificate
     from manager.webhook.registration import Webhooks

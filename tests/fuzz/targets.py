@@ -22,25 +22,22 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS
-from manager.access.expired import has_expired
-from manager.address import parse_address
+from manager.access.reviews import has_expired
+from manager.address import BindAddress, parse_address
 from manager.api import GroupVersionKind
 from manager.cache.answers import decode_bookmark, decode_page
 from manager.cache.record_decoder import RecordDecoder
 from manager.cache.selector import Selector
 from manager.certificates.store import Material, Stored
-from manager.client.managed_fields import own_entries, takeover_patch
-from manager.client.merge_patch import merge_diff
-from manager.client.ownership import holds, holds_exactly
+from manager.client.ownership import holds, holds_exactly, own_entries, takeover_patch
+from manager.client.write import merge_diff
 from manager.duration import parse_duration
-from manager.http.address import BindAddress
 from manager.http.server import serve
 from manager.kube.config import _find
 from manager.kube.connection import Connection
+from manager.kube.decoding import decode_event, lines, status_error
 from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolError, error_from
-from manager.kube.watch import decode_event, lines, status_error
-from manager.leader.errors import MalformedLease
-from manager.leader.lease import Lease
+from manager.leader.lease import Lease, MalformedLease
 from manager.metrics import Metrics
 from manager.settings import SettingsError
 from manager.tls import CertificateUnusable

@@ -43,14 +43,9 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1
 # Not petstore, which has a word with gRPC before it imports it.
-ENTRIES = {"operator-manager": "controllers.main", "devcluster": "devcluster.cli"}
+ENTRIES = {"operator-manager": "controllers.program", "devcluster": "devcluster.cli"}
 IMPORTED = (
-    *(
-        "manager.cli.run",
-        "manager.cli.migrate_storage",
-        "manager.cli.migrate_storage",
-        "manager.cli.certificates",
-    ),
+    *("controllers.main", "manager.cli.run", "manager.cli.migrate_storage", "manager.certificates"),
     *("manager.webhook.server", "devcluster.cluster", "petstore.client"),
     *("aiohttp.web", "cryptography.x509", "uvloop", "yaml"),
 )

@@ -12,8 +12,7 @@ import pytest
 from manager.certificates.folder import FolderStore
 from manager.kube.credentials import TokenFile
 from manager.kube.kubeconfig import read_kubeconfig
-from manager.kube.pem import Pem
-from manager.kube.tls import TlsFiles
+from manager.kube.tls import Pem, TlsFiles
 from manager.small_file import read_small_file
 from manager.tls import CertificateFiles, ClientAuthorities
 from petstore import tls as petstore_tls

@@ -13,8 +13,7 @@ from benchmarks.micro.documents import sample
 from benchmarks.micro.world import World
 from manager.api.apps_v1 import Deployment
 from manager.client import Outcome
-from manager.client.managed_fields import own_entries
-from manager.client.ownership import holds, holds_exactly
+from manager.client.ownership import holds, holds_exactly, own_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from manager.api import PartialObjectMetadata
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.cache.record_decoder import RecordDecoder
-from manager.kube.watch import decode_event, lines
+from manager.kube.decoding import decode_event, lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from apis.cache.v1.memcached import Memcached
 from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import sample
 from benchmarks.micro.world import World
-from manager.client.merge_patch import merge_diff
+from manager.client.write import merge_diff
 
 if TYPE_CHECKING:
     from benchmarks.micro.benchmark import Work

@@ -16,7 +16,7 @@ from benchmarks.micro.world import World
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.controller import Request
-from manager.controller.queue.items import QueueItem
+from manager.controller.queue import QueueItem
 from manager.controller.runner import ReconcileRunner
 from manager.controller.state import ControllerMetrics
 from manager.logs import get_logger

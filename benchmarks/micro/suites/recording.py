@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from benchmarks.micro.benchmark import Benchmark, ready
 from manager import clock
-from manager.controller.queue.metrics import QueueMetrics
+from manager.controller.queue import QueueMetrics
 from manager.controller.state import ControllerMetrics
-from manager.kube.request_metrics import RequestMetrics
+from manager.kube.transport import RequestMetrics
 from manager.logs import configured, get_logger
 from manager.metrics import REQUEST_BUCKETS, Metrics
 

@@ -12,8 +12,8 @@ import sys
 from datetime import timedelta
 
 import controllers.main
+import manager.certificates
 import manager.certificates.secret
-import manager.cli.certificates
 import manager.tls.served
 from manager.certificates import Lifetimes, kept_in_secret
 
@@ -25,7 +25,7 @@ LIFETIMES = Lifetimes(
 )
 
 if __name__ == "__main__":
-    manager.cli.certificates.kept_in_secret = functools.partial(  # type: ignore[assignment]
+    manager.certificates.kept_in_secret = functools.partial(  # type: ignore[assignment]
         kept_in_secret, lifetimes=LIFETIMES, look_every=0.5
     )
     manager.certificates.secret._LATER = 0.5

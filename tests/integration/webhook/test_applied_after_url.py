@@ -107,7 +107,7 @@ async def write_urls(plane: ControlPlane) -> None:
         targets: list[Target] = [
             *(
                 WrittenConfiguration(transport, each, field_manager="test", until_stopped=until_stopped)
-                for each in webhook_configurations(WEBHOOKS, AT_URL, PROGRAM, prefix="test-")
+                for each in webhook_configurations(WEBHOOKS, AT_URL, prefix="test-")
             ),
             ConvertedDefinition(
                 transport,
@@ -127,7 +127,7 @@ def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
     definition = plane.api.get(PETS)
     [conversion] = WEBHOOKS.conversions
     return [
-        *webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"),
+        *webhook_configurations(WEBHOOKS, AT_SERVICE, prefix="test-"),
         {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",

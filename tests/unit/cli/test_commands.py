@@ -124,7 +124,7 @@ def test_an_interrupt_ends_a_command_without_a_traceback_unless_it_is_ignored(
         seen.append(signal.getsignal(signal.SIGINT))
         return 0
 
-    monkeypatch.setattr("manager.cli.version.command", look)
+    monkeypatch.setattr("manager.cli.version.version", look)
     original = signal.signal(signal.SIGINT, before)
     try:
         command("version")

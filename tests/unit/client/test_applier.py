@@ -10,7 +10,7 @@ from manager.api import ObjectMeta
 from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
 from manager.client import ApplyConflict, Client, Outcome
-from manager.client.managed_fields import creator_name
+from manager.client.ownership import creator_name
 from manager.controller.failure import Failure
 from manager.kube.errors import Conflict, Invalid, ProtocolError
 from tests.support.scripted_wire import Reply, ScriptedWire, Step

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.client.merge_patch import merge_diff
+from manager.client.write import merge_diff
 
 # A merge patch cannot set a field to null, so documents that hold one are out of its reach.
 SCALARS = st.booleans() | st.integers(-5, 5) | st.text(max_size=3)

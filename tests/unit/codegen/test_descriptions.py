@@ -5,9 +5,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from manager.api import ApiModel
-from manager.codegen.attribute_docs import attribute_docs
-from manager.codegen.model_schema import model_schema
-from manager.codegen.prose import paragraphs
+from manager.codegen.model_schema import attribute_docs, model_schema, paragraphs
 
 
 class Documented(BaseModel):

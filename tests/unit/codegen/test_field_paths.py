@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.codegen.field_paths import leads_somewhere
+from manager.codegen.manifest import leads_somewhere
 from manager.codegen.structural import structural_schema
 from tests.support.widget import Widget
 

@@ -8,6 +8,7 @@ from manager.codegen.roles import (
     editor_role,
     leader_election_role,
     manager_role,
+    merged_rules,
     metrics_auth_role,
     metrics_reader_role,
     role_bindings,
@@ -15,7 +16,6 @@ from manager.codegen.roles import (
     storage_migration_role,
     viewer_role,
 )
-from manager.codegen.rules import merged_rules
 from manager.rights import RbacRule
 from tests.support.widget import Widget
 

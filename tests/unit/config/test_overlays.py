@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from controllers.main import OPERATORS, PROGRAM
+from manager.address import parse_bind_address
 from manager.cli.flags import parse_flags
 from manager.codegen import yaml_documents
-from manager.http.address import parse_address
 from manager.manager import EVENTS_FLUSH_TIMEOUT
 from manager.version import VERSION
 from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
@@ -90,9 +90,9 @@ def test_the_manager_understands_its_flags():
     assert settings.shutdown_delay > 0
 
     ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
-    assert settings.health_probe_bind_address == parse_address(f":{ports['health']}")
-    assert settings.metrics_bind_address == parse_address(f":{ports['metrics']}")
-    assert settings.webhook_bind_address == parse_address(f":{ports['webhook-server']}")
+    assert settings.health_probe_bind_address == parse_bind_address(f":{ports['health']}")
+    assert settings.metrics_bind_address == parse_bind_address(f":{ports['metrics']}")
+    assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
 
 
 def test_a_pod_takes_the_api_servers_calls_as_soon_as_it_answers_webhooks_whatever_else_fails():

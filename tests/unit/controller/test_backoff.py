@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from manager.controller.backoff import KeyBackoff
+from manager.controller.options import KeyBackoff
 
 
 def test_each_key_has_a_back_off_of_its_own(rng: random.Random):

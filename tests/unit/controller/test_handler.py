@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from manager.cache import CacheEvent, Meta
-from manager.controller.handler import Handler, enqueue_mapped, enqueue_object, enqueue_owner
 from manager.controller.reconciler import Request
+from manager.controller.source import Handler, enqueue_mapped, enqueue_object, enqueue_owner
 from tests.unit.controller.objects import Change, Cluster, Foo, added, changed, owner, removed
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from manager.events.recent import Recent
+from manager.events.correlator import Recent
 
 
 def test_what_is_asked_for_is_made_once():

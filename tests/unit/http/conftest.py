@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
-from manager.http.address import BindAddress
+from manager.address import BindAddress
 from manager.http.server import Page, serve
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.http.address import BindAddress, parse_address
+from manager.address import BindAddress, parse_bind_address
 
 
 @pytest.mark.parametrize(
@@ -18,13 +18,13 @@ from manager.http.address import BindAddress, parse_address
     ],
 )
 def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int):
-    address = parse_address(text)
+    address = parse_bind_address(text)
     assert address == BindAddress(host, port)
     assert str(address) == text
 
 
 def test_zero_is_no_address():
-    assert parse_address("0") is None
+    assert parse_bind_address("0") is None
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_zero_is_no_address():
 )
 def test_anything_else_is_refused_with_examples(text: str):
     with pytest.raises(ValueError, match='":8080"'):
-        parse_address(text)
+        parse_bind_address(text)

@@ -23,8 +23,8 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from manager import open_files
+from manager.address import BindAddress
 from manager.http import connections
-from manager.http.address import BindAddress
 from manager.http.limits import Limits
 from manager.http.server import Page, serve
 from manager.tls import SelfSigned, ServedCertificate

@@ -11,7 +11,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from manager.access import Access
-from manager.access.turns import WAITING
+from manager.access.answers import WAITING
 from manager.http.guard import guarded
 from manager.kube.transport import Transport
 from manager.metrics import Metrics

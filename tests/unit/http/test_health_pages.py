@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from manager.health import Health
-from manager.http.health_pages import health_pages
+from manager.http.pages import health_pages
 from tests.unit.http.conftest import ServePages, Site
 
 PLAIN = "text/plain; charset=utf-8"

@@ -10,7 +10,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from manager.http.address import BindAddress
+from manager.address import BindAddress
 from manager.http.server import CannotServe, serve
 from manager.tls import CertificateFiles, SelfSigned, ServedCertificate, served
 

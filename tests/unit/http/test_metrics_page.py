@@ -6,8 +6,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
-import manager.http.metrics_page as page_module
-from manager.http.metrics_page import exposition, metrics_page
+import manager.http.pages as page_module
+from manager.http.pages import exposition, metrics_page
 from manager.metrics import Metrics
 from tests.unit.http.conftest import ServePages, Site
 

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from manager.http.address import BindAddress
+from manager.address import BindAddress
 from manager.http.limits import Limits
 from manager.http.server import CannotListen, serve
 

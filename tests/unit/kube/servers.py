@@ -27,8 +27,7 @@ from yarl import URL
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials
 from manager.kube.http_wire import CONNECTIONS, HttpWire
-from manager.kube.pem import Pem
-from manager.kube.tls import Tls, TlsFiles
+from manager.kube.tls import Pem, Tls, TlsFiles
 
 if TYPE_CHECKING:
     import trustme

@@ -21,11 +21,9 @@ from manager.cache.record_decoder import RecordDecoder
 from manager.client.applier import _decoded
 from manager.client.reader import decode_object
 from manager.kube import rest_mapping
-from manager.kube.decoding import json_object
+from manager.kube.decoding import decode_event, json_object
 from manager.kube.errors import KubeError, ProtocolError, error_from, status_error
-from manager.kube.watch import decode_event
-from manager.leader.errors import MalformedLease
-from manager.leader.lease import Lease
+from manager.leader.lease import Lease, MalformedLease
 from manager.migration.definition import decode_definition
 
 WORD = "hunter2"

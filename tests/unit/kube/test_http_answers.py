@@ -129,7 +129,7 @@ async def test_a_connection_that_the_server_closes_while_it_is_idle_is_not_used(
 async def test_the_connection_used_last_is_used_next_and_the_others_are_closed_in_time(
     wire: HttpWire, script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("manager.kube.connections.KEEP_ALIVE", 0.05)
+    monkeypatch.setattr("manager.kube.pool.KEEP_ALIVE", 0.05)
     async with wire.exchange(GET) as first, wire.exchange(GET) as second:
         await second.read()
         await first.read()

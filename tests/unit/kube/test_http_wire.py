@@ -14,8 +14,7 @@ from yarl import URL
 from manager.kube.credentials import TokenFile
 from manager.kube.errors import ConnectionLost, Unreachable
 from manager.kube.http_wire import HttpWire
-from manager.kube.pem import Pem
-from manager.kube.tls import Tls, TlsFiles
+from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.wire import WireRequest
 from tests.support.forwarder import Forwarder
 from tests.unit.kube.servers import HANG_UP, Answer, LocalServer, config_for, wire_to

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from manager.kube.server_warnings import ServerWarnings
+from manager.kube.transport import ServerWarnings
 from manager.logs.setup import configured
 
 Logged = list[MutableMapping[str, Any]]

@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from manager.kube.errors import ConfigError
-from manager.kube.pem import Pem
-from manager.kube.tls import Tls, TlsFiles
+from manager.kube.tls import Pem, Tls, TlsFiles
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from manager.leader.errors import MalformedLease
-from manager.leader.lease import Lease
+from manager.leader.lease import Lease, MalformedLease
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, 123456, UTC)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from manager.logs import LogLevel, configured, get_logger
-from manager.logs.bridge import BridgeHandler
+from manager.logs.setup import BridgeHandler
 
 
 class Output:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from manager.tls import CertificateUnusable, KeyPair
-from manager.tls.as_file import as_file
+from manager.tls.key_pair import as_file
 
 Pairs = tuple[KeyPair, KeyPair]
 
@@ -71,7 +71,7 @@ def test_a_key_is_not_put_on_a_disk():
 def test_where_there_are_no_files_in_memory_one_that_only_we_can_read_is_removed_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("manager.tls.as_file.sys.platform", "darwin")
+    monkeypatch.setattr("manager.tls.key_pair.sys.platform", "darwin")
     with as_file(b"secret", name="example") as name:
         path = Path(name)
         assert path.read_bytes() == b"secret"

@@ -17,7 +17,7 @@ import orjson
 import pytest
 from cryptography.x509 import DNSName
 
-from manager.http.address import BindAddress
+from manager.address import BindAddress
 from manager.http.server import CannotListen
 from manager.metrics import Metrics
 from manager.tls import ClientAuthorities, SelfSigned, ServedCertificate, served

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from manager.controller.backoff import KeyBackoff
+from manager.controller.options import KeyBackoff
 from manager.controller.queue import WorkQueue
 from manager.metrics import Metrics
 

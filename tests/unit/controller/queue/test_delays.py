@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from manager.controller.queue.items import DelayedItems, QueueItem
+from manager.controller.queue import DelayedItems, QueueItem
 from manager.controller.reconciler import Priority
 from manager.loop import loop_factory
 

@@ -10,9 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from manager.controller.backoff import KeyBackoff
-from manager.controller.queue import QueueItem, WorkQueue
-from manager.controller.queue.items import AGED_TURN
+from manager.controller.options import KeyBackoff
+from manager.controller.queue import AGED_TURN, QueueItem, WorkQueue
 from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
 from manager.simulation.loop import VirtualLoop

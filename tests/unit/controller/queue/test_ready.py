@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.controller.queue.items import AGED_TURN, QueueItem, ReadyItems
+from manager.controller.queue import AGED_TURN, QueueItem, ReadyItems
 from manager.controller.reconciler import Priority
 
 AGEING = 10.0

@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from manager.cache import CacheEvent
-from manager.controller.handler import enqueue_object
 from manager.controller.predicate import all_of, desired_state_changed, label_changed
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request
-from manager.controller.source import KindSource, Source
+from manager.controller.source import KindSource, Source, enqueue_object
 from manager.metrics import Metrics
 from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import turns

@@ -1,0 +1,499 @@
+"""The queue of keys that a controller works through."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from heapq import heapify, heappop, heappush
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from manager.controller.options import RetryBackoff
+from manager.controller.reconciler import Priority
+from manager.metrics import Metrics
+
+__all__ = [
+    "AGED_TURN",
+    "DelayedItems",
+    "QueueItem",
+    "QueueMetrics",
+    "QueueState",
+    "QueueStatistics",
+    "ReadyItems",
+    "WorkQueue",
+]
+
+K = TypeVar("K", bound=Hashable)
+
+
+class QueueItem(Generic[K]):
+    """A key that wants to be worked on. All times are seconds on the loop's clock."""
+
+    __slots__ = ("causes", "due", "key", "priority", "received", "since")
+
+    def __init__(self, key: K, priority: int) -> None:
+        self.key = key
+        self.priority = priority
+        self.due: float | None = None
+        """When its delay ends; None without one."""
+        self.since = 0.0
+        """Since when it has been ready to be worked on; meaningless while it is delayed."""
+        self.received: float | None = None
+        """When the first of the watch events that it answers arrived; None if no event asked for it."""
+        self.causes: set[Hashable] | None = None
+        """All that asked for it, where each said what it was, and the key was being worked on; else None."""
+
+    def asked_again(self, cause: Hashable | None) -> None:
+        """Take note of one more that asks for the key."""
+        if cause is None:
+            self.causes = None
+        elif self.causes is not None:
+            self.causes.add(cause)
+
+
+_SLACK = 64
+"""So many dead entries are not worth a rebuild of the heap."""
+
+
+class DelayedItems(Generic[K]):
+    """Hands each item back when it is due, with one timer of the loop for all of them.
+
+    An item leaves early by `cancel`. Its entry then stays in the heap as a dead one, recognised by a time
+    that is no longer the item's; the heap is rebuilt before dead entries outnumber the living, so that a
+    busy key with a long `requeue_after` costs no memory.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, release: Callable[[QueueItem[K]], None]) -> None:
+        """`release` is called from the loop with each item that falls due."""
+        self._loop = loop
+        self._release = release
+        self._heap: list[tuple[float, int, QueueItem[K]]] = []
+        self._sequence = 0
+        self._living = 0
+        self._timer: asyncio.Handle | None = None
+        # Kept here, because the handle that uvloop has for what is due at once knows no time.
+        self._armed_for = math.inf
+
+    def __len__(self) -> int:
+        """How many items are waiting."""
+        return self._living
+
+    def push(self, item: QueueItem[K], due: float) -> None:
+        """Keep `item` until `due`; one that is here already moves to that time."""
+        if item.due is None:
+            self._living += 1
+        item.due = due
+        # The sequence keeps items of the same moment in order, and items themselves from being compared.
+        self._sequence += 1
+        heappush(self._heap, (due, self._sequence, item))
+        self._drop_dead()
+        if due < self._armed_for:
+            self._arm()
+
+    def cancel(self, item: QueueItem[K]) -> None:
+        """Let `item` go before its time; it is not released."""
+        item.due = None
+        self._living -= 1
+
+    def clear(self) -> list[QueueItem[K]]:
+        """Let all items go; answers them. No timer is left."""
+        items = [item for due, _, item in self._heap if item.due == due]
+        self._heap.clear()
+        self._living = 0
+        self._arm()
+        return items
+
+    def _drop_dead(self) -> None:
+        if len(self._heap) > 2 * self._living + _SLACK:
+            self._heap = [entry for entry in self._heap if entry[2].due == entry[0]]
+            heapify(self._heap)
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._armed_for = math.inf
+        if self._heap:
+            self._armed_for = self._heap[0][0]
+            self._timer = self._loop.call_at(self._armed_for, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._armed_for = math.inf
+        now = self._loop.time()
+        while self._heap and self._heap[0][0] <= now:
+            due, _, item = heappop(self._heap)
+            if item.due == due:
+                self.cancel(item)
+                self._release(item)
+        self._arm()
+
+
+AGED_TURN = 8
+"""One turn in so many goes to an aged item while there are any."""
+
+_Level: TypeAlias = "OrderedDict[K, QueueItem[K]]"
+
+
+class ReadyItems(Generic[K]):
+    """Higher priorities first, in order of arrival within one, and no priority ever starves another.
+
+    Once the first item of a lower priority has waited `ageing` seconds, at least one turn in `AGED_TURN` goes
+    to such an item, the longest-waiting first. So an item with n others in front of it at or below its
+    priority waits for its ageing and then for at most `AGED_TURN * (n + 1)` turns, whatever arrives above it;
+    and a fresh item of a higher priority has, for each `AGED_TURN - 1` of its own kind before it, one old
+    item in front of it, not the whole backlog.
+    """
+
+    def __init__(self, *, ageing: float) -> None:
+        self._ageing = ageing
+        # A dict per priority would do for the order, but finding its first item again and again takes
+        # time quadratic in what was removed before it; the ordered one has links.
+        self._levels: dict[int, _Level[K]] = {
+            priority: OrderedDict() for priority in sorted(Priority, reverse=True)
+        }
+        self._length = 0
+        self._passed_over = 0
+
+    def __len__(self) -> int:
+        """How many items wait."""
+        return self._length
+
+    def depth(self, priority: Priority) -> int:
+        """How many items of this priority wait."""
+        return len(self._levels[priority])
+
+    def push(self, item: QueueItem[K]) -> None:
+        """Put `item` last among those of its priority."""
+        self._levels[item.priority][item.key] = item
+        self._length += 1
+
+    def raise_priority(self, item: QueueItem[K], priority: int) -> None:
+        """Move an item that waits here up to the end of a higher priority."""
+        del self._levels[item.priority][item.key]
+        item.priority = priority
+        self._levels[priority][item.key] = item
+
+    def pop(self, now: float) -> QueueItem[K]:
+        """Take the item whose turn it is. Raises `KeyError` when there is none."""
+        waiting = [level for level in self._levels.values() if level]
+        if not waiting:
+            raise KeyError("no item is ready")
+        level = waiting[0] if len(waiting) == 1 else self._choose(waiting, now)
+        self._length -= 1
+        return level.popitem(last=False)[1]
+
+    def clear(self) -> None:
+        """Let all items go."""
+        self._length = 0
+        for level in self._levels.values():
+            level.clear()
+
+    def _choose(self, waiting: list[_Level[K]], now: float) -> _Level[K]:
+        highest, *lower = waiting
+        aged = min(lower, key=_waiting_since)
+        if now - _waiting_since(aged) < self._ageing:
+            return highest
+        self._passed_over += 1
+        if self._passed_over < AGED_TURN:
+            return highest
+        self._passed_over = 0
+        return aged
+
+
+def _waiting_since(level: _Level[K]) -> float:
+    return next(iter(level.values())).since
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """The state of a `WorkQueue`. Durations are in seconds."""
+
+    ready: Mapping[Priority, int]
+    """Keys that a worker could take now."""
+
+    delayed: int
+    """Keys whose time has not come."""
+
+    processing: int
+    """Keys that are being worked on."""
+
+    dirty: int
+    """Keys that are being worked on and will be worked on again."""
+
+    backing_off: int
+    """Keys that have failed and not succeeded since."""
+
+    idle_getters: int
+    """Workers waiting for a key."""
+
+    unfinished: float
+    """Sum of the ages of the work in progress."""
+
+    longest_running: float
+    """Age of the oldest work in progress."""
+
+
+class QueueState(Protocol):
+    """What is read off the queue when someone scrapes, so that nobody has to keep it up to date."""
+
+    def depth(self, priority: Priority) -> int:
+        """Keys waiting at a priority."""
+
+    def unfinished(self) -> float:
+        """Sum of the ages of the work in progress, in seconds."""
+
+    def longest_running(self) -> float:
+        """Age of the oldest work in progress, in seconds."""
+
+
+class QueueMetrics:
+    """Records what happens to a queue; each is a bound method, because they run for every key."""
+
+    __slots__ = ("_metrics", "_name", "added", "retried", "waited", "worked")
+
+    added: Callable[[], None]
+    retried: Callable[[], None]
+    waited: Callable[[float], None]
+    worked: Callable[[float], None]
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        """`name` is the queue's, which is its controller's."""
+        self._metrics = metrics
+        self._name = name
+        self.added = metrics.queue_adds.labels(name, name).inc
+        self.retried = metrics.queue_retries.labels(name, name).inc
+        self.waited = metrics.queue_latency.labels(name, name).observe
+        self.worked = metrics.work_duration.labels(name, name).observe
+
+    def expose(self, queue: QueueState) -> None:
+        """Show the state of `queue` whenever someone scrapes."""
+        metrics, name = self._metrics, self._name
+        for priority in Priority:
+            gauge = metrics.queue_depth.labels(name, name, str(int(priority)))
+            gauge.set_function(partial(queue.depth, priority))
+        metrics.unfinished_work.labels(name, name).set_function(queue.unfinished)
+        metrics.longest_running.labels(name, name).set_function(queue.longest_running)
+
+
+class WorkQueue(Generic[K]):
+    """Keys to be worked on: each is in here once, and with one worker at a time.
+
+    A key that is added while it is worked on is handed out again after `done`, so that no change goes
+    unseen. Adding a key that waits already changes nothing but for the better: the higher of the two
+    priorities and the earlier of the two times count. A delayed key that is added without a delay is
+    therefore ready at once, and its old time is gone: the run that comes now decides anew when to come back.
+
+    Higher priorities go first, and none starves: `ReadyItems` says what is promised.
+
+    All methods but `get` return at once. To be made and used in one running event loop.
+    """
+
+    def __init__(
+        self, name: str, *, metrics: Metrics, backoff: RetryBackoff[K], ageing: float = 10.0
+    ) -> None:
+        """`name` labels the metrics. `ageing` is how many seconds a lower priority waits for its turns."""
+        self._loop = asyncio.get_running_loop()
+        self._metrics = QueueMetrics(metrics, name)
+        self._backoff = backoff
+        # Every key that wants to run is in here, and besides in one of: the delayed ones, the ready ones,
+        # or (added while it is worked on) among the keys in progress.
+        self._items: dict[K, QueueItem[K]] = {}
+        self._delayed: DelayedItems[K] = DelayedItems(self._loop, self._make_ready)
+        self._ready: ReadyItems[K] = ReadyItems(ageing=ageing)
+        self._in_progress: dict[K, float] = {}
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+        self._metrics.expose(self)
+
+    def __len__(self) -> int:
+        """How many keys could be handed out now."""
+        return len(self._ready)
+
+    def add(
+        self,
+        key: K,
+        *,
+        priority: int = Priority.NORMAL,
+        after: float = 0.0,
+        received: float | None = None,
+        cause: Hashable | None = None,
+    ) -> None:
+        """Ask for `key` to be worked on, `after` seconds from now.
+
+        `received` is the loop's time at which the watch event that asks for it arrived, if one does, and
+        `cause` what `disregard` would know it by. Does nothing once the queue is shut down.
+        """
+        if self._closed:
+            return
+        item = self._items.get(key)
+        if item is None:
+            item = self._items[key] = QueueItem(key, priority)
+            known = False
+            if cause is not None and key in self._in_progress:
+                item.causes = {cause}
+        else:
+            known = True
+            if priority > item.priority:
+                self._raise_priority(item, priority)
+            item.asked_again(cause)
+        if received is not None and item.received is None:
+            item.received = received
+        if after > 0:
+            due = self._loop.time() + after
+            if not known or (item.due is not None and due < item.due):
+                self._delayed.push(item, due)
+        elif not known:
+            self._make_ready(item)
+        elif item.due is not None:
+            self._delayed.cancel(item)
+            self._make_ready(item)
+
+    def add_rate_limited(self, key: K, *, priority: int = Priority.NORMAL) -> float:
+        """Ask for `key` to be worked on after its back-off; answers the seconds.
+
+        This lengthens the back-off if it was waited out since the last time.
+        """
+        delay = self._backoff.next_delay(key, now=self._loop.time())
+        if not 0 <= delay < math.inf:
+            raise ValueError(f"a back-off answers seconds, not {delay}")
+        if not self._closed:
+            self._metrics.retried()
+        self.add(key, priority=priority, after=delay)
+        return delay
+
+    def disregard(self, key: K, causes: AbstractSet[Hashable]) -> bool:
+        """Not run `key` again, which is being worked on, if nothing but `causes` has asked for that since.
+
+        Answers whether that was so. What was asked for at a later time stays.
+        """
+        item = self._items.get(key)
+        if item is None or item.due is not None or item.causes is None or not item.causes <= causes:
+            return False
+        del self._items[key]
+        return True
+
+    def forget(self, key: K) -> None:
+        """Start the back-off of `key` afresh."""
+        self._backoff.forget(key)
+
+    def retries(self, key: K) -> int:
+        """How many back-offs of `key` have begun since it was last forgotten."""
+        return self._backoff.retries(key)
+
+    async def get(self) -> QueueItem[K] | None:
+        """The next key to work on, waiting for one; the caller owes a `done` for it.
+
+        None once the queue is shut down and there is nothing left to hand out.
+        """
+        while not self._ready:
+            if self._closed and not self._items:
+                return None
+            await self._wait()
+        now = self._loop.time()
+        item = self._ready.pop(now)
+        del self._items[item.key]
+        self._in_progress[item.key] = now
+        self._metrics.waited(now - item.since)
+        return item
+
+    def done(self, key: K) -> None:
+        """The work on `key` is over, well or badly. Raises `KeyError` unless `get` has handed it out."""
+        started = self._in_progress.pop(key)
+        self._metrics.worked(self._loop.time() - started)
+        item = self._items.get(key)
+        if item is not None and item.due is None:
+            self._offer(item)
+        elif self._closed and not self._items:
+            self._wake_all()
+
+    def shut_down(self, *, drain: bool = False) -> None:
+        """Take no more keys; delayed ones are dropped. May be called again.
+
+        Without `drain` the waiting ones are dropped too. With it they are handed out first, those included
+        that were added while they are worked on.
+        """
+        self._closed = True
+        for item in self._delayed.clear():
+            del self._items[item.key]
+        if not drain:
+            self._items.clear()
+            self._ready.clear()
+        self._wake_all()
+
+    @property
+    def is_shut_down(self) -> bool:
+        """Whether `shut_down` was called."""
+        return self._closed
+
+    def depth(self, priority: Priority) -> int:
+        """How many keys of a priority could be handed out now."""
+        return self._ready.depth(priority)
+
+    def unfinished(self) -> float:
+        """Sum of the ages of the work in progress, in seconds."""
+        return len(self._in_progress) * self._loop.time() - sum(self._in_progress.values())
+
+    def longest_running(self) -> float:
+        """Age of the oldest work in progress, in seconds."""
+        now = self._loop.time()
+        return now - min(self._in_progress.values(), default=now)
+
+    def statistics(self) -> QueueStatistics:
+        """The state of the queue at this moment."""
+        return QueueStatistics(
+            ready={priority: self._ready.depth(priority) for priority in Priority},
+            delayed=len(self._delayed),
+            processing=len(self._in_progress),
+            dirty=len(self._items) - len(self._delayed) - len(self._ready),
+            backing_off=len(self._backoff),
+            idle_getters=len(self._getters),
+            unfinished=self.unfinished(),
+            longest_running=self.longest_running(),
+        )
+
+    def _make_ready(self, item: QueueItem[K]) -> None:
+        item.since = self._loop.time()
+        self._metrics.added()
+        if item.key not in self._in_progress:
+            self._offer(item)
+
+    def _offer(self, item: QueueItem[K]) -> None:
+        self._ready.push(item)
+        self._wake_one()
+
+    def _raise_priority(self, item: QueueItem[K], priority: int) -> None:
+        if item.due is None and item.key not in self._in_progress:
+            self._ready.raise_priority(item, priority)
+        else:
+            item.priority = priority
+
+    async def _wait(self) -> None:
+        getter = self._loop.create_future()
+        self._getters.append(getter)
+        try:
+            await getter
+        except BaseException:
+            if getter.cancelled():
+                with suppress(ValueError):  # `_wake_one` may have met it first
+                    self._getters.remove(getter)
+            else:
+                # Woken for a key and cancelled before taking it: the key has to find somebody else.
+                self._wake_one()
+            raise
+
+    def _wake_one(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _wake_all(self) -> None:
+        while self._getters:
+            self._wake_one()
