@@ -114,8 +114,9 @@ class Configuration:
         if resource is None or not self._namespace_matches(hook, info):
             return None
         if not hook.objects.empty and not any(
-            obj is not None and hook.objects.matches(obj["metadata"].get("labels") or {})
+            hook.objects.matches(obj["metadata"].get("labels") or {})
             for obj in (info.obj, info.old)
+            if obj is not None and "metadata" in obj  # options of a connection have none
         ):
             return None
         kind = info.kind

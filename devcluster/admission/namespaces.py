@@ -47,7 +47,7 @@ class NamespaceLifecycle:
                 return forbidden("", "namespaces", info.name, "this namespace may not be deleted")
             return None
         namespace = info.namespace
-        if not namespace or info.operation == "DELETE" or resource.name == _FREE:
+        if not namespace or info.operation in {"DELETE", "CONNECT"} or resource.name == _FREE:
             return None
         if self._store.get(Key("", "namespaces", "", namespace)) is None:
             return not_found("", "namespaces", namespace)

@@ -43,8 +43,10 @@ class Deleter:
         self._writer = writer
         self._store = writer.store
 
-    async def delete(self, call: Call, options: DeleteOptions) -> Deleted:
+    async def delete(self, call: Call, options: DeleteOptions, *, admitted: bool = False) -> Deleted:
         """Delete the object that `call` names, or mark it as to be deleted.
+
+        `admitted` is what admission has been asked about in another form.
 
         Raises:
             StatusError: it is refused.
@@ -58,7 +60,8 @@ class Deleter:
             if conversion.rewritten(resource, stored) is None:
                 # Whoever cannot read it may not delete it: not while the webhook is down, at least.
                 await conversion.read(resource, stored, anew=True)
-            await self._admit(call, options, stored)
+            if not admitted:
+                await self._admit(call, options, stored)
             current = self._store.get(call.key)
             if current is not stored:
                 continue

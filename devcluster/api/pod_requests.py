@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import re
 from collections.abc import AsyncIterator
@@ -34,6 +35,8 @@ __all__ = ["PodRequests"]
 Object = dict[str, Any]
 
 _BUDGETS = ("policy", "poddisruptionbudgets")
+_CONNECTIONS = {"attach": "Attach", "exec": "Exec", "portforward": "PortForward", "proxy": "Proxy"}
+_STREAMS = ("stdin", "stdout", "stderr", "tty")
 _STILL_PROCESSED = 10
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -56,6 +59,17 @@ class PodRequests:
         name = call.name or binding["metadata"].get("name", "")
         if name != (binding["metadata"].get("name") or name):
             raise bad_request("name in URL does not match name in Binding object")
+        kept = dataclasses.replace(call, resource=kind, name=name, subresource="binding")
+        await self._writer.record_new(kept, binding, options)
+        binding["metadata"].setdefault("name", name)
+        binding["metadata"]["namespace"] = call.namespace
+        binding = await self._writer.admit(
+            dataclasses.replace(call, name=name),
+            binding,
+            ("", "v1", "Binding"),
+            options=options.to_object("CreateOptions"),
+            dry_run=options.dry_run,
+        )
         target = binding.get("target") or {}
         if target.get("kind", "") not in {"", "Node"}:
             shown = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
@@ -88,6 +102,14 @@ class PodRequests:
         eviction = decode_object(call, self._registry, options.field_validation, kind=kind)
         if eviction["metadata"].get("name", "") != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
+        eviction["metadata"]["namespace"] = call.namespace
+        eviction = await self._writer.admit(
+            call,
+            eviction,
+            ("policy", "v1", "Eviction"),
+            options=options.to_object("CreateOptions"),
+            dry_run=options.dry_run,
+        )
         deletion = DeleteOptions.of(eviction.get("deleteOptions") or {})
         deletion.dry_run = deletion.dry_run or options.dry_run
         stored = self._pod(call, call.name)
@@ -104,9 +126,27 @@ class PodRequests:
             name=call.name,
             warnings=call.warnings,
         )
-        deleted = await self._deleter.delete(plain, deletion)
+        # Whoever has a say in deletions is not asked: it was an eviction that was allowed.
+        deleted = await self._deleter.delete(plain, deletion, admitted=True)
         await self._store.durable(deleted.version)
         return _success()
+
+    async def connect(self, call: Call) -> ApiResponse:
+        """Refuse what leads to a container, as there are none; who has a say in it is asked before."""
+        query, options = call.request.query, f"Pod{_CONNECTIONS[call.subresource]}Options"
+        asked: Object = {"kind": options, "apiVersion": "v1"}
+        asked |= {name: True for name in _STREAMS if _flag(query, name)}
+        if container := call.request.option("container"):
+            asked["container"] = container
+        if call.subresource == "exec":
+            asked["command"] = query.get("command")
+        if call.subresource == "portforward" and "ports" in query:
+            asked["ports"] = [int(port) for port in query["ports"] if port.isdecimal()]
+        if call.subresource == "proxy" and (path := call.request.path.partition("/proxy")[2]):
+            asked["path"] = path
+        await self._writer.admit(call, asked, ("", "v1", options), operation="CONNECT")
+        self._pod(call, call.name)
+        raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")
 
     def log(self, call: Call) -> ApiResponse:
         """What a container has printed, and will."""

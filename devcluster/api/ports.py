@@ -46,7 +46,7 @@ class AdmissionInfo:
     name: str
     obj: Object | None
     old: Object | None
-    options: Object
+    options: Object | None
     dry_run: bool
     user: User
     warnings: list[str]

@@ -24,6 +24,9 @@ __all__ = ["Subresources"]
 
 Object = dict[str, Any]
 
+_AN_HOUR = 3600
+"""Seconds for which a token is good that nobody said more of."""
+
 
 class Subresources:
     """Answers requests to them."""
@@ -53,7 +56,9 @@ class Subresources:
                 return self.pods.log(call)
             case "token", "create":
                 return await self._token(call)
-            case (("exec" | "attach" | "portforward" | "proxy"), _):
+            case (("exec" | "attach" | "portforward" | "proxy"), _) if call.resource.plural == "pods":
+                return await self.pods.connect(call)
+            case "proxy", _:
                 return self._unconnected(call)
             case _:
                 return None
@@ -80,6 +85,9 @@ class Subresources:
         if self.tokens is None:
             raise StatusError(405, "MethodNotAllowed", "there are no tokens here")
         representation = negotiate(call.request.headers.get("accept", ""))
+        spec = asked.setdefault("spec", {})
+        if spec.get("expirationSeconds") is None:
+            spec["expirationSeconds"] = _AN_HOUR
         await self._writer.record_new(dataclasses.replace(call, resource=kind), asked, options)
         known = {name: account["metadata"][name] for name in ("name", "namespace", "uid")}
         asked["metadata"] = {
@@ -87,6 +95,13 @@ class Subresources:
             "creationTimestamp": self._writer.clock.timestamp(),
             **asked["metadata"],
         }
+        asked = await self._writer.admit(
+            call,
+            asked,
+            (kind.group, kind.version, kind.kind),
+            options=options.to_object("CreateOptions"),
+            dry_run=options.dry_run,
+        )
         return encode(self.tokens.issue(account, asked), representation, status=201)
 
     def _unconnected(self, call: Call) -> ApiResponse:

@@ -320,6 +320,41 @@ class Writer:
         """Set the managedFields of an object that is answered without being stored."""
         await self._record(call, obj, None, options, self._context(call, options))
 
+    async def admit(
+        self,
+        call: Call,
+        obj: Object,
+        kind: tuple[str, str, str],
+        *,
+        operation: str = "CREATE",
+        options: Object | None = None,
+        dry_run: bool = False,
+    ) -> Object:
+        """What admission makes of an object that a subresource is sent, and that is not stored.
+
+        Raises:
+            StatusError: it is refused.
+        """
+        info = AdmissionInfo(
+            operation=operation,
+            resource=call.resource,
+            subresource=call.subresource,
+            kind=kind,
+            namespace=call.namespace,
+            name=call.name or obj["metadata"].get("name", ""),
+            obj=obj,
+            old=None,
+            options=options,
+            dry_run=dry_run,
+            user=call.user,
+            warnings=call.warnings,
+        )
+        if self.admission is not None and self.admission.handles(info):
+            info.obj = await self.admission.mutate(info) or obj
+            await self.admission.validate(info)
+        assert info.obj is not None
+        return info.obj
+
     def _free_name(self, call: Call, base: str) -> str:
         """A name made of `base`, one that is free if that is not hard to find."""
         name = ""

@@ -35,7 +35,7 @@ OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 SCOPES = ("*", "Cluster", "Namespaced")
 MAXIMUM_SECONDS = 30
 SEGMENTS = 3
-CONDITION_VARIABLES = ("object", "oldObject", "request", "authorizer")
+CONDITION_VARIABLES = ("object", "oldObject", "request")
 
 
 class WebhooksStrategy(StoredStrategy):
