@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from packaging.utils import canonicalize_name
 
+from manager.cli import main as command_line
 from manager.version import VERSION
 from tests.support import wheels
 from tests.support.daemon import Daemon, wait_until
@@ -64,8 +66,9 @@ class ImageTree:
     has the versions that constraints.txt pins, not from the network; constraints.txt has their hashes here.
     """
 
-    def __init__(self, dockerfile: Dockerfile, folder: Path) -> None:
+    def __init__(self, dockerfile: Dockerfile, folder: Path, context: Path = ROOT) -> None:
         self._dockerfile = dockerfile
+        self._context = context
         self._folder = folder
         self._wheels = folder / "wheels"
         self._wheels.mkdir()
@@ -144,11 +147,13 @@ class ImageTree:
 
     def _copy(self, step: Instruction, root: Path, place: str) -> None:
         *names, target = step.arguments
-        origin = self.build(step.flags["from"]) if "from" in step.flags else ROOT
+        origin = self.build(step.flags["from"]) if "from" in step.flags else self._context
         destination = root / (target if target.startswith("/") else f"{place}/{target}").lstrip("/")
+        if origin is self._context:
+            names = [str(path.relative_to(origin)) for name in names for path in origin.glob(name)]
         for name in names:
             source = origin / name.lstrip("/")
-            if origin is not ROOT:
+            if origin is not self._context:
                 subprocess.run(["cp", "-al", "--no-target-directory", source, destination], check=True)
             elif source.is_dir():
                 ignore = shutil.ignore_patterns("__pycache__")
@@ -201,8 +206,8 @@ def _in_chroot(root: Path, environ: dict[str, str], command: list[str], *, user:
     return "exec " + shlex.join(["chroot", *drop, str(root), "env", "-i", *values, *command])
 
 
-@pytest.fixture(scope="module")
-def tree() -> Iterator[ImageTree]:
+def laid_out() -> Iterator[Path]:
+    """For what an image is laid out in."""
     problem = why_not()
     if problem:
         pytest.skip(f"no image can be laid out: {problem}")
@@ -210,7 +215,16 @@ def tree() -> Iterator[ImageTree]:
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         Path(folder).chmod(0o755)
-        yield ImageTree(Dockerfile.read(), Path(folder))
+        yield Path(folder)
+
+
+image_folder = pytest.fixture(laid_out)
+
+
+@pytest.fixture(scope="module")
+def tree() -> Iterator[ImageTree]:
+    with contextmanager(laid_out)() as folder:
+        yield ImageTree(Dockerfile.read(), folder)
 
 
 def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -237,6 +251,27 @@ def test_the_manager_gets_ready_as_nobody_on_a_read_only_tree(tree: ImageTree, t
             status = Path(f"/proc/{manager.process.pid}/status").read_text()
             assert "Uid:\t65532\t65532\t65532\t65532\n" in status
             assert manager.stop() == 0
+
+
+@pytest.mark.timeout(600)
+def test_the_image_of_a_project_that_was_begun_gets_ready_with_the_library_of_a_checkout(
+    image_folder: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "shop"
+    begin = ("init", str(project), "--domain=acme.test")
+    assert command_line(begin, (), name="operator-manager", version="1") == 0
+    (project / "wheels").mkdir()
+    wheels.build_library(project / "wheels")
+    tree = ImageTree(Dockerfile.read(project / "Dockerfile"), image_folder, project)
+    with DevclusterControlPlane(tmp_path / "control-plane") as plane:
+        visible = tmp_path / "visible"
+        visible.mkdir(mode=0o755)
+        kubeconfig = visible / "kubeconfig"
+        kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
+        plane.kubectl("apply", "--filename=-", stdin=run(tree, "manager", "crds").stdout)
+        program = tree.program("manager", visible=[visible])
+        with ManagerProcess(kubeconfig, folder=tmp_path / "manager", program=program) as manager:
+            assert manager.wait_ready().stop() == 0
 
 
 @pytest.mark.timeout(600)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,19 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-from tests.support.dockerfile import ROOT
+from tests.support.api_access import ApiFailure
+from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.example_operator import ExampleOperator
-from tests.support.wheels import LIBRARY, dependencies
+from tests.support.ports import PortBlock
+from tests.support.wheels import LIBRARY, build_library, dependencies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.conftest import RunManager
+    from tests.conftest import RunManager, StartControlPlane
     from tests.support.control_plane import ControlPlane
 
-SOURCES = ("devcluster", "manager", "pyproject.toml", "LICENSE", "README.md")
 # What the page lets one write, in folders that are called as ours are.
 NEW = ("apis/hello", "controllers/hello", "tests")
 MAIN = """
@@ -60,17 +64,7 @@ def done(*command: str | Path, cwd: Path, environ: dict[str, str] | None = None)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built of a copy of the sources, by what is installed here."""
-    folder = tmp_path_factory.mktemp("library")
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(ROOT / name, folder / name)
-    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir=dist")
-    done(sys.executable, "-m", "pip", "wheel", *offline, ".", cwd=folder)
-    [built] = (folder / "dist").iterdir()
-    return built
+    return build_library(tmp_path_factory.mktemp("library"))
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +155,80 @@ def test_a_project_can_be_begun_with_the_wheel_alone(project: Path, tmp_path: Pa
     told = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")
     assert "changed controllers/main.py\n" in told
     assert "2 passed" in done(python(project), "-m", "pytest", "-q", cwd=tmp_path / "shop")
+
+
+def test_each_target_for_a_cluster_of_a_project_that_was_begun_does_what_it_says(
+    project: Path, own_control_plane: StartControlPlane, tmp_path: Path
+):
+    plane, shop = own_control_plane(), tmp_path / "shop"
+    environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
+    done(python(project), "-m", "manager", "init", "shop", "--domain=acme.test", cwd=tmp_path)
+    programs = shop / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (shop / ".venv" / ".current").touch()
+    (programs / "shop").write_text(f'#!/bin/sh\nexec {python(project)} -m controllers.main "$@"\n')
+    (programs / "shop").chmod(0o755)
+    make = ("make", "--silent", f"KUBECTL={plane.kubectl_program()}")
+    create = ("create", "webhook", "--kind=Greeting", "--defaulting", "--validation", "--conversion=v2")
+    done(programs / "shop", *create, cwd=shop)
+
+    done(*make, "install", cwd=shop, environ=environ)
+    with PortBlock(2) as ports:
+        flags = (
+            "--metrics-bind-address=0",
+            f"--health-probe-bind-address=127.0.0.1:{ports[0]}",
+            f"--webhook-bind-address=127.0.0.1:{ports[1]}",
+            f"--webhook-url=https://127.0.0.1:{ports[1]}",
+        )
+        command = [*make, "-C", shop, "run", f"ARGS={' '.join(flags)}"]
+        running = Daemon("make-run", command, log=tmp_path / "log", environ=environ)
+        running.start()
+        try:
+            greetings = "/apis/hello.acme.test/v2/namespaces/default/greetings"
+            sample = yaml.safe_load((shop / "config/samples/hello_v1_greeting.yaml").read_text())
+            sample |= {"apiVersion": "hello.acme.test/v2"}
+
+            def is_ready() -> None:
+                running.check()
+                with contextlib.suppress(ApiFailure):  # nobody converts yet
+                    plane.api.create(greetings, sample)
+                status = plane.api.get(f"{greetings}/greeting-sample")["status"]
+                assert [each["status"] for each in status["conditions"]] == ["True"]
+
+            eventually(is_ready)
+        finally:
+            running.kill()
+    done(*make, "uninstall", cwd=shop, environ=environ)
+    assert brought_by(plane) == set()
+
+    done(*make, "deploy", "IMG=example.test/shop:1", cwd=shop, environ=environ)
+    deployment = plane.api.get("/apis/apps/v1/namespaces/shop-system/deployments/shop-controller-manager")
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "example.test/shop:1"
+    assert "--webhook-bind-address=:9443" in container["args"]
+    assert {name.partition("/")[0] for name in brought_by(plane)} == set(BROUGHT)
+    done(*make, "undeploy", cwd=shop, environ=environ)
+    assert brought_by(plane) == set()
+
+
+BROUGHT = {
+    "namespaces": "/api/v1",
+    "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
+    "clusterroles": "/apis/rbac.authorization.k8s.io/v1",
+    "clusterrolebindings": "/apis/rbac.authorization.k8s.io/v1",
+    "mutatingwebhookconfigurations": "/apis/admissionregistration.k8s.io/v1",
+    "validatingwebhookconfigurations": "/apis/admissionregistration.k8s.io/v1",
+}
+
+
+def brought_by(plane: ControlPlane) -> set[str]:
+    """What of the project is there in the cluster, in no namespace: `plural/name`."""
+    return {
+        f"{plural}/{each['metadata']['name']}"
+        for plural, path in BROUGHT.items()
+        for each in plane.api.get(f"{path}/{plural}")["items"]
+        if each["metadata"]["name"].startswith("shop-") or each["metadata"]["name"].endswith(".acme.test")
+    }
 
 
 @pytest.mark.parametrize(

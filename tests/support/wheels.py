@@ -5,6 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 import tomllib
 import zipfile
 from importlib.metadata import Distribution, distribution
@@ -102,6 +106,23 @@ def pack(installed: Distribution, folder: Path) -> Path:
         record = f"{info}/RECORD"
         wheel.writestr(record, "".join(f"{path},,\n" for path in [*files, record]))
     return packed
+
+
+def build_library(folder: Path) -> Path:
+    """Build the library's wheel into `folder`, of a copy of the sources, by what is installed here."""
+    with tempfile.TemporaryDirectory() as copy:
+        for name in ("devcluster", "manager", "pyproject.toml", "LICENSE", "README.md"):
+            if (ROOT / name).is_dir():
+                ignore = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(ROOT / name, f"{copy}/{name}", ignore=ignore)
+            else:
+                shutil.copy2(ROOT / name, copy)
+        offline = ("--no-index", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}")
+        build = [sys.executable, "-m", "pip", "wheel", *offline, "."]
+        done = subprocess.run(build, cwd=copy, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [built] = folder.glob(f"{LIBRARY.replace('-', '_')}-*")
+    return built
 
 
 def _needed(requirements: Iterable[str], extra: str) -> Iterator[tuple[str, str]]:
