@@ -63,7 +63,8 @@ async def serve(
     `name` says in messages what is served. A path may have a variable part (`/healthz/{name}`). With a
     certificate it is HTTPS, and the certificate is kept current meanwhile; else it is plain HTTP. `method`
     is the one that all pages answer to; with GET that is HEAD as well. While `leaving` says yes, each answer
-    is the last of its connection, so that clients who keep theirs go elsewhere before the end.
+    is the last of its connection, so that clients who keep theirs go elsewhere before the end; so is that to
+    a client whose certificate would not let it in any more.
 
     At the end no connection is taken any more, answers under way get the time that `limits` gives them, and
     then all connections are closed.
@@ -125,8 +126,14 @@ async def _answering(
                 await response.write_eof()
             return response
 
-    async def take_leave(_: web.Request, response: web.StreamResponse) -> None:
+    def is_last(request: web.Request) -> bool:
         if leaving():
+            return True
+        about = request.get_extra_info
+        return certificate is not None and not certificate.lets_in(about("sslcontext"), about("peercert"))
+
+    async def take_leave(request: web.Request, response: web.StreamResponse) -> None:
+        if is_last(request):
             response.headers["Connection"] = "close"
             response.force_close()
 

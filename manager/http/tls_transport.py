@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from manager.http.limits import Limits
 from manager.logs import get_logger
+from manager.tls.served import is_over
 
 __all__ = ["TlsTransport", "Turn"]
 
@@ -142,6 +143,9 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         try:
             if not self._is_made:
                 self._session.do_handshake()
+                if is_over(self._session.getpeercert()):
+                    self._give_up("the client's certificate is over")
+                    return
                 self._begin(self._session)
             size, ends = self._decrypted(self._session)
         except ssl.SSLWantReadError:

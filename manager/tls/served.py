@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+from weakref import WeakSet
 
 from manager import clock
 from manager.logs import get_logger
@@ -23,6 +24,7 @@ __all__ = [
     "ClientAuthorities",
     "SelfSigned",
     "ServedCertificate",
+    "is_over",
 ]
 
 _VALID_FOR = timedelta(days=365)
@@ -119,6 +121,15 @@ _Known = tuple[KeyPair, bytes | None]
 _log = get_logger("tls")
 
 
+def is_over(shown: Mapping[str, Any] | None) -> bool:
+    """Whether a certificate, as `getpeercert` has it, is valid no more.
+
+    OpenSSL itself looks at it in full handshakes only, and not when a session is resumed.
+    """
+    ends = (shown or {}).get("notAfter")
+    return ends is not None and ssl.cert_time_to_seconds(ends) < clock.now().timestamp()
+
+
 class ServedCertificate:
     """What a server asks for its TLS context with each new connection.
 
@@ -137,6 +148,8 @@ class ServedCertificate:
         self.asks_clients = clients is not None
         self._known: _Known | None = None
         self._context: ssl.SSLContext | None = None
+        self._trusting = WeakSet[ssl.SSLContext]()
+        """Those that have the authorities of now."""
         self._complaint: str | None = None
 
     @property
@@ -144,6 +157,10 @@ class ServedCertificate:
         """The context for a connection that is made now; there is one while `kept_current` is entered."""
         assert self._context is not None, "the certificate is not being kept"
         return self._context
+
+    def lets_in(self, context: ssl.SSLContext, shown: Mapping[str, Any] | None) -> bool:
+        """Whether a client that has `shown` this on a connection with that context would be let in now."""
+        return not shown or (context in self._trusting and not is_over(shown))
 
     @property
     def problem(self) -> str | None:
@@ -192,6 +209,9 @@ class ServedCertificate:
         known, context = await asyncio.to_thread(_look, self._source, self._clients, clock.now(), self._known)
         self._complaint = None
         if context is not None:
+            if self._known is None or self._known[1] != known[1]:
+                self._trusting = WeakSet()
+            self._trusting.add(context)
             self._known, self._context = known, context
             _log.info("serving this certificate from now on", source=str(self._source))
 

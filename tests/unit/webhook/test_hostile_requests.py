@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, suppress
 from dataclasses import replace
+from datetime import timedelta
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import orjson
 import pytest
 from cryptography.x509 import DNSName
 
+from manager import clock
 from manager.address import BindAddress
 from manager.http.server import CannotListen
 from manager.metrics import Metrics
@@ -168,6 +172,79 @@ async def test_only_clients_with_a_certificate_of_the_authority_may_ask(
         file.write_bytes(b"half of a certificate")
         await asyncio.sleep(0.05)
         assert (await asked(wrong), await asked(trusting())) == (200, None)
+
+
+class Kept:
+    """A connection of a client that asks again and again, and takes up its TLS session on others."""
+
+    def __init__(self, address: BindAddress, context: ssl.SSLContext, earlier: Kept | None = None) -> None:
+        connected = socket.create_connection((address.host, address.port))
+        self.socket = context.wrap_socket(connected, session=earlier and earlier.socket.session)
+        self.is_resumed = self.socket.session_reused
+
+    async def ask(self) -> tuple[int, bool] | None:
+        """The status, and whether no more is answered; None without an answer."""
+        return await asyncio.to_thread(self._ask, admission_review("CREATE", new=thing()))
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def _ask(self, body: bytes) -> tuple[int, bool] | None:
+        head = f"POST {MUTATE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        answer = HTTPResponse(self.socket)
+        try:
+            self.socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            answer.begin()
+            answer.read()
+        except (OSError, HTTPException):
+            return None
+        return answer.status, answer.will_close
+
+
+async def test_a_client_whose_authority_is_taken_away_is_answered_once_more_on_a_connection_that_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
+    authority, other = Authority("the API server's"), Authority("another")
+    file = tmp_path / "ca.crt"
+    file.write_bytes(authority.pem)
+    shown, later = (showing(tmp_path, each.user("kube-apiserver", ())) for each in (authority, other))
+    async with site(clients=ClientAuthorities(file)) as made:
+        with closing(await asyncio.to_thread(Kept, made.address, shown)) as kept:
+            assert [await kept.ask(), await kept.ask()] == [(200, False)] * 2
+            file.write_bytes(other.pem)
+
+            async def changed() -> bool:
+                return await made.asked_by(later, admission_review("CREATE", new=thing())) == 200
+
+            await eventually_async(changed)
+            assert [await kept.ask(), await kept.ask()] == [(200, True), None]
+
+
+async def test_a_client_whose_certificate_is_over_resumes_no_session_and_is_answered_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    authority = Authority("the API server's")
+    file = tmp_path / "ca.crt"
+    file.write_bytes(authority.pem)
+    shown = showing(tmp_path, authority.user("kube-apiserver", ()))
+    async with site(clients=ClientAuthorities(file)) as made:
+        with ExitStack() as stack:
+
+            async def connected(earlier: Kept | None = None) -> Kept:
+                return stack.enter_context(
+                    closing(await asyncio.to_thread(Kept, made.address, shown, earlier))
+                )
+
+            kept = await connected()
+            assert await kept.ask() == (200, False)
+            again = await connected(kept)
+            assert (again.is_resumed, await again.ask()) == (True, (200, False))
+            later = clock.now() + timedelta(days=3650)
+            monkeypatch.setattr(clock, "now", lambda: later)
+            assert [await kept.ask(), await kept.ask()] == [(200, True), None]
+            over = await connected(again)
+            assert (over.is_resumed, await over.ask()) == (True, None)
 
 
 @pytest.mark.each_loop
