@@ -14,7 +14,6 @@ from prometheus_client import Counter
 from manager.backoff import Backoff
 from manager.cache.answers import decode_bookmark, decode_page
 from manager.cache.failure import (
-    EXPIRED,
     NO_STREAMING,
     HistoryRestored,
     NotStreaming,
@@ -35,6 +34,8 @@ from manager.kube.errors import (
     NoMatch,
     NotFound,
     ProtocolError,
+    ServiceUnavailable,
+    TooManyRequests,
     TransportError,
     Unauthorized,
 )
@@ -62,6 +63,8 @@ BACKOFF_BASE = 0.8
 BACKOFF_CAP = 30.0
 # Somebody may be waiting for a kind whose CRD was just installed, and asking for it costs the server little.
 NOT_SERVED_CAP = 10.0
+# So long a server may say of a kind whose CRD was just installed that it is not ready, and is not to blame.
+NEW_FOR = 10.0
 
 # Several servers may answer under one address, and one that is behind would bring back what is gone. A list
 # that is older than what was seen is taken for the truth (the storage was restored from a backup) only after
@@ -101,9 +104,12 @@ class Reflector:
         self._rng = rng
         # A jitter of a full delay, because all watches of all clients fail together.
         self._backoff = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
-        # Apart, because a server that was restarted has answered when it says that it knows no history: how
-        # long it was away is no reason to put off the list.
-        self._expiries = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
+        # Apart, because a server that refuses has answered: how long it was away is no reason to wait.
+        self._outage = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
+        self._failures = 0
+        """How many pauses there were in a row."""
+        self._found_at: float | None = None
+        """Since when the server serves the kind, until there is a first list of it."""
         self._path = ""
         self._streaming = True
         self._attempt = _Attempt(0.0)
@@ -142,13 +148,23 @@ class Reflector:
             case State.WATCH:
                 return await self._watch()
             case State.WAIT:
-                await asyncio.sleep(self._delay)
+                if not self._outage.failures:
+                    await asyncio.sleep(self._delay)
+                elif await self._transport.is_back(within=self._delay):
+                    # Somebody has had an answer. All who wait do not come at once.
+                    await asyncio.sleep(self._rng.uniform(0, SPACING))
                 return self._after_wait
 
     # The states.
 
     async def _resolve(self) -> State:
-        mapping = await self._mapper.resolve(self._spec.gvk)
+        try:
+            mapping = await self._mapper.resolve(self._spec.gvk)
+        except NoMatch:
+            self._found_at = None
+            raise
+        if self._found_at is None and not self._intake.synced.is_set():
+            self._found_at = asyncio.get_running_loop().time()
         self._path = mapping.path(self._intake.namespace)
         # It may be another server by now, or a newer one.
         self._streaming = True
@@ -286,7 +302,7 @@ class Reflector:
         if isinstance(failure, TransportError):
             self._doubts_since = None  # for how long it lasts is not known
         self._delay = self._pause(rule, failure)
-        times = self._told[rule.reason].count() if self.problem else None
+        times = self._told[rule.reason].count() if self.problem and not self._is_new(failure) else None
         log = self._log.debug if times is None else self._log.warning
         log(
             "not following" if self.problem else "watch ended",
@@ -300,6 +316,12 @@ class Reflector:
         self._after_wait = following
         return State.WAIT if self._delay else following
 
+    def _is_new(self, failure: KubeError) -> bool:
+        """Whether it is what a server says in the first seconds in which it serves a kind."""
+        if self._found_at is None or not isinstance(failure, TooManyRequests | ServiceUnavailable | NotFound):
+            return False
+        return asyncio.get_running_loop().time() - self._found_at < NEW_FOR
+
     def _pause(self, rule: Rule, failure: KubeError) -> float:
         """Answer the seconds to wait, and note the problem if it is one."""
         if rule.pause is Pause.NO:
@@ -308,17 +330,22 @@ class Reflector:
         good = self._attempt.good(now)
         if good:
             self._backoff.reset()
-            self._expiries.reset()
+            self._outage.reset()
+            self._failures = 0
         delay = max(0.0, self._attempt.started_at + SPACING - now)
         if rule.pause is Pause.IF_FRUITLESS and good:
             return delay
-        backoff = self._expiries if rule.reason == EXPIRED else self._backoff
-        asked = failure.retry_after if isinstance(failure, ApiError) else None
-        delay = max(delay, asked or 0.0, backoff.next())
+        if isinstance(failure, TransportError):
+            delay = max(delay, self._outage.next())
+        else:
+            self._outage.reset()
+            asked = failure.retry_after if isinstance(failure, ApiError) else None
+            delay = max(delay, asked or self._backoff.next())
         if isinstance(failure, NoMatch | NotFound):
             delay = min(delay, NOT_SERVED_CAP)
+        self._failures += 1
         # A watch that breaks once, and can be opened again, is nothing that anybody should be told of.
-        if backoff.failures > 1 or not self._intake.synced.is_set():
+        if self._failures > 1 or not self._intake.synced.is_set():
             self.problem = f"{self._spec.resource}: {_explain(failure)}"
         return delay
 

@@ -19,6 +19,7 @@ from manager.kube.errors import (
     ServiceUnavailable,
     TooManyRequests,
     TransportError,
+    Unreachable,
     error_from,
 )
 from manager.kube.wire import LONGEST, WireRequest
@@ -161,6 +162,31 @@ class Transport:
         self._deadlines = Deadlines()
         self._warnings = ServerWarnings()
         self._writes_in_flight = 0
+        # Set but for the time in which no connection can be made.
+        self._reached = asyncio.Event()
+        self._reached.set()
+
+    async def is_back(self, *, within: float) -> bool:
+        """Wait for a server that cannot be reached to answer anybody; False when it has not in that time.
+
+        One that could be reached all the time is not back: then it waits for all of that time.
+        """
+        if self._reached.is_set():
+            await asyncio.sleep(within)
+            return False
+        try:
+            async with asyncio.timeout(within):
+                return await self._reached.wait()
+        except TimeoutError:
+            return False
+
+    def _note(self, error: BaseException | None) -> None:
+        """An exchange was begun or could not be; None is an answer, whatever it says."""
+        if error is None:
+            if not self._reached.is_set():
+                self._reached.set()
+        elif isinstance(error, Unreachable) and self._reached.is_set():
+            self._reached = asyncio.Event()
 
     @property
     def writes_in_flight(self) -> int:
@@ -271,6 +297,7 @@ class Transport:
         try:
             async with opening, self._wire.exchange(request) as response:
                 code = response.status
+                self._note(None)
                 if code != _OK:
                     raise error_from(code, response.headers, await response.read())
                 opening.reschedule(None)
@@ -284,6 +311,9 @@ class Transport:
             if not opening.expired():
                 raise
             raise DeadlineExceeded(f"GET {path}: no answer within {self._deadline:g} s") from None
+        except Unreachable as error:
+            self._note(error)
+            raise
         finally:
             if code != _OK:
                 self._metrics.record("GET", code, asyncio.get_running_loop().time() - started)
@@ -350,9 +380,11 @@ class Transport:
                 body = await response.read(longest)
                 code = response.status
                 headers = response.headers
+                self._note(None)
         except ProtocolError as error:
             raise ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}") from error
         except TransportError as error:
+            self._note(error)
             if writes and self._fence.reason is not None:
                 # The fence broke this connection.
                 raise Fenced(self._fence.reason) from error

@@ -66,4 +66,4 @@ class Patience:
 
 def _pause(error: Exception, backoff: Backoff) -> float:
     asked = error.retry_after if isinstance(error, ApiError) else None
-    return max(backoff.next(), asked or 0.0)
+    return asked or backoff.next()

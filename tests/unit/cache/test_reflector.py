@@ -13,6 +13,7 @@ from manager.cache.record_decoder import RecordDecoder
 from manager.cache.reflector import Reflector
 from manager.cache.spec import WatchSpec
 from manager.cache.store import Store
+from manager.kube.errors import Forbidden
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -455,6 +456,41 @@ class TestAWatch:
             await moments()
             assert following.reflector.problem is None
 
+    async def test_goes_on_as_soon_as_an_unreachable_server_answers_anybody(
+        self, following: Following, server: PodServer, wire: ScriptedWire, transport: Transport
+    ):
+        stream, again = Listed(10, ("a", 1)), Stream()
+        server.on("stream", stream)
+        server.on("watch", Unreached())
+        wire.on("GET", "/api/v1/nodes/n", Reply.status(403))
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.cut()
+            await asyncio.sleep(100)
+            server.on("watch", again)
+            answered = asyncio.get_running_loop().time()
+            with pytest.raises(Forbidden):
+                await transport.request("GET", "/api/v1/nodes/n")
+            await again.opened.wait()
+            assert asyncio.get_running_loop().time() - answered <= 1
+
+    @pytest.mark.parametrize("refused", [None, 1])
+    async def test_that_a_server_refuses_after_an_outage_is_asked_for_again_soon(
+        self, following: Following, server: PodServer, refused: int | None
+    ):
+        # What it says of a kind whose storage it is about to open.
+        refusal = Reply.status(429, "TooManyRequests", "storage is (re)initializing", retry_after=refused)
+        stream, again = Listed(10, ("a", 1)), Stream()
+        server.on("stream", stream)
+        server.on("watch", *[Unreached()] * 8, refusal, refusal, again)
+        async with following.running():
+            await asyncio.sleep(10)
+            stream.cut()
+            await again.opened.wait()
+        first, second, good = (request.at for request in server.sent("watch")[-3:])
+        assert second - first <= 2
+        assert good - second <= (1.01 if refused else 4)
+
     async def test_may_expire_by_an_error_event_too(self, following: Following, server: PodServer):
         stream = Listed(10, ("a", 1))
         server.on("stream", stream, Listed(30))
@@ -709,6 +745,24 @@ class TestAProblem:
             await asyncio.sleep(11)
             assert following.reflector.problem is None
             assert following.names == ["a"]
+
+    @pytest.mark.parametrize("code", [404, 429, 503])
+    async def test_is_none_in_the_first_seconds_of_a_new_kind(
+        self, following: Following, wire: ScriptedWire, server: PodServer, log_lines: LogLines, code: int
+    ):
+        server.on("stream", *[Reply.status(code, retry_after=None if code == 404 else 1)] * 3, Listed(10))
+        wire.on("GET", "/api/v1", Reply.json({"resources": []}), DISCOVERY)
+        await following.sync()
+        told = [line["reason"] for line in log_lines if line["event"] == "not following" and line["times"]]
+        assert told == ["not-served"], "before it was there"
+
+    async def test_is_told_when_a_new_kind_is_refused_for_longer(
+        self, following: Following, server: PodServer, log_lines: LogLines
+    ):
+        server.on("stream", Reply.status(429, "TooManyRequests", retry_after=1))
+        async with following.running():
+            await asyncio.sleep(15)
+        assert [line["times"] for line in log_lines if line["log_level"] == "warning"] == [1]
 
     async def test_of_a_kind_that_goes_keeps_what_is_known_and_passes_when_it_is_back(
         self, following: Following, wire: ScriptedWire, server: PodServer
