@@ -35,6 +35,9 @@ _LIST = re.compile(r"^OPERATORS(?:: .+)? = \(\n(?:    .*\n)*(?=\))", re.MULTILIN
 _SHORT_LIST = re.compile(r"^(OPERATORS(?:: .+)?) = \((?:(\w+),)?\)$", re.MULTILINE)
 """As formatters write a list of one."""
 _LAYERS = re.compile(r'(?<=containers = \["apis"\]\nlayers = \[")[^"]*(?="\])')
+_OWNS = re.compile(r"^    owns = \((\w+),\)$", re.MULTILINE)
+_NAMESPACE = re.compile(r'^NAMESPACE = .*\n""".*"""\n\n', re.MULTILINE)
+"""Where a child is whose owner is in no namespace."""
 _MAIN, _PYPROJECT = Path("controllers/main.py"), Path("pyproject.toml")
 
 
@@ -65,14 +68,19 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
     Raises `ScaffoldError` when that is no project, when one of the files is there already, and for a kind to
     own of which there is no beginning.
     """
-    if owns is not None and owns not in beginnings():
+    known = beginnings()
+    if owns is not None and owns not in known:
         raise ScaffoldError(
-            f"--owns {owns}: there is a beginning for {', '.join(beginnings())}; name any other kind in the "
+            f"--owns {owns}: there is a beginning for {', '.join(known)}; name any other kind in the "
             f"`owns` of the operator"
+        )
+    if owns == "Namespace" and not cluster_scoped:
+        raise ScaffoldError(
+            "--owns Namespace: only what is in no namespace can own one; give --cluster-scoped"
         )
     domain_of(root)
     group, version, module = names.group, names.version, names.module
-    operator = "hello/greeting.py" if owns is None else f"owning/{owns.lower()}.py"
+    operator = Path("hello/greeting.py") if owns is None else known[owns]
     sources = {
         f"apis/{group}/{version}/{module}.py": "apis/hello/v1/greeting.py",
         f"controllers/{group}/{module}.py": f"controllers/{operator}",
@@ -86,10 +94,12 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
     }
     sources |= {name: source for name, source in packages.items() if not (root / name).exists()}
     new = {Path(name): names.in_place(template(Path(source))) for name, source in sources.items()}
+    model, operator = Path(f"apis/{group}/{version}/{module}.py"), Path(f"controllers/{group}/{module}.py")
     if cluster_scoped:
-        model = Path(f"apis/{group}/{version}/{module}.py")
         plural = f'    plural="{names.plural}",\n'
         new[model] = new[model].replace(plural, f"{plural}    namespaced=False,\n")
+    else:
+        new[operator] = _NAMESPACE.sub("", new[operator]).replace(" or NAMESPACE", "")
     changed = {_MAIN: with_operator((root / _MAIN).read_text(), names, ours(root))}
     pyproject = (root / _PYPROJECT).read_text()
     if (layered := _layered(pyproject, group)) != pyproject:
@@ -97,10 +107,13 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
     return write(root, new, changed)
 
 
-def beginnings() -> list[str]:
-    """The kinds of which there is an operator that owns one."""
-    stems = (path.stem for path in (_PROJECT / "controllers" / "owning").glob("[a-z]*.py"))
-    return sorted(stem.capitalize() for stem in stems)
+def beginnings() -> dict[str, Path]:
+    """The operators that own one of a kind, by that kind."""
+    folder = Path("controllers", "owning")
+    paths = (
+        (folder / path.name, _OWNS.search(path.read_text())) for path in (_PROJECT / folder).glob("*.py")
+    )
+    return dict(sorted((found[1], path.relative_to("controllers")) for path, found in paths if found))
 
 
 def domain_of(root: Path) -> str:

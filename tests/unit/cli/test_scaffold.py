@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -10,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from manager.api import ObjectMeta, Resource, apps_v1, core_v1, networking_v1
 from manager.cli import main
 from manager.scaffold import Names
 from manager.scaffold.names import plural_of
+from manager.scaffold.project.apis.hello.v1.greeting import Greeting
 from manager.scaffold.source import with_import, with_members
-from manager.scaffold.writing import with_operator
+from manager.scaffold.writing import beginnings, with_operator
+from manager.testing import operated
 from tests.support.dockerfile import ROOT
 from tests.unit.cli.conftest import Command
 
@@ -67,7 +71,9 @@ def python(folder: Path, *module: str) -> str:
 
 def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(command: Command, project: Path):
     assert command(*CREATE, "--owns=Deployment", "--cluster-scoped").code == 0
-    assert command("create", "api", "--group=hello", "--version=v2", "--kind=Box").code == 0
+    assert command("create", "api", "--group=hello", "--version=v2", "--kind=Box", "--owns=Secret").code == 0
+    tenant = ("--group=store", "--version=v1", "--kind=Tenant", "--owns=Namespace", "--cluster-scoped")
+    assert command("create", "api", *tenant).code == 0
     assert command(*WEBHOOK, *EVERY).code == 0
     # One after the other, and the stored version later than the other one.
     for more in ("--validation", "--conversion=v1", "--conversion=v1alpha1"):
@@ -78,7 +84,7 @@ def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(comman
     python(project, "ruff", "format", "--check", ".")
     python(project, "mypy")
     python(project, "controllers.main", "generate", "--check")
-    assert "9 passed" in python(project, "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
+    assert "10 passed" in python(project, "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
     shown = done(project, sys.executable, "demo.py")
     assert "Company company-sample: Ready=True AsWanted: 2 of 2 pods are ready\n" in shown
     assert "Greeting greeting-sample: Ready=True AsWanted: 2 of 2 are there\n" in shown
@@ -195,7 +201,8 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
         ((*CREATE, "--kind=company"), "create api: invalid value 'company' for --kind: "),
         ((*CREATE, "--kind=Class"), "create api: invalid value for --kind: 'class' is a word of Python"),
         ((*CREATE, "--plural=A B"), "create api: invalid value 'A B' for --plural: "),
-        ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for Deployment; "),
+        ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Deploy"),
+        ((*CREATE, "--owns=Namespace"), "create api: --owns Namespace: only what is in no namespace can"),
         ((*CREATE, "--cluster"), "create api: unknown flag '--cluster'; did you mean --cluster-scoped?"),
         (("create", "webhook"), "create webhook: --kind is needed"),
         (WEBHOOK, "create webhook: --defaulting, --validation or --conversion=VERSION is needed"),
@@ -399,6 +406,23 @@ def test_a_program_that_fails_to_generate_is_told_with_its_reason(command: Comma
     outcome = command(*CREATE)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert "generate` fails: ValueError: broken" in outcome.err
+
+
+def test_there_is_a_beginning_for_each_kind_of_kubernetes_that_the_library_has():
+    modules = (apps_v1, core_v1, networking_v1)
+    known = [getattr(module, name) for module in modules for name in module.__all__]
+    assert [*beginnings()] == sorted(each.__name__ for each in known if issubclass(each, Resource))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in beginnings() if kind != "Namespace"])
+async def test_each_beginning_gets_ready_with_its_child(kind: str):
+    module = importlib.import_module(f"manager.scaffold.project.controllers.owning.{kind.lower()}")
+    async with operated(module.GreetingOperator) as world:
+        greeting = await world.create(Greeting(metadata=ObjectMeta(name="sample")))
+        await world.until(greeting, lambda it: [each.status for each in it.status.conditions] == ["True"])
+        [owned] = module.GreetingOperator.owns
+        child = await world.get(owned, "sample")
+        assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
 
 
 def test_names_that_are_those_of_the_template_are_not_taken_for_them():

@@ -1,0 +1,37 @@
+"""Greeting: keeps a PersistentVolumeClaim."""
+
+from __future__ import annotations
+
+from manager import Context, Operator
+from manager.api import ObjectMeta
+from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResources
+from manager.scaffold.project.apis.hello.v1.greeting import Greeting
+
+__all__ = ["GreetingOperator"]
+
+NAMESPACE = "default"
+"""Where the PersistentVolumeClaim goes of an object that is in no namespace itself."""
+
+
+class GreetingOperator(Operator[Greeting]):
+    """Keeps a PersistentVolumeClaim for each Greeting."""
+
+    owns = (PersistentVolumeClaim,)
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        """Bring one Greeting up to date."""
+        claim = await ctx.apply(self.claim(greeting))
+        greeting.status.size = greeting.spec.size
+        message = f"PersistentVolumeClaim {claim.metadata.name} is {claim.status.phase or 'Pending'}"
+        ctx.condition("Ready", True, "AsWanted", message, event="Normal")
+
+    def claim(self, greeting: Greeting) -> PersistentVolumeClaim:
+        """The PersistentVolumeClaim that is wanted."""
+        name = greeting.metadata.name
+        return PersistentVolumeClaim(
+            metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace or NAMESPACE),
+            spec=PersistentVolumeClaimSpec(
+                access_modes=["ReadWriteOnce"],
+                resources=VolumeResources(requests={"storage": "1Gi"}),
+            ),
+        )
