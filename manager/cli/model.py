@@ -23,7 +23,7 @@ from manager.logs import configured
 from manager.operator import AnyOperator
 from manager.program import Program
 
-__all__ = ["command"]
+__all__ = ["model"]
 
 _COMMAND = "model"
 
@@ -40,7 +40,7 @@ kubectl get crd NAME -o yaml | {program} model --from -"""
 _SUFFIXES = {".yaml", ".yml", ".json"}
 
 
-def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+def model(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Write the model; `operators` play no part. Raises `UsageError` for what it cannot be made from."""
     del operators
     usage = f"{program.name} {_COMMAND} --from FILE|KIND [FLAGS]"

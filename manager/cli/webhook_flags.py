@@ -31,7 +31,7 @@ from manager.program import Program
 from manager.settings import SettingsError, Sources
 from manager.webhook.methods import registrations
 
-__all__ = ["command"]
+__all__ = ["webhook_flags"]
 
 HOST, PORT = "127.0.0.1", 9443
 PATIENCE = 5.0  # seconds for the API server to hear of a configuration and to call
@@ -45,7 +45,7 @@ class Unreachable(Exception):
     """Why the API server does not reach us."""
 
 
-def command(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+def webhook_flags(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Print the flags with which `make run` serves webhooks, given those of `run`.
 
     Prints none where webhooks are set up, or turned off, by the flags themselves, the environment or the

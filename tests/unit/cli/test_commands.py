@@ -13,7 +13,7 @@ from manager.version import KUBERNETES_VERSIONS, VERSION
 from tests.unit.cli.conftest import OPERATORS, Command, operator
 from tests.unit.cli.gadget import Gadget, GadgetOperator, OldGadget
 
-COMMANDS = ("run", "crds", "generate", "init", "create", "migrate-storage", "version")
+COMMANDS = ("run", "crds", "generate", "init", "create", "model", "migrate-storage", "version")
 
 
 @pytest.mark.parametrize("argv", [("--help",), ("-h",), ("help",)])
@@ -36,6 +36,12 @@ def test_every_command_explains_itself(command: Command, name: str):
         outcome = command(*argv)
         assert outcome.code == 0
         assert f"usage: operator-manager {name}" in outcome.out
+
+
+def test_asked_for_flags_of_make_run_it_prints_nothing_that_is_no_flag(command: Command):
+    outcome = command("webhook-flags", "--help")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err.startswith("Usage: operator-manager webhook-flags")
 
 
 @pytest.mark.parametrize(
