@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 import orjson
+from prometheus_client import Counter
 from pydantic import ValidationError
 
 from manager.api import Resource
 from manager.logs import get_logger
 from manager.rate_limit import Lines
-from manager.series import Counter
 from manager.webhook.bounds import own_turn
 from manager.webhook.endpoint import LINES, answered, encoded, time_limit
 from manager.webhook.errors import BadReview, FunctionFailed, Unanswered

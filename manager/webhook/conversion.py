@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 import orjson
+from prometheus_client import Counter
 
 from manager.api import Resource
 from manager.logs import get_logger
 from manager.rate_limit import Lines
-from manager.series import Counter
 from manager.webhook.bounds import check_object, own_turn
 from manager.webhook.endpoint import LINES, answered, encoded, time_limit
 from manager.webhook.errors import BadReview, FunctionFailed, NotConverted, TooCostly, Unanswered
