@@ -7,8 +7,8 @@
             assert greeting.status.text == "Hello, you"
 
 The control plane is devcluster: definitions, defaults, validation, apply, watches, garbage collection,
-Deployments whose pods become ready. Nothing is mocked but the network; webhooks are not asked: call their
-methods, of an operator `without_manager`.
+Deployments whose pods become ready, and it asks the operators' webhooks. Nothing is mocked but the network.
+To call the methods that are webhooks by themselves, take those of an operator `without_manager`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -37,6 +39,12 @@ from manager.metrics import Metrics
 from manager.operator import AnyOperator, Operator, add_controller
 from manager.program import Program
 from manager.settings import Setting, SettingValues
+from manager.webhook.configurations import by_url, webhook_configurations
+from manager.webhook.endpoint import Endpoint
+from manager.webhook.errors import Unanswered, status_body
+from manager.webhook.methods import registrations
+from manager.webhook.registration import Webhooks
+from manager.webhook.server import endpoints_of
 
 __all__ = ["LocalWire", "World", "operated", "without_manager"]
 
@@ -44,6 +52,8 @@ R = TypeVar("R", bound=Resource)
 O = TypeVar("O", bound=Operator[Any])  # noqa: E741 - the operator
 
 _NAMESPACE = "default"
+
+_WEBHOOKS = "https://webhooks.test"
 
 _PAUSE = 0.005
 """Seconds between two looks."""
@@ -60,7 +70,7 @@ async def operated(
     """A control plane, and a manager that runs these operators on it; both have ended when this is left.
 
     Args:
-        operators: what the manager runs; their kinds are defined.
+        operators: what the manager runs; their kinds are defined, and their webhooks are asked.
         objects: created before the manager starts, in this order.
         settings: values by key, as the operator is to see them: nothing parses them. The others have their
             defaults.
@@ -80,13 +90,22 @@ async def operated(
             identity="test",
             settings=SettingValues({**values, **(settings or {})}),
         )
-        for operator in operators:
-            add_controller(operator(manager))
+        running_here = [operator(manager) for operator in operators]
+        for each in running_here:
+            add_controller(each)
         world = World(cluster, manager)
+        webhooks = Webhooks(found for each in running_here for found in registrations(each))
+        for endpoint in endpoints_of(webhooks, metrics):
+            cluster.webhooks.here[f"{_WEBHOOKS}{endpoint.path}"] = partial(_answered, endpoint)
+        at = by_url(_WEBHOOKS)
         defined = dict.fromkeys((*(kind for each in operators for kind in each.kinds()), *kinds))
         # It reads the models' sources, for what is said of their fields.
-        for definition in await asyncio.to_thread(custom_resource_definitions, defined):
+        definitions = await asyncio.to_thread(custom_resource_definitions, defined, webhooks.conversions, at)
+        for definition in definitions:
             await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
+        for configuration in webhook_configurations(webhooks, at, manager.program, prefix=""):
+            resource = f"{configuration['kind'].lower()}s.admissionregistration.k8s.io"
+            await cluster.client.create(resource, "", configuration)
         await asyncio.sleep(0)
         for obj in objects:
             await world.create(obj)
@@ -98,6 +117,14 @@ async def operated(
             stop.set()
             await running
             await wire.aclose()
+
+
+async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
+    """As the server of webhooks answers, without a connection."""
+    try:
+        return HTTPStatus.OK, await endpoint.answer(review, waits=seconds)
+    except Unanswered as error:
+        return error.code, orjson.dumps(status_body(error.code, error.reason, str(error)))
 
 
 def without_manager(operator: type[O]) -> O:

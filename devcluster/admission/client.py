@@ -8,6 +8,7 @@ import binascii
 import errno
 import math
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["WebhookClient", "WebhookFailed"]
 
 Object = dict[str, Any]
+
+AnswerHere = Callable[[bytes, float], Awaitable[tuple[int, bytes | bytearray]]]
+"""(review, seconds) -> status of HTTP and body, by what is in this process."""
 
 _MOST_CONTEXTS = 100
 _ANSWER_LIMIT = 16 << 20
@@ -59,6 +63,8 @@ class WebhookClient:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.here: dict[str, AnswerHere] = {}
+        """What answers by URL without a way over the network."""
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
 
@@ -74,6 +80,9 @@ class WebhookClient:
         Raises:
             WebhookFailed: There is no answer, or none that can be read.
         """
+        if (answer := self.here.get(client_config.get("url", ""))) is not None:
+            status, found = await answer(orjson.dumps(review), timeout)
+            return _decoded(status, bytes(found), is_text=False)
         import aiohttp  # noqa: PLC0415 -- slow to import, and most clusters have no webhook
 
         if self._session is None:
