@@ -201,7 +201,7 @@ def _marked(manifest: Manifest) -> Manifest:
     elif kind == "PersistentVolumeClaim":
         marked["spec"]["resources"]["requests"]["storage"] = "@storage@"
     elif kind in _CONFIGURATIONS:
-        marked["metadata"]["annotations"] = {"@trust@": ""}
+        _mark_configuration(marked)
     elif kind == "ValidatingAdmissionPolicy":
         for condition in marked["spec"]["matchConditions"]:
             whose = condition["expression"]
@@ -225,6 +225,14 @@ def _marked_definition(definition: Manifest) -> Manifest:
     if conversion is not None:
         definition["spec"]["conversion"] = _renamed(conversion)
     return definition
+
+
+def _mark_configuration(configuration: Manifest) -> None:
+    configuration["metadata"]["annotations"] = {"@trust@": ""}
+    for webhook in configuration["webhooks"]:
+        for each in webhook.get("namespaceSelector", {}).get("matchExpressions", ()):
+            if each["key"] == "app.kubernetes.io/name":  # the chart makes no namespace
+                each.update(key="kubernetes.io/metadata.name", values=[PLACE.text])
 
 
 def _mark_webhooks(deployment: Manifest) -> None:

@@ -152,7 +152,7 @@ def _targets(
     return [
         *(
             WrittenConfiguration(transport, each, field_manager=manager, until_stopped=until_stopped)
-            for each in webhook_configurations(webhooks, at, prefix=prefix)
+            for each in webhook_configurations(webhooks, at, program, prefix=prefix)
         ),
         *(
             ConvertedDefinition(

@@ -130,6 +130,9 @@ async def _send_patch(
     )
 
 
+_NARROWING = ("matchConditions", "namespaceSelector", "objectSelector")
+"""What of a webhook leaves objects out: the server has them wherever they are not wanted, and empty."""
+
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation in which kubectl keeps what it has applied, as JSON."""
 
@@ -263,7 +266,11 @@ class WrittenConfiguration:
         webhooks = body.get("webhooks") or []
         configs = [each.get("clientConfig") or {} for each in webhooks]
         # With a Service and a URL, a clientConfig would not have been stored.
-        intact = _contains(webhooks, self._wanted["webhooks"])
+        intact = _contains(webhooks, self._wanted["webhooks"]) and all(
+            (found.get(field) or None) == (wanted.get(field) or None)
+            for found, wanted in zip(webhooks, self._wanted["webhooks"], strict=True)
+            for field in _NARROWING
+        )
         return Found(tuple(map(_bundle_of, configs)), self._hosts, intact=intact, body=body)
 
     async def inject(self, found: Found, bundle: bytes) -> None:

@@ -164,7 +164,7 @@ def _webhook_rbac(converted: Iterable[str]) -> dict[str, Manifest]:
 def _webhooks(program: Program, webhooks: Webhooks) -> dict[str, str]:
     """What leads the API server to the webhooks, and what cert-manager can do for them."""
     configurations: Manifests = {
-        "manifests.yaml": webhook_manifests(webhooks),
+        "manifests.yaml": webhook_manifests(webhooks, program),
         "service.yaml": webhook_service(program),
         "secret.yaml": named_secret(SECRET),
     }

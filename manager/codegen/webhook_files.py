@@ -37,9 +37,9 @@ _CERT_MANAGER = "cert-manager.io"
 _ADMISSION = "admissionregistration.k8s.io"
 
 
-def webhook_manifests(webhooks: Webhooks) -> list[Manifest]:
+def webhook_manifests(webhooks: Webhooks, program: Program) -> list[Manifest]:
     """Return the configurations, which ask the Service."""
-    return webhook_configurations(webhooks, UNPLACED, prefix="")
+    return webhook_configurations(webhooks, UNPLACED, program, prefix="")
 
 
 def webhook_service(program: Program) -> Manifest:

@@ -16,7 +16,7 @@ from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.rights import RbacRule
 from manager.settings import Setting, SettingValues
-from manager.webhook.methods import AdmissionOptions
+from manager.webhook import AdmissionOptions
 
 if TYPE_CHECKING:
     from manager.manager import Manager

@@ -20,7 +20,6 @@ runtime's.
 from __future__ import annotations
 
 from manager.webhook.methods import (
-    AdmissionOptions,
     default,
     from_hub,
     to_hub,
@@ -29,7 +28,7 @@ from manager.webhook.methods import (
     validate_update,
 )
 from manager.webhook.refused import FieldError, Refused, forbidden, invalid, required
-from manager.webhook.registration import Admission, Conversion, RegistrationError
+from manager.webhook.registration import Admission, AdmissionOptions, Conversion, RegistrationError
 from manager.webhook.request import AdmissionRequest, JsonObject, UserInfo
 
 __all__ = [

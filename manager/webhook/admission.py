@@ -20,7 +20,7 @@ from manager.webhook.endpoint import LINES, answered, encoded, time_limit
 from manager.webhook.errors import BadReview, FunctionFailed, Unanswered
 from manager.webhook.json_patch import json_patch
 from manager.webhook.refused import Refused, field_errors
-from manager.webhook.registration import Admission
+from manager.webhook.registration import VALIDATES, Admission
 from manager.webhook.request import AdmissionRequest, JsonObject
 from manager.webhook.review import AdmissionQuestion, read_admission
 
@@ -43,11 +43,12 @@ class _Defaulting:
     """Sets defaults: the verdict is the smallest patch from what came to what the function made of it."""
 
     def __init__(self, admission: Admission[Any]) -> None:
-        self._default = admission.defaulter
+        self._default = admission.functions["default"]
+        self._operations = admission.default_on
 
     async def __call__(self, question: AdmissionQuestion, request: AdmissionRequest) -> _Verdict:
         """The verdict. Raises what the function raises, and `BadReview` without an object."""
-        if self._default is None or question.operation not in {"CREATE", "UPDATE"}:
+        if question.operation not in self._operations:
             return _Verdict()
         if request.object is None:
             raise BadReview(f"a review of {question.operation} has no object")
@@ -81,45 +82,40 @@ class _Validating:
     """
 
     def __init__(self, admission: Admission[Any]) -> None:
-        self._admission = admission
-        self._kind: type[Resource] = admission.kind
+        self._functions = admission.functions
+        self._models = admission.models
 
     async def __call__(self, question: AdmissionQuestion, request: AdmissionRequest) -> _Verdict:
         """The verdict. Raises what the function raises, and `BadReview` without an object."""
-        warnings: Iterable[str] | None = None
-        if question.operation == "CREATE" and (create := self._admission.create_validator) is not None:
-            new = await self._decoded(question.object, request.object, "object")
+        objects: list[Resource] = []
+        function = self._functions.get(VALIDATES[question.operation])
+        if function is None:
+            return _Verdict()
+        if question.operation in {"UPDATE", "DELETE"}:
+            old = await self._decoded(question, question.old_object, request.old_object, "oldObject")
+            if isinstance(old, ValidationError):
+                return self._unchecked(question, old)
+            objects.append(old)
+        if question.operation != "DELETE":
+            new = await self._decoded(question, question.object, request.object, "object")
             if isinstance(new, ValidationError):
                 raise Refused(*field_errors(new))
-            warnings = await create(new, request)
-        elif question.operation == "UPDATE" and (update := self._admission.update_validator) is not None:
-            old = await self._decoded(question.old_object, request.old_object, "oldObject")
-            new = await self._decoded(question.object, request.object, "object")
-            if isinstance(old, ValidationError):
-                return self._unchecked(old)
-            if isinstance(new, ValidationError):
-                raise Refused(*field_errors(new))
-            warnings = await update(old, new, request)
-        elif question.operation == "DELETE" and (delete := self._admission.delete_validator) is not None:
-            old = await self._decoded(question.old_object, request.old_object, "oldObject")
-            if isinstance(old, ValidationError):
-                return self._unchecked(old)
-            warnings = await delete(old, request)
-        return _Verdict(warnings=_lines(warnings))
+            objects.append(new)
+        return _Verdict(warnings=_lines(await function(*objects, request)))
 
     async def _decoded(
-        self, raw: msgspec.Raw, parsed: JsonObject | None, field: str
+        self, question: AdmissionQuestion, raw: msgspec.Raw, parsed: JsonObject | None, field: str
     ) -> Resource | ValidationError:
         if parsed is None:
             raise BadReview(f"`$.request.{field}` is missing")
         await own_turn(len(memoryview(raw)))
         try:
-            return self._kind.decode(memoryview(raw), parsed=parsed)
+            return self._models[question.kind.gvk].decode(memoryview(raw), parsed=parsed)
         except ValidationError as error:
             return error
 
-    def _unchecked(self, error: ValidationError) -> _Verdict:
-        gvk, first = self._kind.gvk, field_errors(error)[0]
+    def _unchecked(self, question: AdmissionQuestion, error: ValidationError) -> _Verdict:
+        gvk, first = question.kind.gvk, field_errors(error)[0]
         return _Verdict(
             warnings=(f"not checked, as the stored object is no {gvk.kind} of {gvk.api_version}: {first}",)
         )
@@ -166,7 +162,7 @@ class AdmissionEndpoint:
         panics: counts the times it fails unexpectedly.
         """
         self.path = path
-        self._kind = admission.kind.gvk
+        self._kinds = admission.models.keys()
         self._timeout = admission.timeout_seconds
         self._judge = judge
         self._what = what
@@ -178,14 +174,13 @@ class AdmissionEndpoint:
         """Those that the kind has functions for."""
         endpoints = []
         kind = admission.kind.__name__
-        if (mutating := admission.mutating) is not None:
-            what = f"the function that sets defaults of {kind}"
-            endpoints.append(cls(admission, mutating.path, _Defaulting(admission), what=what, panics=panics))
-        if (validating := admission.validating) is not None:
-            what = f"the function that validates {kind}"
-            endpoints.append(
-                cls(admission, validating.path, _Validating(admission), what=what, panics=panics)
-            )
+        for webhook in admission.webhooks:
+            judge: Callable[[AdmissionQuestion, AdmissionRequest], Awaitable[_Verdict]]
+            if webhook.mutating:
+                what, judge = f"the function that sets defaults of {kind}", _Defaulting(admission)
+            else:
+                what, judge = f"the function that validates {kind}", _Validating(admission)
+            endpoints.append(cls(admission, webhook.path, judge, what=what, panics=panics))
         return tuple(endpoints)
 
     async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes:
@@ -194,7 +189,7 @@ class AdmissionEndpoint:
         try:
             verdict, response = await self._verdict(question, time_limit(waits, self._timeout))
         except Refused as refused:
-            status = refused.status(self._kind, question.object_name)
+            status = refused.status(question.kind.gvk, question.object_name)
             self._tell(_log.info, "refused", question, reason=status["message"])
             response = _response(_Verdict(status=status))
         except BadReview:
@@ -222,8 +217,9 @@ class AdmissionEndpoint:
     async def _verdict(
         self, question: AdmissionQuestion, seconds: float
     ) -> tuple[_Verdict, Mapping[str, Any]]:
-        if (shown := question.kind.gvk) != self._kind:
-            raise BadReview(f"{self.path} is for {self._kind}, and this is a review of {shown}")
+        if (shown := question.kind.gvk) not in self._kinds:
+            ours = " and ".join(map(str, self._kinds))
+            raise BadReview(f"{self.path} is for {ours}, and this is a review of {shown}")
         request = await question.request()
         return await answered(
             self._judged(question, request), what=self._what, uid=question.uid, seconds=seconds

@@ -7,9 +7,10 @@ that is reached at a URL.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from manager.program import Program
-from manager.webhook.registration import AdmissionWebhook, Conversion, Webhooks
+from manager.webhook.registration import Admission, AdmissionWebhook, Conversion, Webhooks
 from manager.webhook.request import JsonObject
 
 __all__ = [
@@ -54,11 +55,12 @@ def by_url(base: str, ca_bundle: str | None = None) -> ClientConfig:
 
 
 def webhook_configurations(
-    webhooks: Webhooks, client_config: ClientConfig, *, prefix: str
+    webhooks: Webhooks, client_config: ClientConfig, program: Program, *, prefix: str
 ) -> list[JsonObject]:
     """Return the configuration of the webhooks that change objects, then of those that validate.
 
-    One without a webhook is left out. `prefix` is what their names begin with.
+    One without a webhook is left out. `prefix` is what their names begin with; the namespace that `program`
+    runs in has its labels.
     """
     sorts: tuple[tuple[str, str, Sequence[AdmissionWebhook]], ...] = (
         ("MutatingWebhookConfiguration", MUTATING, webhooks.mutating),
@@ -69,7 +71,7 @@ def webhook_configurations(
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": kind,
             "metadata": {"name": f"{prefix}{name}"},
-            "webhooks": [_webhook(each, client_config) for each in members],
+            "webhooks": [_webhook(each, client_config, program) for each in members],
         }
         for kind, name, members in sorts
         if members
@@ -87,27 +89,42 @@ def conversion_by(conversion: Conversion, client_config: ClientConfig) -> JsonOb
     }
 
 
-def _webhook(webhook: AdmissionWebhook, client_config: ClientConfig) -> JsonObject:
-    gvk = webhook.kind.gvk
-    reinvocation = webhook.reinvocation_policy
+def _webhook(webhook: AdmissionWebhook, client_config: ClientConfig, program: Program) -> JsonObject:
+    admission = webhook.admission
+    conditions = [{"name": name, "expression": text} for name, text in admission.match_conditions.items()]
     return {
         "name": webhook.name,
         "admissionReviewVersions": list(REVIEW_VERSIONS),
         "clientConfig": client_config(webhook.path),
-        "failurePolicy": webhook.failure_policy,
-        "matchPolicy": webhook.match_policy,
-        **({} if reinvocation is None else {"reinvocationPolicy": reinvocation}),
+        "failurePolicy": admission.failure_policy,
+        **({"matchConditions": conditions} if conditions else {}),
+        "matchPolicy": admission.match_policy,
+        **({"namespaceSelector": it} if (it := _namespaces(admission, program)) else {}),
+        **({"objectSelector": dict(admission.objects)} if admission.objects else {}),
+        **({"reinvocationPolicy": admission.reinvocation_policy} if webhook.mutating else {}),
         "rules": [
             {
-                "apiGroups": [gvk.group],
-                "apiVersions": [gvk.version],
+                "apiGroups": [kind.gvk.group],
+                "apiVersions": [kind.gvk.version],
                 "operations": list(webhook.operations),
-                "resources": [webhook.kind.plural],
+                "resources": [f"{kind.plural}/{each}".rstrip("/") for each in admission.subresources],
             }
+            for kind in (admission.kind, *admission.also)
         ],
-        "sideEffects": "None",
-        "timeoutSeconds": webhook.timeout_seconds,
+        "sideEffects": admission.side_effects,
+        "timeoutSeconds": admission.timeout_seconds,
     }
+
+
+def _namespaces(admission: Admission[Any], program: Program) -> JsonObject:
+    selector = dict(admission.namespaces)
+    if admission.system_namespaces:
+        return selector
+    ours = [
+        {"key": key, "operator": "NotIn", "values": [value]}
+        for key, value in (("kubernetes.io/metadata.name", "kube-system"), *program.labels.items())
+    ]
+    return {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *ours]}
 
 
 def field_manager_of(program: Program) -> str:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from manager.api import Resource
 from manager.webhook.registration import (
     Admission,
+    AdmissionOptions,
     Conversion,
-    FailurePolicy,
-    MatchPolicy,
     RegistrationError,
-    ReinvocationPolicy,
+    mark,
+    marks,
 )
 
 __all__ = [
-    "AdmissionOptions",
     "default",
     "from_hub",
     "registrations",
@@ -29,74 +28,68 @@ __all__ = [
 
 M = TypeVar("M", bound=Callable[..., Any])
 
-_ATTRIBUTE = "__webhook__"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionOptions:
-    """How the API server asks; each as `Admission` has it."""
-
-    failure_policy: FailurePolicy = "Fail"
-    timeout_seconds: int = 10
-    match_policy: MatchPolicy = "Equivalent"
-    reinvocation_policy: ReinvocationPolicy = "Never"
-
 
 def default(method: M) -> M:
     """Mark the method that sets defaults (`Admission.default`)."""
-    return _marked(method, "default")
+    return mark(method, "default", None)
 
 
 def validate_create(method: M) -> M:
     """Mark the method that judges a new object (`Admission.validate_create`)."""
-    return _marked(method, "validate_create")
+    return mark(method, "validate_create", None)
 
 
 def validate_update(method: M) -> M:
     """Mark the method that judges a change (`Admission.validate_update`)."""
-    return _marked(method, "validate_update")
+    return mark(method, "validate_update", None)
 
 
 def validate_delete(method: M) -> M:
     """Mark the method that judges a deletion (`Admission.validate_delete`)."""
-    return _marked(method, "validate_delete")
+    return mark(method, "validate_delete", None)
 
 
 def to_hub(spoke: type[Resource]) -> Callable[[M], M]:
     """Mark the method that makes an object of the operator's version from one of `spoke`'s."""
-    return lambda method: _marked(method, "to_hub", spoke)
+    return lambda method: mark(method, "to_hub", spoke)
 
 
 def from_hub(spoke: type[Resource]) -> Callable[[M], M]:
     """Mark the method that makes an object of `spoke`'s version from one of the operator's."""
-    return lambda method: _marked(method, "from_hub", spoke)
+    return lambda method: mark(method, "from_hub", spoke)
 
 
 def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
     """What an operator's marked methods come to: of a class to be read, of an operator to be called.
 
-    `kind` is what it is asked about, and the hub of conversions; `admission` are its `AdmissionOptions`.
+    `kind` is what it is asked about, and the hub of conversions; `admission` are its `AdmissionOptions`. Then
+    come the kinds of others, each with an `Admission` as an attribute of the class.
 
     Raises `RegistrationError` for methods that do not fit.
     """
-    admission = Admission(operator.kind, **asdict(operator.admission))
-    conversion = Conversion(operator.kind)
     cls = operator if isinstance(operator, type) else type(operator)
-    judged = converted = False
-    for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
-        role, *spoke = getattr(getattr(cls, name, None), _ATTRIBUTE, ("",))
-        if not role:
-            continue  # a setting has no value where the operator does not run
-        method = getattr(operator, name)
-        if spoke:
-            getattr(conversion, role)(*spoke)(method)
-            converted = True
-        else:
-            getattr(admission, role)(method)
-            judged = True
-    if judged:
-        yield admission
-    if converted:
+    options: AdmissionOptions = operator.admission
+    own = Admission(operator.kind, **{each.name: getattr(options, each.name) for each in fields(options)})
+    conversion = Conversion(operator.kind)
+    names = list(dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)))
+    others = (each for each in (getattr(cls, name, None) for name in names) if isinstance(each, Admission))
+    # With methods of the class, or of the operator, in place of the functions that were decorated.
+    admissions = {None: own} | {each: replace(each) for each in others}
+    for name in names:
+        for role, about in marks(getattr(cls, name, None)):
+            method = getattr(operator, name)
+            if role in {"to_hub", "from_hub"}:
+                getattr(conversion, role)(about)(method)
+            elif about in admissions:
+                admissions[about].register(role, method)
+            else:
+                raise RegistrationError(
+                    f"{cls.__name__}.{name} is for {about}, which is no attribute of the class"
+                )
+    if own.functions:
+        yield own
+    yield from list(admissions.values())[1:]
+    if conversion.spokes:
         yield conversion
     elif operator.versions:
         # The API server would drop every field that the other version does not have.
@@ -104,8 +97,3 @@ def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
             f"{cls.__name__} has versions, and no method that converts them: "
             "webhook.to_hub and webhook.from_hub, for each"
         )
-
-
-def _marked(method: M, *mark: Any) -> M:
-    setattr(method, _ATTRIBUTE, mark)
-    return method

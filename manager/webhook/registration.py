@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from manager.api import Resource
-from manager.webhook.request import AdmissionRequest, JsonObject, Operation
+from manager.api import GroupVersionKind, Resource, Unstructured
+from manager.webhook.request import JsonObject, Operation
 
 __all__ = [
     "CONVERSION_PATH",
+    "VALIDATES",
     "Admission",
+    "AdmissionOptions",
     "AdmissionWebhook",
     "Conversion",
     "Convert",
-    "FailurePolicy",
-    "MatchPolicy",
     "RegistrationError",
-    "ReinvocationPolicy",
+    "Role",
     "Webhooks",
+    "mark",
+    "marks",
 ]
 
 
@@ -38,174 +40,249 @@ def _check_function(function: Callable[..., Any], *, what: str, taken: bool) -> 
         raise RegistrationError(f"{name} is the second function to {what}; there can be one")
 
 
+M = TypeVar("M", bound=Callable[..., Any])
 R = TypeVar("R", bound=Resource)
 
 FailurePolicy = Literal["Fail", "Ignore"]
 MatchPolicy = Literal["Equivalent", "Exact"]
 ReinvocationPolicy = Literal["Never", "IfNeeded"]
-
-Default = Callable[[JsonObject, AdmissionRequest], Awaitable[None]]
-ValidateOne = Callable[[R, AdmissionRequest], Awaitable[Iterable[str] | None]]
-ValidateChange = Callable[[R, R, AdmissionRequest], Awaitable[Iterable[str] | None]]
+SideEffects = Literal["None", "NoneOnDryRun"]
+Role = Literal["default", "validate_create", "validate_update", "validate_delete", "validate_connect"]
 
 _MAX_TIMEOUT = 30
 """Seconds; the API server takes no more."""
 
+VALIDATES: dict[Operation, Role] = {
+    "CREATE": "validate_create",
+    "UPDATE": "validate_update",
+    "DELETE": "validate_delete",
+    "CONNECT": "validate_connect",
+}
+"""Which function validates which operation."""
 
-@dataclass(frozen=True, slots=True)
-class AdmissionWebhook:
+_WHAT: dict[Role, str] = {
+    "default": "default %s",
+    "validate_create": "validate the creation of %s",
+    "validate_update": "validate the update of %s",
+    "validate_delete": "validate the deletion of %s",
+    "validate_connect": "validate connections of %s",
+}
+
+_MARKS = "__webhooks__"
+
+_SHOWN = {
+    "attach": ("v1", "PodAttachOptions"),
+    "binding": ("v1", "Binding"),
+    "eviction": ("policy/v1", "Eviction"),
+    "exec": ("v1", "PodExecOptions"),
+    "portforward": ("v1", "PodPortForwardOptions"),
+    "scale": ("autoscaling/v1", "Scale"),
+    "token": ("authentication.k8s.io/v1", "TokenRequest"),
+}
+"""What a review of these subresources shows; that of another one shows the object itself."""
+
+
+def mark(function: M, *what: object) -> M:
+    """Note on a method what it is asked for; one may have several marks."""
+    setattr(function, _MARKS, (*marks(function), what))
+    return function
+
+
+def marks(function: object) -> tuple[tuple[Any, ...], ...]:
+    """What is noted on it."""
+    found: tuple[tuple[Any, ...], ...] = getattr(function, _MARKS, ())
+    return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AdmissionOptions:
+    """How the API server asks, and about which objects: the fields of a webhook in its configuration."""
+
+    failure_policy: FailurePolicy = "Fail"
+    """What becomes of a request while no answer comes: `Fail` refuses it, so that no object gets past the
+    rules, and none can be written either; `Ignore` lets it pass."""
+
+    timeout_seconds: int = 10
+    """How long the API server waits, 1 to 30. A function that takes longer is stopped shortly before, so
+    that the user hears which one it was."""
+
+    match_policy: MatchPolicy = "Equivalent"
+    """`Equivalent` asks about every version of the kind; `Exact` only about that of the model."""
+
+    reinvocation_policy: ReinvocationPolicy = "Never"
+    """Whether defaults are asked for again (`IfNeeded`) when another webhook has changed the object since."""
+
+    side_effects: SideEffects = "None"
+    """`NoneOnDryRun` where a function does more than answer, unless the request is a dry run."""
+
+    default_on: Collection[Operation] = ("CREATE", "UPDATE")
+    """When defaults are asked for. Validation is asked for what has a function."""
+
+    namespaces: Mapping[str, Any] = field(default_factory=dict)
+    """The labels of namespaces whose objects count: `matchLabels` and `matchExpressions`, as in YAML."""
+
+    objects: Mapping[str, Any] = field(default_factory=dict)
+    """The labels of objects that count, or of what they were."""
+
+    match_conditions: Mapping[str, str] = field(default_factory=dict)
+    """CEL expressions by name, which must all be true: of `object`, `oldObject`, `request`, `authorizer`."""
+
+    system_namespaces: bool = True
+    """Whether objects in `kube-system` and in the manager's own namespace count."""
+
+    def __post_init__(self) -> None:
+        """Raise `RegistrationError` for what the API server would not take."""
+        seconds = self.timeout_seconds
+        if type(seconds) is not int or not 1 <= seconds <= _MAX_TIMEOUT:
+            raise RegistrationError(
+                f"{self}: timeout_seconds is {seconds!r}, and must be a whole number from 1 to {_MAX_TIMEOUT}"
+            )
+        for name in ("namespaces", "objects"):
+            if unknown := sorted(set(getattr(self, name)) - {"matchLabels", "matchExpressions"}):
+                raise RegistrationError(
+                    f"{self}: {name} has {unknown[0]!r}, and takes matchLabels and matchExpressions"
+                )
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+class AdmissionWebhook(NamedTuple):
     """One webhook of a configuration, as the API server is told of it."""
 
-    kind: type[Resource]
+    admission: Admission[Any]
     mutating: bool
     """Whether it changes objects (a MutatingWebhookConfiguration), or only accepts and refuses them."""
 
     operations: tuple[Operation, ...]
-    """Those that have a function."""
-
-    failure_policy: FailurePolicy
-    match_policy: MatchPolicy
-    timeout_seconds: int
-    reinvocation_policy: ReinvocationPolicy | None
-    """For one that changes objects; else None."""
 
     @property
     def name(self) -> str:
         """`mpet-v1beta1.kb.io`, as kubebuilder names it."""
-        gvk = self.kind.gvk
-        return f"{'m' if self.mutating else 'v'}{gvk.kind.lower()}-{gvk.version}.kb.io"
+        prefix, version = "m" if self.mutating else "v", self.admission.kind.gvk.version
+        return f"{prefix}{'-'.join(self.admission.called)}-{version}.kb.io"
 
     @property
     def path(self) -> str:
         """`/mutate-petstore-example-com-v1beta1-pet`, as controller-runtime serves it."""
-        gvk = self.kind.gvk
+        gvk = self.admission.kind.gvk
         verb = "mutate" if self.mutating else "validate"
-        return f"/{verb}-{gvk.group.replace('.', '-')}-{gvk.version}-{gvk.kind.lower()}"
+        return f"/{verb}-{gvk.group.replace('.', '-')}-{gvk.version}-{'-'.join(self.admission.called)}"
 
 
-class Admission(Generic[R]):
-    """The admission functions of one kind, each registered by a decorator.
+@dataclass(frozen=True, eq=False, repr=False)
+class Admission(AdmissionOptions, Generic[R]):
+    """What an operator says about objects of another kind than its own, before the API server stores them.
 
-        admission = Admission(Pet)
+        class TeamOperator(Operator[Team]):
+            pods = webhook.Admission(Pod, objects={"matchLabels": {"team": "blue"}})
 
-        @admission.validate_create
-        async def check(pet: Pet, request: AdmissionRequest) -> Iterable[str] | None:
-            if born_tomorrow(pet):
-                raise Refused(invalid("spec.birthday", pet.spec.birthday, "must not be in the future"))
-            return None
+            @pods.validate_create
+            async def check(self, pod: Pod, request: AdmissionRequest) -> Iterable[str] | None:
+                if pod.spec.host_network:
+                    raise Refused(forbidden("spec.hostNetwork", "is not for teams"))
+                return None
 
-    The API server asks before it stores anything, and waits for the answer. So a function is quick, needs
-    no controller to run, and, because the request may still fail elsewhere or be a dry run, changes nothing
-    but what it is given. It sees the object in the version of `kind`, whichever version the user sent. Only
-    the object itself is asked about, not its status or scale.
+    A webhook for what belongs to others can stop them: so it lets requests pass while nobody answers, and
+    is not asked about `kube-system` and the manager's own namespace, unless it says otherwise.
+
+    A function is quick, needs no controller to run, and, because the request may still fail elsewhere or be a
+    dry run, changes nothing but what it is given. It sees objects in the version of their model, whichever
+    version the user sent.
     """
 
-    def __init__(
-        self,
-        kind: type[R],
-        *,
-        failure_policy: FailurePolicy = "Fail",
-        timeout_seconds: int = 10,
-        match_policy: MatchPolicy = "Equivalent",
-        reinvocation_policy: ReinvocationPolicy = "Never",
-    ) -> None:
-        """Args:
-        kind: the model of the objects, in the version that the functions work on.
-        failure_policy: what becomes of a request while no answer comes: `Fail` refuses it, so that no object
-            gets past the rules, and none can be written either; `Ignore` lets it pass.
-        timeout_seconds: how long the API server waits for the answer, 1 to 30. A function that takes longer
-            is stopped shortly before, so that the user hears which one it was.
-        match_policy: `Equivalent` asks about every version of the kind; `Exact` only about that of `kind`.
-        reinvocation_policy: whether the defaults are asked for again (`IfNeeded`) when another webhook has
-            changed the object after them.
+    kind: type[R]
+    _: KW_ONLY
+    also: tuple[type[Resource], ...] = ()
+    """Other kinds that the same functions are asked about; each is shown as its own model."""
 
-        Raises `RegistrationError`.
-        """
-        if type(timeout_seconds) is not int or not 1 <= timeout_seconds <= _MAX_TIMEOUT:
-            raise RegistrationError(
-                f"Admission({kind.__name__}): timeout_seconds is {timeout_seconds!r}, "
-                f"and must be a whole number from 1 to {_MAX_TIMEOUT}"
-            )
-        self.kind = kind
-        self.failure_policy = failure_policy
-        self.timeout_seconds = timeout_seconds
-        self.match_policy = match_policy
-        self.reinvocation_policy = reinvocation_policy
-        self.defaulter: Default | None = None
-        self.create_validator: ValidateOne[R] | None = None
-        self.update_validator: ValidateChange[R] | None = None
-        self.delete_validator: ValidateOne[R] | None = None
+    subresources: tuple[str, ...] = ("",)
+    """What is asked about: "" is the object itself, others are such as `status`, `scale`, `exec`. Where one
+    shows another kind than the object's (`Scale`, `PodExecOptions`), functions get that as `Unstructured`."""
 
-    def __repr__(self) -> str:
+    name: str = ""
+    """Tells it from another one for the same."""
+
+    failure_policy: FailurePolicy = "Ignore"
+    system_namespaces: bool = False
+    functions: dict[Role, Callable[..., Awaitable[Any]]] = field(default_factory=dict, init=False)
+
+    def __str__(self) -> str:
         return f"Admission({self.kind.gvk})"
 
-    def default(self, function: Default) -> Default:
+    __repr__ = __str__
+
+    def default(self, function: M) -> M:
         """Decorate the function that sets defaults, for creations and updates.
 
         It gets the plain JSON object, which no schema has seen yet, and changes it in place. The API server
         gets the difference, and then checks the schema.
         """
-        _check_function(function, what=f"default {self.kind.__name__}", taken=self.defaulter is not None)
-        self.defaulter = function
-        return function
+        return self._decorated("default", function)
 
-    def validate_create(self, function: ValidateOne[R]) -> ValidateOne[R]:
+    def validate_create(self, function: M) -> M:
         """Decorate the function that judges a new object, after the schema has.
 
         It returns warnings for the user, or None, and raises `Refused`.
         """
-        taken = self.create_validator is not None
-        _check_function(function, what=f"validate the creation of {self.kind.__name__}", taken=taken)
-        self.create_validator = function
-        return function
+        return self._decorated("validate_create", function)
 
-    def validate_update(self, function: ValidateChange[R]) -> ValidateChange[R]:
+    def validate_update(self, function: M) -> M:
         """Decorate the function that judges a change, from the old object to the new one.
 
         It returns warnings for the user, or None, and raises `Refused`. An object that is being deleted comes
         this way too, when a finalizer is removed: refuse only what the change has brought.
         """
-        taken = self.update_validator is not None
-        _check_function(function, what=f"validate the update of {self.kind.__name__}", taken=taken)
-        self.update_validator = function
-        return function
+        return self._decorated("validate_update", function)
 
-    def validate_delete(self, function: ValidateOne[R]) -> ValidateOne[R]:
+    def validate_delete(self, function: M) -> M:
         """Decorate the function that judges a deletion; it gets the object as it is.
 
         It returns warnings for the user, or None, and raises `Refused`.
         """
-        taken = self.delete_validator is not None
-        _check_function(function, what=f"validate the deletion of {self.kind.__name__}", taken=taken)
-        self.delete_validator = function
-        return function
+        return self._decorated("validate_delete", function)
+
+    def validate_connect(self, function: M) -> M:
+        """Decorate the function that judges a connection, such as `pods/exec`; it gets the options of it.
+
+        It returns warnings for the user, or None, and raises `Refused`.
+        """
+        return self._decorated("validate_connect", function)
+
+    def register(self, role: Role, function: Callable[..., Any]) -> None:
+        """Note the function, or method, for `role`. Raises `RegistrationError` if it does not fit."""
+        _check_function(function, what=_WHAT[role] % self.kind.__name__, taken=role in self.functions)
+        self.functions[role] = function
+
+    def _decorated(self, role: Role, function: M) -> M:
+        self.register(role, function)
+        return mark(function, role, self)
 
     @property
-    def mutating(self) -> AdmissionWebhook | None:
-        """The webhook that sets defaults; None without a function for it."""
-        return None if self.defaulter is None else self._webhook("CREATE", "UPDATE", mutating=True)
+    def called(self) -> tuple[str, ...]:
+        """What it is called after its kind, in names and paths."""
+        parts = (self.name,) if self.name else (each.replace("*", "all") for each in self.subresources)
+        return (self.kind.gvk.kind.lower(), *filter(None, parts))
 
     @property
-    def validating(self) -> AdmissionWebhook | None:
-        """The webhook that validates, for the operations that have a function; None without any."""
-        functions: dict[Operation, object] = {
-            "CREATE": self.create_validator,
-            "UPDATE": self.update_validator,
-            "DELETE": self.delete_validator,
-        }
-        operations = [operation for operation, function in functions.items() if function is not None]
-        return self._webhook(*operations, mutating=False) if operations else None
+    def models(self) -> Mapping[GroupVersionKind, type[Resource]]:
+        """What may be shown, and as what functions get it."""
+        kinds: list[type[Resource]] = [self.kind, *self.also]
+        shown = [_SHOWN[each] for each in self.subresources if each in _SHOWN]
+        if "proxy" in self.subresources:
+            shown += [("v1", f"{each.gvk.kind}ProxyOptions") for each in kinds]
+        if "*" in self.subresources:
+            shown += _SHOWN.values()
+        return {each.gvk: each for each in (*kinds, *(Unstructured.of(*each) for each in shown))}
 
-    def _webhook(self, *operations: Operation, mutating: bool) -> AdmissionWebhook:
-        return AdmissionWebhook(
-            kind=self.kind,
-            mutating=mutating,
-            operations=operations,
-            failure_policy=self.failure_policy,
-            match_policy=self.match_policy,
-            timeout_seconds=self.timeout_seconds,
-            reinvocation_policy=self.reinvocation_policy if mutating else None,
-        )
+    @property
+    def webhooks(self) -> Iterator[AdmissionWebhook]:
+        """Those that it has functions for: the one that sets defaults, then the one that validates."""
+        if "default" in self.functions:
+            yield AdmissionWebhook(self, mutating=True, operations=tuple(self.default_on))
+        asked = tuple(operation for operation, role in VALIDATES.items() if role in self.functions)
+        if asked:
+            yield AdmissionWebhook(self, mutating=False, operations=asked)
 
 
 CONVERSION_PATH = "/convert"
@@ -304,10 +381,11 @@ class Webhooks:
         conversions: dict[str, Conversion] = {}
         for each in registrations:
             if isinstance(each, Admission):
-                if each.mutating is None and each.validating is None:
+                if not any(each.webhooks):
                     raise RegistrationError(f"{each} has no function")
-                if admissions.setdefault(str(each.kind.gvk), each) is not each:
-                    raise RegistrationError(f"{each} is there twice")
+                key = f"{each.kind.gvk} {each.called}"
+                if admissions.setdefault(key, each) is not each:
+                    raise RegistrationError(f"{each} is there twice: one of them needs a name of its own")
             elif isinstance(each, Conversion):
                 each.check()
                 if conversions.setdefault(f"{each.hub.plural}.{each.hub.gvk.group}", each) is not each:
@@ -323,9 +401,11 @@ class Webhooks:
     @property
     def mutating(self) -> tuple[AdmissionWebhook, ...]:
         """Those of the MutatingWebhookConfiguration."""
-        return tuple(webhook for each in self.admissions if (webhook := each.mutating) is not None)
+        return tuple(each for admission in self.admissions for each in admission.webhooks if each.mutating)
 
     @property
     def validating(self) -> tuple[AdmissionWebhook, ...]:
         """Those of the ValidatingWebhookConfiguration."""
-        return tuple(webhook for each in self.admissions if (webhook := each.validating) is not None)
+        return tuple(
+            each for admission in self.admissions for each in admission.webhooks if not each.mutating
+        )

@@ -17,6 +17,7 @@ from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.program import Program
 from manager.webhook.configurations import by_service, by_url, conversion_by, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.contract
 
+PROGRAM = Program("operator-manager", "1")
 PETS = f"{DEFINITIONS}/pets.petstore.example.com"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CONFIGURATIONS = [
@@ -107,7 +109,7 @@ async def write_urls(plane: ControlPlane) -> None:
         targets: list[Target] = [
             *(
                 WrittenConfiguration(transport, each, field_manager="test", until_stopped=until_stopped)
-                for each in webhook_configurations(WEBHOOKS, AT_URL, prefix="test-")
+                for each in webhook_configurations(WEBHOOKS, AT_URL, PROGRAM, prefix="test-")
             ),
             ConvertedDefinition(
                 transport,
@@ -127,7 +129,7 @@ def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
     definition = plane.api.get(PETS)
     [conversion] = WEBHOOKS.conversions
     return [
-        *webhook_configurations(WEBHOOKS, AT_SERVICE, prefix="test-"),
+        *webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"),
         {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",

@@ -78,7 +78,7 @@ def installed(plane: ControlPlane) -> Iterable[ControlPlane]:
 def install(plane: ControlPlane) -> None:
     """Apply all as an installation would, whatever has become of it meanwhile."""
     service = by_service("default", "test-webhook-service")
-    plane.api.apply(webhook_configurations(WEBHOOKS, service, prefix="test-"))
+    plane.api.apply(webhook_configurations(WEBHOOKS, service, PROGRAM, prefix="test-"))
     [conversion] = WEBHOOKS.conversions
     replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(conversion, service)}
     plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
@@ -276,7 +276,7 @@ async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlP
         target: InstalledConfiguration | WrittenConfiguration | ConvertedDefinition
         match sort:
             case "written":
-                wanted = webhook_configurations(WEBHOOKS, by_url(URL), prefix="test-")[-1]
+                wanted = webhook_configurations(WEBHOOKS, by_url(URL), PROGRAM, prefix="test-")[-1]
                 target = WrittenConfiguration(transport, wanted, field_manager="test")
             case "definition":
                 path, target = (

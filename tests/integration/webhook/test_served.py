@@ -18,6 +18,7 @@ import pytest
 from cryptography import x509
 
 from manager.codegen import custom_resource_definitions
+from manager.program import Program
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.oldest
 
+PROGRAM = Program("operator-manager", "1")
 OBJECTS = "/apis/test.example.com/v1/namespaces/default/judgeds"
 OLD_OBJECTS = "/apis/test.example.com/v1alpha1/namespaces/default/judgeds"
 VALIDATING = (
@@ -114,7 +116,7 @@ def served(
         webhooks = Webhooks(registrations(JudgedOperator))
         plane.api.apply(custom_resource_definitions([Judged, OldJudged], webhooks.conversions, client))
         wait_served(plane)
-        plane.api.apply(webhook_configurations(webhooks, client, prefix="test-"))
+        plane.api.apply(webhook_configurations(webhooks, client, PROGRAM, prefix="test-"))
         made = Served(plane, manager, certificates)
         eventually(functools.partial(_is_asked, made))
         yield made

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from manager import Context, Operator, webhook
+from manager.api import Unstructured
+from manager.api.core_v1 import Pod
 from manager.operator import add_controller
 from manager.testing import without_manager
-from manager.webhook import JsonObject, RegistrationError
+from manager.webhook import AdmissionRequest, JsonObject, RegistrationError
 from manager.webhook.methods import registrations
+from manager.webhook.registration import Webhooks
 from tests.unit.cli.gadget import Gadget, OldGadget
 
 
@@ -59,3 +62,61 @@ def test_versions_that_nobody_converts_are_refused():
     [conversion] = registrations(Half)
     with pytest.raises(RegistrationError, match=r"has no from_hub function for "):
         conversion.check()  # type: ignore[union-attr]
+
+
+async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
+    class Guard(Operator[Gadget]):
+        """Has a say in Pods, and in who looks into them."""
+
+        pods = webhook.Admission(Pod)
+        shells = webhook.Admission(Pod, subresources=("exec",))
+        word = "kept"
+
+        @pods.default
+        async def label(self, pod: JsonObject, request: AdmissionRequest) -> None:
+            pod["said"] = self.word
+
+        @pods.validate_create
+        async def check(self, pod: Pod, request: AdmissionRequest) -> None: ...
+
+        @shells.validate_connect
+        async def look(self, options: Unstructured, request: AdmissionRequest) -> None: ...
+
+    class Other(Guard):
+        """The same in other words, and without a say in shells."""
+
+        word = "free"
+
+        async def look(self, options: Unstructured, request: AdmissionRequest) -> None: ...
+
+    pods, shells = registrations(Guard)
+    assert [each.name for each in Webhooks([pods, shells]).validating] == [
+        "vpod-v1.kb.io",
+        "vpod-exec-v1.kb.io",
+    ]
+    for operator, said in ((Guard, "kept"), (Other, "free")):
+        pod: JsonObject = {}
+        bound, *_ = registrations(without_manager(operator))
+        assert isinstance(bound, webhook.Admission)
+        await bound.functions["default"](pod, cast("AdmissionRequest", None))
+        assert pod == {"said": said}
+    with pytest.raises(RegistrationError, match=r"^Admission\(Pod\.v1\) has no function$"):
+        Webhooks(registrations(Other))
+
+
+def test_a_method_for_what_is_no_attribute_of_the_class_is_refused():
+    pods = webhook.Admission(Pod)
+
+    class Lost(Operator[Gadget]):
+        """Its webhook would not be found where nothing runs."""
+
+        @pods.validate_create
+        async def check(self, pod: Pod, request: AdmissionRequest) -> None: ...
+
+    with pytest.raises(RegistrationError, match=r"^Lost\.check is for .*\(Pod\.v1\), which is no attribute"):
+        list(registrations(Lost))
+
+
+def test_a_selector_is_written_as_in_yaml():
+    with pytest.raises(RegistrationError, match=r"objects has 'match_labels', and takes matchLabels and"):
+        webhook.Admission(Pod, objects={"match_labels": {"a": "b"}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from manager.api.core_v1 import Pod
 from manager.codegen import yaml_documents
+from manager.codegen.webhook_files import webhook_manifests
+from manager.program import Program
 from manager.version import VERSION
+from manager.webhook import Admission, AdmissionRequest
+from manager.webhook.registration import Webhooks
 from release import OLDEST_KUBERNETES
+from release.chart import _template
 from release.cli import main
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, manifests
 from tests.support.tools import tool
@@ -126,6 +133,18 @@ def test_the_api_server_is_led_to_the_webhooks_of_the_release(chart: Path):
     for each in trusting:
         annotation = each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
         assert annotation == "elsewhere/second-serving-cert"
+
+
+def test_the_namespace_that_webhooks_for_others_leave_out_is_that_of_the_release():
+    pods = Admission(Pod)
+
+    @pods.validate_create
+    async def check(pod: Pod, request: AdmissionRequest) -> None: ...
+
+    (made,) = webhook_manifests(Webhooks([pods]), Program("operator-manager", "1"))
+    text = _template(made, None)
+    (key, release) = ("kubernetes.io/metadata.name", "'{{ .Release.Namespace }}'")
+    assert re.search(rf"- key: {key}\n +operator: NotIn\n +values:\n +- {release}\n", text), text
 
 
 def services_called(made: Objects) -> Iterator[Manifest]:

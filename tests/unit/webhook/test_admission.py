@@ -26,10 +26,10 @@ class Functions:
         self.given: list[tuple[Any, ...]] = []
         self.does: Any = None
         self.admission = Admission(Thing, timeout_seconds=5)
-        self.admission.default(self.default)
-        self.admission.validate_create(self.create)
-        self.admission.validate_update(self.update)
-        self.admission.validate_delete(self.delete)
+        self.admission.register("default", self.default)
+        self.admission.register("validate_create", self.create)
+        self.admission.register("validate_update", self.update)
+        self.admission.register("validate_delete", self.delete)
         self.metrics = Metrics()
         endpoints = AdmissionEndpoint.all_of(self.admission, panics=self.metrics.webhook_panics)
         self.mutating, self.validating = endpoints
@@ -270,7 +270,7 @@ async def test_a_stored_object_that_is_none_of_the_model_can_be_changed_and_dele
 
 async def test_an_operation_without_a_function_is_accepted(functions: Functions):
     admission = Admission(Thing)
-    admission.validate_create(functions.create)
+    admission.register("validate_create", functions.create)
     [endpoint] = AdmissionEndpoint.all_of(admission, panics=functions.metrics.webhook_panics)
     for operation in ("UPDATE", "DELETE", "CONNECT"):
         said = response(await endpoint.answer(admission_review(operation, new=thing(), old=thing())))

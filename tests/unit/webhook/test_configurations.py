@@ -2,66 +2,134 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from apis.cache.v1.memcached import Memcached
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import Pod
+from manager.program import Program
 from manager.webhook import Admission, AdmissionRequest, JsonObject
 from manager.webhook.configurations import by_service, by_url, webhook_configurations
 from manager.webhook.registration import Webhooks
 
-admission = Admission(Memcached, failure_policy="Ignore", timeout_seconds=3, match_policy="Exact")
+PROGRAM = Program("operator-manager", "1")
+ELSEWHERE = [
+    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]},
+    {"key": "app.kubernetes.io/name", "operator": "NotIn", "values": ["operator-manager"]},
+]
 
 
-@admission.default
 async def default(memcached: JsonObject, request: AdmissionRequest) -> None:
     """Change nothing."""
 
 
-@admission.validate_delete
 async def validate(memcached: Memcached, request: AdmissionRequest) -> None:
     """Refuse nothing."""
 
 
-def test_each_sort_of_webhook_has_a_configuration_that_says_all_that_was_registered():
+def webhooks_of(admission: Admission[Any]) -> tuple[JsonObject, JsonObject]:
+    """What the API server is told of the one that sets defaults, and of the one that validates."""
     mutating, validating = webhook_configurations(
-        Webhooks([admission]), by_service("here", "svc"), prefix="my-"
+        Webhooks([admission]), by_service("here", "svc"), PROGRAM, prefix="my-"
     )
     assert (mutating["kind"], mutating["metadata"]) == (
         "MutatingWebhookConfiguration",
         {"name": "my-mutating-webhook-configuration"},
     )
-    (webhook,) = mutating["webhooks"]
-    assert webhook == {
+    assert validating["metadata"]["name"] == "my-validating-webhook-configuration"
+    return mutating["webhooks"][0], validating["webhooks"][0]
+
+
+def test_each_sort_of_webhook_has_a_configuration_that_says_all_that_was_registered():
+    admission = Admission(
+        Memcached,
+        failure_policy="Fail",
+        timeout_seconds=3,
+        match_policy="Exact",
+        reinvocation_policy="IfNeeded",
+        side_effects="NoneOnDryRun",
+        default_on=("CREATE",),
+        namespaces={"matchLabels": {"team": "blue"}},
+        objects={"matchExpressions": [{"key": "free", "operator": "DoesNotExist"}]},
+        match_conditions={"not-of-nodes": "!('system:nodes' in request.userInfo.groups)"},
+        system_namespaces=True,
+    )
+    admission.default(default)
+    admission.validate_delete(validate)
+    mutating, validating = webhooks_of(admission)
+    assert mutating == {
         "name": "mmemcached-v1.kb.io",
         "admissionReviewVersions": ["v1"],
         "clientConfig": {
             "service": {"namespace": "here", "name": "svc", "path": "/mutate-cache-example-com-v1-memcached"}
         },
-        "failurePolicy": "Ignore",
+        "failurePolicy": "Fail",
+        "matchConditions": [
+            {"name": "not-of-nodes", "expression": "!('system:nodes' in request.userInfo.groups)"}
+        ],
         "matchPolicy": "Exact",
-        "reinvocationPolicy": "Never",
+        "namespaceSelector": {"matchLabels": {"team": "blue"}},
+        "objectSelector": {"matchExpressions": [{"key": "free", "operator": "DoesNotExist"}]},
+        "reinvocationPolicy": "IfNeeded",
         "rules": [
             {
                 "apiGroups": ["cache.example.com"],
                 "apiVersions": ["v1"],
-                "operations": ["CREATE", "UPDATE"],
+                "operations": ["CREATE"],
                 "resources": ["memcacheds"],
             }
         ],
-        "sideEffects": "None",
+        "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": 3,
     }
-    assert validating["metadata"]["name"] == "my-validating-webhook-configuration"
-    (webhook,) = validating["webhooks"]
-    assert webhook["name"] == "vmemcached-v1.kb.io"
-    assert webhook["rules"][0]["operations"] == ["DELETE"]
-    assert "reinvocationPolicy" not in webhook
+    assert validating["name"] == "vmemcached-v1.kb.io"
+    assert validating["rules"][0]["operations"] == ["DELETE"]
+    assert "reinvocationPolicy" not in validating
+
+
+def test_what_is_for_kinds_of_others_lets_pass_and_leaves_out_what_runs_the_cluster_unless_told_otherwise():
+    admission = Admission(
+        Pod, also=(Deployment,), subresources=("", "status"), namespaces={"matchLabels": {"team": "blue"}}
+    )
+    admission.default(default)
+    admission.validate_create(validate)
+    for webhook in webhooks_of(admission):
+        assert webhook["failurePolicy"] == "Ignore"
+        assert webhook["namespaceSelector"] == {
+            "matchLabels": {"team": "blue"},
+            "matchExpressions": ELSEWHERE,
+        }
+        assert [(*each["apiGroups"], *each["resources"]) for each in webhook["rules"]] == [
+            ("", "pods", "pods/status"),
+            ("apps", "deployments", "deployments/status"),
+        ]
+        assert "objectSelector" not in webhook
+        assert "matchConditions" not in webhook
+
+
+def test_webhooks_of_one_kind_are_told_apart_by_what_they_are_asked_about_or_by_a_name():
+    pods, connections, others = (
+        Admission(Pod),
+        Admission(Pod, subresources=("exec",)),
+        Admission(Pod, name="b"),
+    )
+    for each in (pods, connections, others):
+        each.validate_create(validate)
+    found = [each for admission in (pods, connections, others) for each in admission.webhooks]
+    assert [(each.name, each.path) for each in found] == [
+        ("vpod-v1.kb.io", "/validate--v1-pod"),
+        ("vpod-exec-v1.kb.io", "/validate--v1-pod-exec"),
+        ("vpod-b-v1.kb.io", "/validate--v1-pod-b"),
+    ]
+    assert len(Webhooks([pods, connections, others]).validating) == len(found)
 
 
 def test_a_configuration_without_a_webhook_is_left_out():
     only = Admission(Memcached)
     only.validate_create(validate)
-    (configuration,) = webhook_configurations(Webhooks([only]), by_service("here", "svc"), prefix="")
+    (configuration,) = webhook_configurations(Webhooks([only]), by_service("here", "svc"), PROGRAM, prefix="")
     assert configuration["kind"] == "ValidatingWebhookConfiguration"
-    assert webhook_configurations(Webhooks([]), by_service("here", "svc"), prefix="") == []
+    assert webhook_configurations(Webhooks([]), by_service("here", "svc"), PROGRAM, prefix="") == []
 
 
 def test_a_process_that_is_reached_at_a_url_is_asked_there_and_trusted_by_its_bundle():

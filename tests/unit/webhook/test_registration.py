@@ -39,10 +39,8 @@ def test_a_webhook_has_the_names_that_kubebuilder_gives_it():
     admission = Admission(Thing)
     admission.default(default)
     admission.validate_create(judge)
-    mutating, validating = admission.mutating, admission.validating
-    assert mutating is not None
+    mutating, validating = admission.webhooks
     assert (mutating.name, mutating.path) == ("mthing-v1.kb.io", "/mutate-test-example-com-v1-thing")
-    assert validating is not None
     assert (validating.name, validating.path) == ("vthing-v1.kb.io", "/validate-test-example-com-v1-thing")
     assert (mutating.mutating, validating.mutating) == (True, False)
 
@@ -50,14 +48,12 @@ def test_a_webhook_has_the_names_that_kubebuilder_gives_it():
 def test_a_kind_of_the_core_group_has_an_empty_group_in_its_path():
     admission = Admission(Lonely)
     admission.default(default)
-    assert admission.mutating is not None
-    assert admission.mutating.path == "/mutate--v1-lonely"
+    (webhook,) = admission.webhooks
+    assert webhook.path == "/mutate--v1-lonely"
 
 
 def test_there_is_no_webhook_without_a_function():
-    admission = Admission(Thing)
-    assert admission.mutating is None
-    assert admission.validating is None
+    assert list(Admission(Thing).webhooks) == []
 
 
 def test_the_operations_are_those_that_have_a_function():
@@ -65,26 +61,9 @@ def test_the_operations_are_those_that_have_a_function():
     admission.default(default)
     admission.validate_delete(judge)
     admission.validate_update(judge_change)
-    assert admission.mutating is not None
-    assert admission.mutating.operations == ("CREATE", "UPDATE")
-    assert admission.validating is not None
-    assert admission.validating.operations == ("UPDATE", "DELETE")
-
-
-def test_options_reach_the_webhooks():
-    admission = Admission(
-        Thing,
-        failure_policy="Ignore",
-        timeout_seconds=3,
-        match_policy="Exact",
-        reinvocation_policy="IfNeeded",
-    )
-    admission.default(default)
-    admission.validate_create(judge)
-    for webhook, reinvocation in ((admission.mutating, "IfNeeded"), (admission.validating, None)):
-        assert webhook is not None
-        assert (webhook.failure_policy, webhook.timeout_seconds) == ("Ignore", 3)
-        assert (webhook.match_policy, webhook.reinvocation_policy) == ("Exact", reinvocation)
+    mutating, validating = admission.webhooks
+    assert mutating.operations == ("CREATE", "UPDATE")
+    assert validating.operations == ("UPDATE", "DELETE")
 
 
 @pytest.mark.parametrize("seconds", [0, 31, -1, 1.5, True])

@@ -40,7 +40,7 @@ async def test_it_is_warned_about_again_where_a_change_makes_it_larger(old: int,
 
 def test_it_only_warns_so_nothing_waits_for_it_and_no_deletion_is_looked_at():
     (admission,) = webhooks_of(MemcachedOperator)
-    assert admission.mutating is None
-    assert admission.validating is not None
-    assert admission.validating.operations == ("CREATE", "UPDATE")
-    assert admission.validating.failure_policy == "Ignore"
+    (webhook,) = admission.webhooks
+    assert not webhook.mutating
+    assert webhook.operations == ("CREATE", "UPDATE")
+    assert admission.failure_policy == "Ignore"

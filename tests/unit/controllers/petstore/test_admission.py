@@ -213,12 +213,11 @@ async def test_what_stays_the_same_is_not_warned_about():
 def test_every_pet_that_is_written_is_looked_at_and_none_that_is_deleted():
     admission, _ = registrations(PETS)
     assert isinstance(admission, Admission)
-    assert admission.mutating is not None
-    assert admission.validating is not None
-    assert admission.mutating.operations == ("CREATE", "UPDATE")
-    assert admission.validating.operations == ("CREATE", "UPDATE")
-    assert admission.validating.failure_policy == "Fail"
-    assert admission.validating.match_policy == "Equivalent"
+    mutating, validating = admission.webhooks
+    assert mutating.operations == ("CREATE", "UPDATE")
+    assert validating.operations == ("CREATE", "UPDATE")
+    assert admission.failure_policy == "Fail"
+    assert admission.match_policy == "Equivalent"
 
 
 def test_an_operator_that_does_not_run_answers_without_the_values_of_its_settings():

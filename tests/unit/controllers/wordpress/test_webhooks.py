@@ -47,7 +47,7 @@ async def test_a_site_that_strangers_may_reach_before_it_is_installed_is_warned_
 def test_only_creation_is_looked_at_because_a_password_never_changes():
     (admission,) = webhooks_of(WordpressOperator)
     assert isinstance(admission, Admission)
-    assert admission.mutating is None
-    assert admission.validating is not None
-    assert admission.validating.operations == ("CREATE",)
-    assert admission.validating.failure_policy == "Ignore", "it only warns"
+    (webhook,) = admission.webhooks
+    assert not webhook.mutating
+    assert webhook.operations == ("CREATE",)
+    assert admission.failure_policy == "Ignore", "it only warns"
