@@ -17,7 +17,6 @@ from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.program import Program
 from manager.webhook.configurations import by_service, by_url, conversion_by, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.contract
 
-PROGRAM = Program("operator-manager", "1")
 PETS = f"{DEFINITIONS}/pets.petstore.example.com"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CONFIGURATIONS = [
