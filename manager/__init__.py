@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Owns,
         Reads,
         Watch,
+        every,
     )
     from manager.rights import rbac
     from manager.runnables import Runnable
@@ -74,6 +75,7 @@ __all__ = [
     "created_or_deleted",
     "deleted",
     "desired_state_changed",
+    "every",
     "finalizer_changed",
     "generation_changed",
     "index_by",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StoreCheck"]
 
-_JITTER = 0.1
-"""The part of the interval by which it varies: replicas of a cluster's managers do not all come at once."""
-
 _LONGEST = 300.0
 """Seconds that reading the whole store may take."""
 
@@ -39,7 +35,7 @@ _log = get_logger("petstore")
 
 
 class StoreCheck:
-    """Reads all of the store, time and again, and asks for the Pets whose record is not as it should be.
+    """Reads all of the store, and asks for the Pets whose record is not as it should be.
 
     One search for all Pets together; of what comes, only the names of the Pets that were seen are kept.
     Records of nobody are left alone: other clusters, and people, may use the same store.
@@ -51,31 +47,22 @@ class StoreCheck:
         pets: Informer,
         ask_for: Callable[[ObjectKey], None],
         outlook: Outlook,
-        *,
-        interval: float,
-        rng: random.Random,
     ) -> None:
-        """Checks every `interval` seconds, give or take a tenth."""
         self._store = store
         self._pets = pets
         self._ask_for = ask_for
         self._outlook = outlook
-        self._interval = interval
-        self._rng = rng
 
     async def run(self) -> None:
-        """Check until cancelled, first after one interval: at the start all Pets are looked at anyway."""
-        await self._pets.wait_synced()
-        while True:
-            await asyncio.sleep(self._interval * self._rng.uniform(1 - _JITTER, 1 + _JITTER))
-            try:
-                await self.check()
-            except NoAnswer:
-                self._outlook.doubt()
-                # Every Pet is to say that the store does not answer.
-                await self._ask_for_all(lambda pet: not self._outlook.is_waiting(pet.key))
-            except PetStoreError as error:
-                _log.warning("the pet store cannot be checked", error=str(error))
+        """Check once, and say what came of it."""
+        try:
+            await self.check()
+        except NoAnswer:
+            self._outlook.doubt()
+            # Every Pet is to say that the store does not answer.
+            await self._ask_for_all(lambda pet: not self._outlook.is_waiting(pet.key))
+        except PetStoreError as error:
+            _log.warning("the pet store cannot be checked", error=str(error))
 
     async def check(self) -> None:
         """Look at all records once. Raises PetStoreError."""

@@ -29,6 +29,7 @@ from manager import (
     Runnable,
     Setting,
     any_of,
+    every,
     generation_changed,
     termination_started,
     webhook,
@@ -145,7 +146,6 @@ class PetOperator(Operator[Pet]):
         manager.keep(lambda: store)
         self.use(store)
         manager.add(Runnable("petstore-outlook", self.outlook.run, leader_only=True))
-        manager.add(Runnable("petstore-check", self.check.run, leader_only=True))
 
     def use(self, store: PetStoreClient) -> None:
         """Keep Pets in that store."""
@@ -154,7 +154,7 @@ class PetOperator(Operator[Pet]):
         self.claims = Claims(pets)
         self.keeper = Keeper(store, self.claims)
         self.outlook = Outlook(store, ask_for, rng=rng)
-        self.check = StoreCheck(store, pets, ask_for, self.outlook, interval=self.check_interval, rng=rng)
+        self.check = StoreCheck(store, pets, ask_for, self.outlook)
         self.failures: defaultdict[tuple[str, type[PetStoreError]], Repeats] = defaultdict(Repeats)
 
     def tls(self) -> Tls | None:
@@ -167,6 +167,11 @@ class PetOperator(Operator[Pet]):
             return Tls.of_client(TlsFiles(ca_file=ca, cert_file=cert, key_file=key))
         except TlsUnusable as error:
             raise SettingsError(f"--petstore-tls-{error.file.replace('_', '-')}: {error}") from None
+
+    @every(check_interval)
+    async def check_store(self) -> None:
+        """Look for what was changed or lost where no watch tells of it."""
+        await self.check.run()
 
     # What is done for each Pet
 

@@ -7,6 +7,7 @@ from manager.operator.declaration import Enqueue, Owns, Reads, Watch
 from manager.operator.operator import AnyOperator, Operator
 from manager.operator.rights import rights_of
 from manager.operator.running import add_controller
+from manager.operator.timers import every
 
 __all__ = [
     "LEFT_OVER",
@@ -20,5 +21,6 @@ __all__ = [
     "Reads",
     "Watch",
     "add_controller",
+    "every",
     "rights_of",
 ]

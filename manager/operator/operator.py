@@ -14,6 +14,7 @@ from manager.controller import ChannelSource, ControllerOptions, Predicate, Prio
 from manager.controller.predicate import desired_state_changed
 from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch
+from manager.operator.timers import Timer, timers_of
 from manager.rights import RbacRule
 from manager.settings import Setting, SettingValues
 from manager.webhook import AdmissionOptions
@@ -87,6 +88,7 @@ class Operator(Generic[T]):
     sources: ClassVar[tuple[Owns | Watch | Reads, ...]] = ()
     finalizers: ClassVar[frozenset[str]] = frozenset()
     declared_settings: ClassVar[tuple[Setting[Any], ...]] = ()
+    timers: ClassVar[tuple[Timer, ...]] = ()
     has_status: ClassVar[bool] = False
     has_conditions: ClassVar[bool] = False
     has_observed_generation: ClassVar[bool] = False
@@ -118,6 +120,9 @@ class Operator(Generic[T]):
         members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))
+        cls.timers = tuple(timers_of(cls, members))
+        if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
+            raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
         status = kind.model_fields.get("status")
         cls.has_status = status is not None
         fields = getattr(status.annotation, "model_fields", {}) if status is not None else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from manager.api import ObjectKey, Resource
@@ -27,6 +27,7 @@ from manager.logs import reconcile_log
 from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.operator.operator import Operator
+from manager.operator.timers import Timers
 from manager.webhook.methods import registrations
 
 __all__ = ["ObjectReconciler", "add_controller"]
@@ -41,12 +42,15 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     """
     cls, manager, kind = type(operator), operator.manager, operator.kind
     reconciler: Reconciler
+    timers = Timers(operator)
     if cls.reconcile_key is not Operator.reconcile_key:
         reconciler = _ByKey(operator)
-    elif cls.reconcile is not Operator.reconcile:
-        reconciler = ObjectReconciler(operator)
-    elif any(registrations(operator)) or cls.setup is not Operator.setup:
+    elif cls.reconcile is not Operator.reconcile or any(each.for_each for each in cls.timers):
+        reconciler = ObjectReconciler(operator, timers)
+    elif any(registrations(operator)) or cls.setup is not Operator.setup or cls.timers:
         operator.setup()
+        for runnable in timers.runnables(()):
+            manager.add(runnable)
         return None
     else:
         raise TypeError(f"{cls.__name__} has no reconcile, and no webhook either: it would do nothing")
@@ -58,18 +62,23 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     sources: list[Source] = [
         KindSource(objects, enqueue_object, predicates=(cls.on,)),
         operator.channel,
+        *timers.sources(objects),
     ]
+    informers = [objects]
     for source in operator.sources:
         informer = cache.informer(
             source.kind, metadata_only=source.metadata_only, **source.selection._asdict()
         )
+        informers.append(informer)
         for name, function in source.indexes.items():
             informer.add_index(name, function)
         sources.append(_source(operator, source, informer, objects))
     if (period := options.resync_period) is not None:
-        every = TickerSource(period, lambda: [record.key for record in objects.list()], rng=manager.rng)
-        sources.append(every)
+        resync = TickerSource(period, lambda: [record.key for record in objects.list()], rng=manager.rng)
+        sources.append(resync)
     operator.setup()
+    for runnable in timers.runnables(informers):
+        manager.add(runnable)
     controller = Controller(
         operator.name,
         reconciler,
@@ -120,8 +129,10 @@ class _ByKey:
 class ObjectReconciler(Generic[T]):
     """Finds the object, calls the operator, and writes down what came of it."""
 
-    def __init__(self, operator: Operator[T]) -> None:
+    def __init__(self, operator: Operator[T], timers: Timers | None = None) -> None:
         self._operator = operator
+        self._timers = timers or Timers(operator)
+        self._reconciles = type(operator).reconcile is not Operator.reconcile
         selection = operator.selection
         client = operator.client
         self._reader = client if selection == WHOLE else client.selecting(**selection._asdict())
@@ -129,7 +140,16 @@ class ObjectReconciler(Generic[T]):
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
-        operator, key = self._operator, request
+        due = self._timers.take(request)
+        try:
+            return await self._reconcile(request, due)
+        except BaseException:
+            if due:
+                self._timers.give_back(request, due)
+            raise
+
+    async def _reconcile(self, key: ObjectKey, due: Sequence[str]) -> Result | None:
+        operator = self._operator
         operator.waits_no_more(key)
         obj: Any = await self._reader.find(operator.kind, key)
         while obj is not None:
@@ -138,7 +158,7 @@ class ObjectReconciler(Generic[T]):
             ):
                 break
             try:
-                return await self._bring_up_to_date(obj)
+                return await self._bring_up_to_date(obj, due)
             except Changed as changed:
                 obj = changed.object
             except Gone:
@@ -154,7 +174,7 @@ class ObjectReconciler(Generic[T]):
                 return None
         return await operator.gone(key)
 
-    async def _bring_up_to_date(self, obj: T) -> Result | None:
+    async def _bring_up_to_date(self, obj: T, due: Sequence[str]) -> Result | None:
         operator, ctx = self._operator, Context(self._operator, obj)
         deleting = obj.metadata.deletion_timestamp is not None
         try:
@@ -166,7 +186,9 @@ class ObjectReconciler(Generic[T]):
             else:
                 if operator.finalizers and operator.finalizer_first:
                     await ctx.ensure_finalizer()
-                result = await operator.reconcile(obj, ctx)
+                for timer in due:
+                    await getattr(operator, timer)(obj, ctx)
+                result = await operator.reconcile(obj, ctx) if self._reconciles else None
                 for owns in self._pruned:
                     await ctx.prune(owns.kind, metadata_only=owns.metadata_only)
         except (Changed, Gone):

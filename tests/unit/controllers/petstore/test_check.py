@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,9 +44,7 @@ class Scene:
             sent.append(key.name)
 
         pets: Any = self.process.cache
-        check = StoreCheck(
-            self.store.client, pets, ask_for, self.process.outlook, interval=1, rng=random.Random(1)
-        )
+        check = StoreCheck(self.store.client, pets, ask_for, self.process.outlook)
         await check.check()
         return sorted(sent)
 

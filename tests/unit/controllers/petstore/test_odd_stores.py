@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import random
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -93,7 +92,7 @@ async def test_a_record_that_nobody_understands_disturbs_no_pet(lax: LaxStore, c
         sent.append(key.name)
 
     pets: Any = process.cache
-    check = StoreCheck(client, pets, ask_for, process.outlook, interval=1, rng=random.Random(1))
+    check = StoreCheck(client, pets, ask_for, process.outlook)
     await check.check()
     assert sent == ["thor"]
     await process.settle(key)

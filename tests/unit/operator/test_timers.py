@@ -1,0 +1,148 @@
+"""Timers: methods that are called every so many seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from typing import Any, ClassVar
+
+import pytest
+from structlog.testing import capture_logs
+
+from manager import Context, Operator, Setting, every
+from manager.testing import operated
+from tests.unit.operator.test_reconciling import Greeting, greeting
+
+pytestmark = pytest.mark.virtual_time
+
+
+class Ticking(Operator[Greeting]):
+    """Notes when it is called."""
+
+    name = "ticking"
+    pace = Setting("greeting-pace", float, default="100", description="how often")
+    times: ClassVar[dict[str, list[float]]]
+    busy: ClassVar[set[str]]
+    failing: ClassVar[int]
+
+    def setup(self) -> None:
+        type(self).times, type(self).busy, type(self).failing = {}, set(), 0
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        await self.at_work(greeting.metadata.name, "reconcile")
+
+    @every(30)
+    async def refresh(self, greeting: Greeting, ctx: Context) -> None:
+        await self.at_work(greeting.metadata.name, "refresh")
+        if self.failing:
+            type(self).failing -= 1
+            raise LookupError("not yet")
+        greeting.status.text = str(len(self.times[f"refresh {greeting.metadata.name}"]))
+
+    @every(pace)
+    async def look_around(self) -> None:
+        await self.at_work("", "look")
+        if len(self.times["look "]) == 2:
+            raise LookupError("nothing to see")
+
+    async def at_work(self, name: str, what: str) -> None:
+        """Takes long enough to meet others."""
+        assert name not in self.busy
+        self.busy.add(name)
+        self.times.setdefault(f"{what} {name}", []).append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0.5)
+        self.busy.discard(name)
+
+
+def gaps(times: list[float]) -> list[float]:
+    return [after - before for before, after in itertools.pairwise(times)]
+
+
+async def test_each_object_is_called_for_again_and_again_and_never_beside_its_reconcile():
+    async with operated(Ticking, objects=[greeting("a"), greeting("b")]) as world:
+        obj = await world.find(Greeting, "a")
+        assert obj is not None
+        rng, end = random.Random(1), asyncio.get_running_loop().time() + 1500
+        while asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(rng.uniform(0, 20))
+            obj = await world.update(obj, lambda it: setattr(it.spec, "name", f"{rng.random()}"))
+        for name in ("a", "b"):
+            found = gaps(Ticking.times[f"refresh {name}"])
+            assert 45 < len(found) < 55
+            # A tenth of jitter, and the requests of a tick spread over another one.
+            assert min(found) > 23
+            assert max(found) < 38
+            assert len({round(each, 1) for each in found}) > 10
+        # Whoever is called by its timer alone has what that says written, too.
+        written = await world.get(Greeting, "b")
+        assert written.status.text == str(len(Ticking.times["refresh b"]))
+
+
+async def test_what_fails_is_tried_again_soon_and_what_goes_is_not_called_for():
+    held = greeting("held", finalizers=["example.com/hold"])
+    async with operated(Ticking, objects=[greeting("a"), held]) as world:
+        await world.delete(held)
+        Ticking.failing = 3
+        await world.until(greeting("a", namespace="default"), lambda it: it.status.text == "4", timeout=60)
+        assert max(gaps(Ticking.times["refresh a"])) < 1
+        assert "refresh held" not in Ticking.times
+        await world.update(held, lambda it: it.metadata.finalizers.clear())
+
+
+async def test_a_timer_for_all_objects_goes_on_after_a_failure_that_it_tells():
+    with capture_logs() as lines:
+        async with operated(Ticking, settings={Ticking.pace: 100}) as world:
+            runnables = {each.name: each for each in world.manager._runnables}
+            assert runnables["ticking-look_around"].leader_only
+            await asyncio.sleep(2000)
+    found = gaps(Ticking.times["look "])
+    assert 18 <= len(found) <= 20
+    assert 90 < min(found) < 95
+    assert 106 < max(found) < 111
+    [line] = [line for line in lines if line["event"] == "a timer failed"]
+    assert (line["timer"], line["error"], line["controller"]) == ("look_around", "nothing to see", "ticking")
+
+
+async def test_an_operator_may_have_nothing_but_timers():
+    class OnlyEach(Operator[Greeting]):
+        @every(1)
+        async def refresh(self, greeting: Greeting, ctx: Context) -> None:
+            greeting.status.text = "seen"
+
+    class OnlyOnce(Operator[Greeting]):
+        name = "once"
+        calls: ClassVar[list[int]] = []
+
+        @every(1)
+        async def look(self) -> None:
+            self.calls.append(1)
+
+    async with operated(OnlyEach, OnlyOnce, objects=[greeting()]) as world:
+        await world.until(greeting(namespace="default"), lambda it: it.status.text == "seen")
+        await asyncio.sleep(10)
+        assert 9 <= len(OnlyOnce.calls) <= 12
+
+
+def declared(method: Any, **more: Any) -> None:
+    type("Some", (Operator,), {"kind": Greeting, "refresh": every(1)(method), **more})
+
+
+def test_what_cannot_be_a_timer_is_refused_in_one_line():
+    async def too_much(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
+    async def for_each(self: Any, obj: Any, ctx: Any) -> None: ...
+    async def by_key(self: Any, key: Any) -> None: ...
+    def blocks(self: Any) -> None: ...
+
+    said = r"^Some.refresh: @every is for `async def refresh\(self, obj, ctx\)`, or for `async def refresh"
+    for method in (too_much, blocks):
+        with pytest.raises(TypeError, match=said):
+            declared(method)
+    with pytest.raises(
+        TypeError, match=r"^Some has a timer for each object, for which it needs `reconcile`$"
+    ):
+        declared(for_each, reconcile_key=by_key)
+    with pytest.raises(ValueError, match=r"^@every needs more than 0 seconds, not 0$"):
+        every(0)
+    with pytest.raises(ValueError, match=r"^@every needs a jitter from 0 to 1, not 2$"):
+        every(1, jitter=2)
