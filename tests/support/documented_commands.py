@@ -74,7 +74,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "kubectl delete mutatingwebhookconfiguration operator-manager-mutating-webhook-configuration",
         "kubectl delete validatingwebhookconfiguration operator-manager-validating-webhook-configuration",
     ),
-    ".ci/run": ("make venv", "make tools", "make test"),
+    ".ci/run": ("make venv", "make tools", "make test", ".ci/run"),
     "tests/unit/benchmarks/test_cli.py": (".venv/bin/python -m benchmarks --help",),
     "tests/unit/benchmarks/micro/test_command.py": (
         "make bench-micro",
@@ -85,6 +85,9 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ),
     "tests/demo/test_demo.py::test_it_ends_by_itself_when_everything_is_ready": ("make demo",),
     "tests/unit/config/test_makefile.py::test_help_lists_every_target_of_the_field": ("make",),
+    ("tests/unit/config/test_makefile.py::test_a_check_runs_quick_unit_tests_and_each_operator_once"): (
+        "make check",
+    ),
     "tests/unit/cli/test_generate.py": ("make generate",),
     "tests/unit/cli/test_scaffold.py": (
         ".venv/bin/operator-manager init ../shop --domain example.com",

@@ -1,14 +1,17 @@
-"""What `.ci/run` does with lint and tests side by side, one of which fails."""
+"""What `.ci/run` does with lint and tests side by side, one of which fails, and what a fork has of it."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
+from manager.version import KUBERNETES_VERSIONS
 from tests.support.dockerfile import ROOT
 
 if TYPE_CHECKING:
@@ -84,3 +87,39 @@ def test_without_control_planes_it_says_so_and_tests_on_the_embedded_one_alone(t
     assert "KUBEBUILDER_ASSETS_OLDEST is not set" in done.stdout
     assert "run on devcluster, the embedded control plane, alone" in done.stdout
     assert "on  and \n" in done.stdout
+
+
+WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+
+
+def test_the_workflow_runs_the_same_on_the_oldest_and_the_newest_kubernetes():
+    steps = WORKFLOW["jobs"]["ci"]["steps"]
+    assert steps[-1] == {"run": ".ci/run"}
+    (planes,) = [each["run"] for each in steps if each.get("name") == "control planes"]
+    oldest, newest = KUBERNETES_VERSIONS
+    assert re.findall(r"(KUBEBUILDER_ASSETS\w*)=\S+ use ([\d.]+)\.x ", planes) == [
+        ("KUBEBUILDER_ASSETS", newest),
+        ("KUBEBUILDER_ASSETS_OLDEST", oldest),
+    ]
+
+
+def test_the_workflow_may_read_and_nothing_else():
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert not [job for job in WORKFLOW["jobs"].values() if "permissions" in job]
+
+
+def test_hooks_of_git_are_programs_of_the_environment():
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert local["repo"] == "local"
+    for hook in local["hooks"]:
+        assert hook["language"] == "system"
+        assert (ROOT / hook["entry"].split()[0]).exists()
+
+
+@pytest.mark.parametrize(
+    "form", sorted((ROOT / ".github/ISSUE_TEMPLATE").iterdir()), ids=lambda form: form.name
+)
+def test_forms_of_issues_have_what_a_form_needs(form: Path):
+    content = yaml.safe_load(form.read_text())
+    assert content.keys() == {"name", "description", "body"}
+    assert all(each["attributes"]["label"] for each in content["body"])
