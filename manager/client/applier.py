@@ -22,7 +22,7 @@ from manager.client.ownership import (
     takeover_patch,
 )
 from manager.client.reader import decode_object
-from manager.client.write import Writer, booked
+from manager.client.write import APPLY_PATCH, JSON_PATCH, Writer, booked
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 
@@ -92,9 +92,9 @@ class Applier:
                 await self._take_over(kind, obj.key)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
         targeted = {**wanted, "metadata": {**wanted["metadata"], "uid": live["metadata"]["uid"]}}
-        query = booked(self._field_manager, dry_run=dry_run)
+        query = {**booked(self._field_manager, dry_run=dry_run), "force": "true" if force else "false"}
         try:
-            raw = await self._writer.send_apply(kind, obj.key, orjson.dumps(targeted), query, force=force)
+            raw = await self._writer.send(kind, obj.key, APPLY_PATCH, orjson.dumps(targeted), query)
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
         after = _decoded(kind, raw) if dry_run else self._settle(kind, wanted, encoded, raw)
@@ -179,9 +179,8 @@ class Applier:
                 raise refusal  # nobody was in between
             version = metadata.get("resourceVersion")
             try:
-                await self._writer.send_json_patch(
-                    kind, key, orjson.dumps(patch), booked(self._field_manager)
-                )
+                body, query = orjson.dumps(patch), booked(self._field_manager)
+                await self._writer.send(kind, key, JSON_PATCH, body, query)
                 return
             except Invalid as error:
                 refusal = error

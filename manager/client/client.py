@@ -14,7 +14,7 @@ from manager.client.applier import Applied, Applier
 from manager.client.live import LiveList, LiveReader, followed
 from manager.client.reader import CachedReader, MetadataReader, decode_object
 from manager.client.subresource import StatusClient, SubresourceClient
-from manager.client.write import Writer, booked, merge_diff, whole_object
+from manager.client.write import JSON, MERGE_PATCH, Writer, booked, merge_diff, whole_object
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -73,8 +73,8 @@ class Client(CachedReader):
         await self._writer.check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
         query = booked(self.field_manager, dry_run=dry_run)
-        raw = await self._writer.send_update(
-            type(obj), obj.key, body, query, replaces=obj.metadata.resource_version
+        raw = await self._writer.send(
+            type(obj), obj.key, JSON, body, query, replaces=obj.metadata.resource_version
         )
         return decode_object(raw, type(obj), obj.key)
 
@@ -116,8 +116,8 @@ class Client(CachedReader):
         metadata["uid"] = obj.metadata.uid
         query = booked(self.field_manager, dry_run=dry_run)
         try:
-            raw = await self._writer.send_merge_patch(
-                kind, obj.key, orjson.dumps(changes), query, replaces=replaces
+            raw = await self._writer.send(
+                kind, obj.key, MERGE_PATCH, orjson.dumps(changes), query, replaces=replaces
             )
         except Invalid as error:
             if any(cause.get("field") == "metadata.uid" for cause in error.details.get("causes", ())):

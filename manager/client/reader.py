@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from pydantic import ValidationError
 
@@ -14,9 +14,22 @@ from manager.client.errors import NotCached, Undecodable
 from manager.kube.decoding import not_a
 from manager.kube.errors import NotFound
 
-__all__ = ["CachedReader", "MetadataReader", "ObjectList", "decode_object", "decode_records"]
+__all__ = ["CachedReader", "ListOptions", "MetadataReader", "ObjectList", "decode_object", "decode_records"]
 
 R = TypeVar("R", bound=Resource)
+
+
+class ListOptions(TypedDict, total=False):
+    """Which objects to list: those that meet every condition given."""
+
+    namespace: str | None
+    """None, or "", for all that are watched; one that is not watched raises NotCached."""
+    labels: dict[str, str] | str | None
+    """An equality map, or a selector as kubectl takes it."""
+    owner: Resource | None
+    """By owner reference."""
+    index: tuple[str, str] | None
+    """Name and value of an index registered on the informer."""
 
 
 class _Reader:
@@ -48,17 +61,16 @@ class _Reader:
             )
         return informer
 
-
-def _select(
-    informer: Informer,
-    *,
-    namespace: str | None,
-    labels: dict[str, str] | str | None,
-    owner: Resource | None,
-    index: tuple[str, str] | None,
-) -> list[Record]:
-    owner_uid = owner.metadata.uid if owner is not None else None
-    return informer.list(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
+    def _select(self, kind: type[Resource], options: ListOptions) -> tuple[Informer, list[Record]]:
+        owner, namespace = options.get("owner"), options.get("namespace")
+        informer = self._informer(kind, namespace)
+        records = informer.list(
+            namespace=namespace,
+            labels=options.get("labels"),
+            owner_uid=None if owner is None else owner.metadata.uid,
+            index=options.get("index"),
+        )
+        return informer, records
 
 
 class ObjectList(list[R]):
@@ -134,25 +146,13 @@ class CachedReader(_Reader):
             raise NotFound(404, "NotFound", f'{kind.plural} "{key.name}" not found in the cache')
         return found
 
-    async def list(
-        self,
-        kind: type[R],
-        *,
-        namespace: str | None = None,
-        labels: dict[str, str] | str | None = None,
-        owner: Resource | None = None,
-        index: tuple[str, str] | None = None,
-    ) -> ObjectList[R]:
+    async def list(self, kind: type[R], **options: Unpack[ListOptions]) -> ObjectList[R]:
         """Return the objects that meet every condition given, in the order of their keys.
 
-        No namespace, or "", means all that are watched; one that is not watched raises NotCached. `labels` is
-        an equality map or a selector as kubectl takes it; `owner` selects by owner reference;
-        `index` is (name, value) of an index registered on the informer. A list through an index costs what
-        it returns, not what the cache holds. An object that is not of the model's shape is left out, counted
-        and logged (see `ObjectList`).
+        A list through an index costs what it returns, not what the cache holds. An object that is not of the
+        model's shape is left out, counted and logged (see `ObjectList`).
         """
-        informer = self._informer(kind, namespace)
-        records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
+        informer, records = self._select(kind, options)
         return decode_records(informer, records, kind)
 
 
@@ -170,30 +170,13 @@ class MetadataReader(_Reader):
         record = self._informer(kind, key.namespace).get(key)
         return None if record is None else decode_object(record.raw, PartialObjectMetadata, record.key)
 
-    async def keys(
-        self,
-        kind: type[Resource],
-        *,
-        namespace: str | None = None,
-        labels: dict[str, str] | str | None = None,
-        owner: Resource | None = None,
-        index: tuple[str, str] | None = None,
-    ) -> list[ObjectKey]:
+    async def keys(self, kind: type[Resource], **options: Unpack[ListOptions]) -> list[ObjectKey]:
         """Return which objects meet every condition given, as `list` does, but decode none of them."""
-        informer = self._informer(kind, namespace)
-        records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
-        return [record.key for record in records]
+        return [record.key for record in self._select(kind, options)[1]]
 
     async def list(
-        self,
-        kind: type[Resource],
-        *,
-        namespace: str | None = None,
-        labels: dict[str, str] | str | None = None,
-        owner: Resource | None = None,
-        index: tuple[str, str] | None = None,
+        self, kind: type[Resource], **options: Unpack[ListOptions]
     ) -> ObjectList[PartialObjectMetadata]:
         """Return the metadata of the objects that meet every condition given (see `CachedReader.list`)."""
-        informer = self._informer(kind, namespace)
-        records = _select(informer, namespace=namespace, labels=labels, owner=owner, index=index)
+        informer, records = self._select(kind, options)
         return decode_records(informer, records, PartialObjectMetadata)

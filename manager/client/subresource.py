@@ -11,7 +11,7 @@ import orjson
 
 from manager.api import Resource
 from manager.client.reader import decode_object
-from manager.client.write import DRY_RUN, JSON, MERGE_PATCH, Writer, booked, whole_object
+from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer, booked, whole_object
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import Conflict, Invalid
 
@@ -116,7 +116,7 @@ class StatusClient:
         """Replace the whole status; raises Conflict when the object changed since it was read."""
         body = orjson.dumps(whole_object(obj))
         query = booked(self._field_manager, dry_run=dry_run)
-        raw = await self._writer.send_update(type(obj), obj.key, body, query, "status")
+        raw = await self._writer.send(type(obj), obj.key, JSON, body, query, "status")
         return decode_object(raw, type(obj), obj.key)
 
     async def _write(self, obj: Resource, *, dry_run: bool = False) -> bytes | None:
@@ -149,7 +149,7 @@ class StatusClient:
             # deleted object would be written to one that was created under its name meanwhile.
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
         query = booked(self._field_manager, dry_run=dry_run)
-        return await self._writer.send_json_patch(type(obj), obj.key, orjson.dumps(patch), query, "status")
+        return await self._writer.send(type(obj), obj.key, JSON_PATCH, orjson.dumps(patch), query, "status")
 
 
 def _look(raw: bytes, what: str) -> tuple[str | None, Status | None]:

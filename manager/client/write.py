@@ -128,50 +128,28 @@ class Writer:
             self._cache.observe_write(kind, raw, before=0)
         return raw
 
-    async def send_update(
+    async def send(
         self,
         kind: type[Resource],
         key: ObjectKey,
+        content_type: str,
         body: bytes,
         query: Query,
         subresource: str = "",
         *,
         replaces: str = "",
     ) -> bytes:
-        """PUT the whole object, or a subresource of it; the object as stored.
+        """PUT the object, or a subresource of it, or PATCH it as the content type says; the object as stored.
 
         `replaces` is the resourceVersion that the body demands, if it does.
         """
-        return await self._send("PUT", JSON, kind, key, body, query, subresource, replaces)
-
-    async def send_merge_patch(
-        self,
-        kind: type[Resource],
-        key: ObjectKey,
-        body: bytes,
-        query: Query,
-        subresource: str = "",
-        *,
-        replaces: str = "",
-    ) -> bytes:
-        """PATCH with a merge patch; the object as stored.
-
-        `replaces` is the resourceVersion that the body demands, if it does.
-        """
-        return await self._send("PATCH", MERGE_PATCH, kind, key, body, query, subresource, replaces)
-
-    async def send_json_patch(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query, subresource: str = ""
-    ) -> bytes:
-        """PATCH with a JSON patch; the object as stored."""
-        return await self._send("PATCH", JSON_PATCH, kind, key, body, query, subresource)
-
-    async def send_apply(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query, *, force: bool
-    ) -> bytes:
-        """Server-side apply; the object as stored. Without `force`, Conflict for fields of other managers."""
-        query = {**query, "force": "true" if force else "false"}
-        return await self._send("PATCH", APPLY_PATCH, kind, key, body, query, "")
+        mapping = await self._mapper.resolve(kind.gvk)
+        path = mapping.path(key.namespace, key.name, subresource)
+        method = "PUT" if content_type == JSON else "PATCH"
+        raw = await self._transport.request(method, path, query=query, body=body, content_type=content_type)
+        if "dryRun" not in query:
+            self._cache.observe_write(kind, raw, before=int(replaces or 0) or None)  # "0" demands nothing
+        return raw
 
     async def send_delete(
         self, kind: type[Resource], key: ObjectKey, uid: str | None, options: Mapping[str, Any]
@@ -212,21 +190,3 @@ class Writer:
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
         return await self._transport.request(method, path, query=query, body=body, content_type=content_type)
-
-    async def _send(
-        self,
-        method: str,
-        content_type: str,
-        kind: type[Resource],
-        key: ObjectKey,
-        body: bytes,
-        query: Query,
-        subresource: str,
-        replaces: str = "",
-    ) -> bytes:
-        mapping = await self._mapper.resolve(kind.gvk)
-        path = mapping.path(key.namespace, key.name, subresource)
-        raw = await self._transport.request(method, path, query=query, body=body, content_type=content_type)
-        if "dryRun" not in query:
-            self._cache.observe_write(kind, raw, before=int(replaces or 0) or None)  # "0" demands nothing
-        return raw
