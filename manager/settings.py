@@ -13,7 +13,8 @@ from typing import Any, Generic, Protocol, Required, Self, TypedDict, TypeVar, U
 import yaml
 
 from manager import yaml_text
-from manager.address import in_pod
+from manager.address import in_pod, parse_address, parse_bind_address
+from manager.duration import parse_duration, parse_wait
 from manager.program import Program
 from manager.small_file import read_small_file
 
@@ -64,6 +65,15 @@ def parse_truth(text: str) -> bool:
     if text.lower() not in _TRUTHS:
         raise ValueError("true or false is expected")
     return _TRUTHS[text.lower()]
+
+
+_PLACEHOLDERS: dict[object, str] = {
+    parse_truth: "BOOL",
+    parse_address: "HOST:PORT",
+    parse_bind_address: "ADDRESS",
+    parse_duration: "DURATION",
+    parse_wait: "DURATION",
+}
 
 
 class HasSettings(Protocol):
@@ -132,10 +142,10 @@ class Setting(Generic[T]):
             modules of these names, and `parse_truth` here.
         default: written as a person would write it; None is to have no value when none is given.
         about: `description` is what `--help` says, without the default. `placeholder` stands for the value
-            in `--help`: `HOST:PORT`. `many` takes lists: the flag may be given several times, the file may
-            have a list or a mapping, and `parse` gets what was given joined by commas. `in_pod` is the
-            default in a pod, if it is another one there. A setting of the manager itself has a `group`, the
-            heading that it is shown under, and may have further variables, `also`.
+            in `--help`, where the parser does not tell it. `many` takes lists: the flag may be given several
+            times, the file may have a list or a mapping, and `parse` gets what was given joined by commas.
+            `in_pod` is the default in a pod, if it is another one there. A setting of the manager itself has
+            a `group`, the heading that it is shown under, and may have further variables, `also`.
 
         Raises `ValueError` for a name that is none, and for a default that `parse` refuses.
         """
@@ -145,7 +155,7 @@ class Setting(Generic[T]):
         self.parse: Callable[[str], T] = parse
         self.default = default
         self.description = about["description"]
-        self.placeholder = about.get("placeholder", "VALUE")
+        self.placeholder = about.get("placeholder") or _PLACEHOLDERS.get(parse, "VALUE")
         self.many = about.get("many", False)
         self.in_pod = about.get("in_pod")
         self.group = about.get("group", "")

@@ -89,21 +89,18 @@ class PetOperator(Operator[Pet]):
         parse_address,
         default="localhost:6742",
         description="where the pet store is that Pets are kept in",
-        placeholder="HOST:PORT",
     )
     timeout = Setting(
         "petstore-timeout",
         some_time,
         default="5s",
         description="how long to wait for an answer of the pet store",
-        placeholder="DURATION",
     )
     check_interval = Setting(
         "petstore-check-interval",
         some_time,
         default="5m",
         description="how often to look for records of Pets that were changed or lost in the pet store",
-        placeholder="DURATION",
     )
     # The files are read again when they are renewed.
     tls_ca_file = Setting(

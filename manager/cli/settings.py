@@ -165,7 +165,6 @@ class Settings:
         parse_wait,
         default="10h",
         group="Controllers",
-        placeholder="DURATION",
         description="how often every object is looked at again although nothing has changed; 0 is never",
     )
     graceful_shutdown_timeout = Setting(
@@ -173,7 +172,6 @@ class Settings:
         parse_wait,
         default="30s",
         group="Controllers",
-        placeholder="DURATION",
         description="how long running reconciles may take to finish when the manager is stopped; a pod's "
         "terminationGracePeriodSeconds has to be longer",
     )
@@ -182,7 +180,6 @@ class Settings:
         parse_wait,
         default="0s",
         group="Controllers",
-        placeholder="DURATION",
         description="how long a manager that is stopped is not ready and answers webhooks all the same, "
         "until no API server is led to it any more; runs beside the timeout above",
     )
@@ -191,7 +188,6 @@ class Settings:
         parse_truth,
         default="false",
         group="Leader election",
-        placeholder="BOOL",
         description="work only while holding the lease, so that several replicas can run; without it, never "
         "run more than one",
     )
@@ -215,7 +211,6 @@ class Settings:
         parse_duration,
         default="15s",
         group="Leader election",
-        placeholder="DURATION",
         description="how long others wait after the last renewal before they take over",
     )
     leader_elect_renew_deadline = Setting(
@@ -223,7 +218,6 @@ class Settings:
         parse_duration,
         default="10s",
         group="Leader election",
-        placeholder="DURATION",
         description="how long the leader tries to renew before it gives up and exits; the difference to the "
         "lease duration is what keeps two leaders apart",
     )
@@ -232,7 +226,6 @@ class Settings:
         parse_duration,
         default="2s",
         group="Leader election",
-        placeholder="DURATION",
         description="wait between attempts to take or to renew the lease",
     )
     metrics_bind_address = Setting(
@@ -241,7 +234,6 @@ class Settings:
         default="127.0.0.1:8080",
         in_pod=":8080",
         group="Endpoints",
-        placeholder="ADDRESS",
         description="where /metrics is served; 0 is off; in a pod the default is :8080, every interface",
     )
     metrics_secure = Setting(
@@ -249,7 +241,6 @@ class Settings:
         parse_truth,
         default="false",
         group="Endpoints",
-        placeholder="BOOL",
         description="serve /metrics over HTTPS, and only to whom the API server lets 'get' it; the address "
         "is then :8443 by custom",
     )
@@ -280,7 +271,6 @@ class Settings:
         default="127.0.0.1:8081",
         in_pod=":8081",
         group="Endpoints",
-        placeholder="ADDRESS",
         description="where /healthz and /readyz are served; 0 is off; in a pod the default is :8081",
     )
     enable_webhooks = Setting(
@@ -289,7 +279,6 @@ class Settings:
         default="true",
         also=("ENABLE_WEBHOOKS",),
         group="Webhooks",
-        placeholder="BOOL",
         description="serve the admission and conversion webhooks of all operators; without, no API server "
         "may be configured to ask for them",
     )
@@ -299,7 +288,6 @@ class Settings:
         default="127.0.0.1:9443",
         in_pod=":9443",
         group="Webhooks",
-        placeholder="ADDRESS",
         description="where webhooks are served, over HTTPS; 0 is off; in a pod the default is :9443, and an "
         "API server in a container of this machine needs that too",
     )

@@ -122,7 +122,7 @@ def test_help_shows_them_under_their_operator(command: Command):
     assert shown == (
         "\nOperator store:\n"
         "  --store-label TEXT\n        What it is called (default main; environment STORE_LABEL)\n"
-        "  --store-interval VALUE\n        How often (default 10m; environment STORE_INTERVAL)\n"
+        "  --store-interval DURATION\n        How often (default 10m; environment STORE_INTERVAL)\n"
         "\nOperator greeter:\n"
         "  --greeting VALUE\n        What to say (environment GREETING)\n"
     )
