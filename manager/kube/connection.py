@@ -23,7 +23,10 @@ PIECE = 256 * 1024
 """Bytes handed to the socket at once: what takes longer to encrypt would hold up the event loop."""
 
 HEAD_LIMIT = 256 * 1024
-"""Bytes of an answer's head; the warnings of admission policies can be long."""
+"""Bytes of an answer before its body, between two parts of it, or after it.
+
+The warnings of admission policies can be long.
+"""
 
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
@@ -43,7 +46,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
         self._sending = False
-        self._head_size = 0
+        self._besides = 0
+        """Bytes of the answer since the last that were of its body."""
         self._ends_with_connection = False
         self._writable: asyncio.Future[None] | None = None
         self._lost = asyncio.get_running_loop().create_future()
@@ -71,7 +75,7 @@ class Connection(asyncio.Protocol):
         if permit is not None:
             permit()
         answer = self._answer = Answer(transport)
-        self._head_size = 0
+        self._besides = 0
         if len(body) <= PIECE:
             transport.write(head + body)
         else:
@@ -120,15 +124,14 @@ class Connection(asyncio.Protocol):
         if answer is None:
             self.abort()  # nobody asked
             return
+        self._besides += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._give_up(f"the answer is no HTTP ({error})")
             return
-        if not answer.status:
-            self._head_size += len(data)
-            if self._head_size > HEAD_LIMIT:
-                self._give_up("the answer has too many headers")
+        if self._besides > HEAD_LIMIT and self._answer is not None:
+            self._give_up("the answer has too much besides its body")
 
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone."""
@@ -187,6 +190,7 @@ class Connection(asyncio.Protocol):
     def on_body(self, part: bytes) -> None:
         """More of the body."""
         assert self._answer is not None
+        self._besides = 0
         self._answer.add(part)
 
     def on_message_complete(self) -> None:

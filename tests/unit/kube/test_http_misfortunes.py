@@ -116,6 +116,27 @@ async def test_an_answer_without_end_is_given_up_where_it_is_too_long(wire: Http
     assert await fetch(wire) == (200, b"ok")
 
 
+@pytest.mark.parametrize(
+    ("begin", "more"), [(b"0\r\na: ", b"b" * 1000), (b"0\r\n", b"a: b\r\n" * 200), (b"1;", b"e" * 1000)]
+)
+async def test_what_has_no_end_besides_a_body_in_chunks_is_given_up(
+    wire: HttpWire, script: ScriptedServer, begin: bytes, more: bytes
+):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n" + begin)
+        while True:
+            writer.write(more)
+            await writer.drain()
+
+    script.serve = serve
+    async with asyncio.timeout(10), wire.exchange(GET) as response:
+        with pytest.raises(ConnectionLost, match="too much besides its body"):
+            await response.read()
+    script.serve = script.take_answers
+    assert await fetch(wire) == (200, b"ok")
+
+
 async def test_an_answer_that_ends_with_the_connection_is_not_complete_when_we_reset_that(
     wire: HttpWire, script: ScriptedServer
 ):
