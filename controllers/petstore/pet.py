@@ -93,12 +93,14 @@ class PetOperator(Operator[Pet]):
     timeout = Setting(
         "petstore-timeout",
         some_time,
+        placeholder="DURATION",
         default="5s",
         description="how long to wait for an answer of the pet store",
     )
     check_interval = Setting(
         "petstore-check-interval",
         some_time,
+        placeholder="DURATION",
         default="5m",
         description="how often to look for records of Pets that were changed or lost in the pet store",
     )
