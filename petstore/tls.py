@@ -7,9 +7,10 @@ import logging
 import os
 import ssl
 import stat
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Self, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -188,12 +189,19 @@ class Secured:
         try:
             if not self._shaken:
                 self._tls.do_handshake()
+                if self._is_over():
+                    raise ssl.SSLError("the client's certificate is over")
                 self._shaken = True
             while part := self._tls.read(_CHUNK):
                 parts.append(part)
         except ssl.SSLWantReadError:
             pass
         return b"".join(parts)
+
+    def _is_over(self) -> bool:
+        # OpenSSL looks at it in full handshakes only, and not when a session is resumed.
+        ends = (self._tls.getpeercert() or {}).get("notAfter")
+        return ends is not None and ssl.cert_time_to_seconds(cast("str", ends)) < time.time()
 
     def sealed(self, data: bytes) -> bytes:
         """What is to be sent so that the client gets `data`. Raises ssl.SSLError."""

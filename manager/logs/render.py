@@ -50,11 +50,19 @@ def render_json(_logger: Any, method: str, event: EventDict) -> bytes:
         line.setdefault("error", shortened(_text(exception) or type(exception).__name__))
         line["stacktrace"] = _traceback(exception)
     try:
-        return orjson.dumps(line, default=_shown, option=_OPTIONS)
+        return _visible(orjson.dumps(line, default=_shown, option=_OPTIONS))
     except TypeError:
         # A lone surrogate, for one: rare, so slow is fine.
         plain = {str(key): value if isinstance(value, str) else _shown(value) for key, value in line.items()}
         return json.dumps(plain).encode()
+
+
+def _visible(line: bytes) -> bytes:
+    """The same in JSON, without what begins a line for some readers, or what a terminal obeys."""
+    text = line.decode()
+    if text.isprintable():
+        return line
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text).encode()
 
 
 class ConsoleLines:

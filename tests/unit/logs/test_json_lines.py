@@ -101,6 +101,17 @@ def test_line_breaks_in_a_message_stay_within_one_line(output: Output):
     assert line["msg"] == "a\nb"
 
 
+def test_no_character_that_a_terminal_obeys_or_that_begins_a_line_is_written_as_it_is(tmp_path: Path):
+    odd = "ö 🐕 \x1b[2J \x7f \x85 \x9b2J \u2028 \u202e \U000e0001"
+    with (tmp_path / "log").open("wb") as file, configured(level="info", log_format="json", fd=file.fileno()):
+        get_logger("webhook", **{odd: [odd]}).info(odd, user=odd, exc_info=ValueError(odd))
+    text = (tmp_path / "log").read_text()
+    assert text.removesuffix("\n").isprintable()
+    assert "ö 🐕" in text
+    line = json.loads(text)
+    assert (line["msg"], line["user"], line["error"], line[odd]) == (odd, odd, odd, [odd])
+
+
 def test_what_libraries_log_comes_out_as_lines_of_their_own_loggers(output: Output):
     [line] = output.logged(lambda: logging.getLogger("some.library").warning("got %d", 3))
     assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": "got 3"}
