@@ -27,7 +27,11 @@ __all__ = [
 ]
 
 _PROJECT = Path(__file__).parent / "project"
-_OTHER_NAMES = {"gitignore": ".gitignore", "pyproject.in.toml": "pyproject.toml"}
+_OTHER_NAMES = {
+    "dockerignore": ".dockerignore",
+    "gitignore": ".gitignore",
+    "pyproject.in.toml": "pyproject.toml",
+}
 """Of files that would mean something to tools where the template lies."""
 _LATER = {"__pycache__", "answering", "owning", "v1beta1"}
 

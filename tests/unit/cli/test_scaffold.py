@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from manager.api import ObjectMeta, Resource, apps_v1, core_v1, networking_v1
 from manager.cli import main
+from manager.cli.flags import parse_flags
+from manager.program import Program
 from manager.scaffold import Names
 from manager.scaffold.names import plural_of
 from manager.scaffold.project.apis.hello.v1.greeting import Greeting
@@ -20,6 +25,7 @@ from manager.scaffold.source import with_import, with_members
 from manager.scaffold.writing import beginnings, with_operator
 from manager.testing import operated
 from tests.support.dockerfile import ROOT
+from tests.support.tilt import Tilt, TiltfileFailed
 from tests.unit.cli.conftest import Command
 
 CREATE = ("create", "api", "--group=store", "--version=v1beta1", "--kind=Company")
@@ -423,6 +429,31 @@ async def test_each_beginning_gets_ready_with_its_child(kind: str):
         [owned] = module.GreetingOperator.owns
         child = await world.get(owned, "sample")
         assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
+
+
+def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(project: Path):
+    program, makefile = Program("shop", "0"), (project / "Makefile").read_text()
+    cluster = Tilt(project / "Tiltfile").evaluate()
+    manager = yaml.safe_load_all((project / "config/manager/manager.yaml").read_text())
+    [image] = (
+        each["spec"]["template"]["spec"]["containers"][0]["image"] for each in manager if "spec" in each
+    )
+    assert [*cluster.builds] == [image]
+    assert [*cluster.workloads] == ["shop-controller-manager"]
+    with pytest.raises(TiltfileFailed, match='current context "production" is no cluster of this machine'):
+        Tilt(project / "Tiltfile", context="production").evaluate()
+    alone = Tilt(project / "Tiltfile", arguments={"devcluster": True}).evaluate()
+    assert not alone.asked_for_context
+    flags = parse_flags(shlex.split(alone.local["manager"]["serve_cmd"])[3:], (), program)
+    assert flags["webhook-url"] == f"https://{flags['webhook-bind-address']}"
+    assert f"shop crds --webhook-url={flags['webhook-url']} |" in alone.local["definitions"]["cmd"]
+    for tilt in (cluster, alone):
+        names = {*tilt.local, "manager"}
+        for resource in (*tilt.local.values(), *tilt.workloads.values()):
+            assert set(resource["deps"]) <= names
+            assert all((project / name).is_dir() for name in resource.get("files", ()))
+            for target in re.findall(r"\bmake ([\w-]+)", resource.get("cmd", "")):
+                assert f"\n{target}:" in makefile
 
 
 def test_names_that_are_those_of_the_template_are_not_taken_for_them():
