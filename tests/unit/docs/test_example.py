@@ -36,5 +36,18 @@ def ruff(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *NEW], cwd=folder, capture_output=True, text=True, check=False)
 
 
+def test_the_tests_of_the_pages_pass(example: ExampleOperator):
+    options = (
+        "-c",
+        "/dev/null",
+        f"--rootdir={example.folder}",
+        "-o",
+        "asyncio_mode=auto",
+        "-p",
+        "no:randomly",
+    )
+    example.run("pytest", "-q", "--import-mode=importlib", *options, "tests")
+
+
 def test_the_page_says_what_a_new_folder_needs():
     assert f"`{PACKAGE.strip()}`" in PAGE.read_text()
