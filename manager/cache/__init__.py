@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager.cache.event import CacheEvent, EventType, own_writes_from_here
-from manager.cache.index import IndexFunction, index_by
+from manager.cache.index import IndexFunction, index_by, steps_of
 from manager.cache.informer import (
     CacheStatistics,
     EventHandler,
@@ -41,4 +41,5 @@ __all__ = [
     "index_by",
     "metadata_of",
     "own_writes_from_here",
+    "steps_of",
 ]

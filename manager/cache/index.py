@@ -14,13 +14,15 @@ from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
 from manager.cache.record import Meta, Record
 
-__all__ = ["Index", "IndexFailed", "IndexFunction", "Indexes", "KeyGroups", "index_by"]
+__all__ = ["Index", "IndexFailed", "IndexFunction", "Indexes", "KeyGroups", "index_by", "steps_of"]
 
 IndexFunction = Callable[[Record, Meta], Iterable[str]]
 """Answers the values under which an object is found. It must depend on nothing but its arguments."""
 
 IndexFailed = Callable[[str, ObjectKey, Exception], None]
 """Is told what the function of an index raised, and on which object, which is then found under no value."""
+
+_STEPS = "steps"
 
 # A name, in which a backslash takes the meaning from a dot, and whether each item of a list counts.
 _STEP = re.compile(r"(?P<name>(?:[^.\[\]\\]|\\.)+)(?P<each>\[\*\])?(?:\.(?=.)|$)")
@@ -76,7 +78,15 @@ def index_by(path: str) -> IndexFunction:
                 found = [item for items in found if items is not None for item in items]
         return [_text(value) for value in found if value is not None and value != ""]
 
-    return values_of_lists if any(lists) else values_of_one
+    function = values_of_lists if any(lists) else values_of_one
+    setattr(function, _STEPS, tuple(steps))
+    return function
+
+
+def steps_of(function: IndexFunction) -> tuple[tuple[str, bool], ...]:
+    """The names on the path of an `index_by`, and whether each item of a list counts; of others none."""
+    steps: tuple[tuple[str, bool], ...] = getattr(function, _STEPS, ())
+    return steps
 
 
 def _text(value: str | int) -> str:

@@ -9,7 +9,15 @@ from pathlib import Path
 
 from manager.cli.arguments import ArgumentParser, UsageError
 from manager.cli.settings import parse_base_url
-from manager.codegen import GeneratedTree, ModelError, config_files, custom_resource_definitions, yaml_stream
+from manager.codegen import (
+    GeneratedTree,
+    ModelError,
+    config_files,
+    custom_resource_definitions,
+    yaml_documents,
+    yaml_stream,
+)
+from manager.codegen.tree import HEADER
 from manager.operator import AnyOperator, rights_of
 from manager.program import Program
 from manager.webhook import RegistrationError
@@ -73,13 +81,27 @@ def generate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
     if not check:
         for path in tree.write():
             print(f"generated {path}")
-        return 0
+        return _tell_dangling(config)
     stale = tree.stale()
     for path in stale:
         print(f"not current: {path}", file=sys.stderr)
     if stale:
         print("run `make generate`", file=sys.stderr)
-    return 1 if stale else 0
+    return 1 if stale else _tell_dangling(config)
+
+
+def _tell_dangling(config: Path) -> int:
+    """Tell of what kustomizations name that is not there any more: webhooks of operators that have none."""
+    code = 0
+    for path in sorted(config.rglob("kustomization.yaml")):
+        text = path.read_text(encoding="utf-8")
+        said = (yaml_documents(text) or [{}])[0]
+        for name in () if text.startswith(HEADER) else (said.get("resources") or ()):
+            if "://" not in name and not (path.parent / name).exists():
+                told = f"{path} names {name}, which is not there: take it out, and what patches it"
+                print(f"generate: {told}", file=sys.stderr)
+                code = 1
+    return code
 
 
 def generated_tree(program: Program, operators: Iterable[AnyOperator], config: Path) -> GeneratedTree:

@@ -78,6 +78,8 @@ class GeneratedTree:
             text = self._files.get(path)
             if text is None:
                 path.unlink()
+                with contextlib.suppress(OSError):
+                    path.parent.rmdir()  # if that was the last one in it
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias, get_args, get_origin
 
-from manager.api import ObjectKey, Resource
-from manager.cache import WHOLE, IndexFunction, Informer, Meta, Selection
+from manager.api import ApiModel, ObjectKey, Resource, is_crd
+from manager.cache import WHOLE, IndexFunction, Informer, Meta, Selection, steps_of
 from manager.controller.predicate import Predicate
 
-__all__ = ["Enqueue", "Owns", "Reads", "Watch"]
+__all__ = ["Enqueue", "Owns", "Reads", "Watch", "check_indexes", "check_spelling"]
+
+_SHORTEST = 4
+"""So many letters a name has at least for which another one may be a slip: `one` is not `on`."""
+_ALIKE = 0.8
 
 Enqueue: TypeAlias = Callable[[Meta, Informer], Iterable[ObjectKey]]
 """From the metadata of something that has changed to the objects to reconcile.
@@ -82,3 +88,85 @@ class Watch(_Source):
 @dataclass(frozen=True, kw_only=True)
 class Reads(_Source):
     """A kind that is cached to be read; its changes ask for nothing."""
+
+
+def check_spelling(cls: type, base: type, hooks: Sequence[str]) -> None:
+    """Raise TypeError for a member of `cls` that `base` does not have, and that is most likely misspelt.
+
+    That is: it is called almost as something of `base` that may be set and is not, or as one of `hooks`, and
+    is of the same sort.
+    """
+    attributes = {
+        name: value
+        for name, value in vars(base).items()
+        if name in base.__annotations__ and len(name) >= _SHORTEST and name != "name"
+    }
+    for name, value in vars(cls).items():
+        method = inspect.isfunction(value)
+        if name.startswith(("_", *(f"{hook}_" for hook in hooks))) or hasattr(base, name):
+            continue
+        known = hooks if method else (each for each in attributes if _is_like(value, attributes[each]))
+        meant = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_ALIKE)
+        if meant and meant[0] not in vars(cls):
+            what = "call" if method else "read"
+            raise TypeError(f"{cls.__name__}.{name}: nobody would {what} it; did you mean {meant[0]}?")
+
+
+def _is_like(value: object, default: object) -> bool:
+    if isinstance(default, tuple):
+        return isinstance(value, tuple | list | set) or (
+            isinstance(value, type) and issubclass(value, Resource)
+        )
+    return isinstance(value, Mapping if isinstance(default, Mapping) else type(default))
+
+
+def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexFunction]) -> None:
+    """Raise TypeError for an index by a field that the kind does not have.
+
+    Only for a kind that the model defines: of others a model may have fewer fields than there are.
+    """
+    if not is_crd(kind):
+        return
+    for name, function in indexes.items():
+        said = _misled(kind, steps_of(function))
+        if said is not None:
+            raise TypeError(f"{where}[{name!r}]: {kind.__name__} {said}")
+
+
+def _misled(kind: type[Resource], steps: Iterable[tuple[str, bool]]) -> str | None:
+    """What is wrong with a path into objects of the kind; None where nothing is known to be."""
+    at: Any = kind
+    path = ""
+    for step, each in steps:
+        if path == "metadata.":
+            return None  # the server has more there than the model
+        if isinstance(at, type) and issubclass(at, ApiModel):
+            fields = {field.alias or name: field.annotation for name, field in at.model_fields.items()}
+            if step not in fields:
+                close = [
+                    field.alias for name, field in at.model_fields.items() if name == step and field.alias
+                ]
+                close = close or difflib.get_close_matches(step, fields, n=1)
+                hint = f"; did you mean {path}{close[0]}?" if close else ""
+                return f"has no field {path}{step}{hint}"
+            at = _bare(fields[step])
+        elif get_origin(at) is dict:
+            at = _bare(get_args(at)[1])
+        elif at in {str, int, float, bool}:
+            return f"has no field {path}{step}: {path[:-1]} is no object"
+        else:
+            return None
+        path += step
+        if (get_origin(at) is list) is not each and at is not Any:
+            return f"has a list at {path}: write {path}[*]" if not each else f"has no list at {path}"
+        at = _bare(get_args(at)[0]) if each else at
+        path += "[*]." if each else "."
+    return None
+
+
+def _bare(annotation: Any) -> Any:
+    """A type without what is beside it: None, and what `Annotated` adds."""
+    arguments = [each for each in get_args(annotation) if each is not type(None)]
+    if hasattr(annotation, "__metadata__") or (len(arguments) == 1 and get_origin(annotation) is not list):
+        return _bare(arguments[0])
+    return annotation

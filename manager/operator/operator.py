@@ -13,7 +13,7 @@ from manager.client import Client
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
 from manager.controller.predicate import desired_state_changed
 from manager.operator.context import Blocked, Context
-from manager.operator.declaration import Owns, Reads, Watch
+from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_spelling
 from manager.operator.timers import Timer, timers_of
 from manager.rights import RbacRule
 from manager.settings import Setting, SettingValues
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["AnyOperator", "Operator"]
 
 T = TypeVar("T", bound=Resource)
+
+_HOOKS = ("reconcile", "reconcile_key", "cleanup", "on_error", "setup")
+"""What an operator writes for the runtime to call."""
 
 
 class Operator(Generic[T]):
@@ -99,6 +102,7 @@ class Operator(Generic[T]):
         if kind is None:
             return  # a base class for operators of several kinds
         cls.kind = kind
+        check_spelling(cls, Operator, _HOOKS)
         for name in ("versions", "owns", "watches", "reads", "rights", "conditions", "former_finalizers"):
             if not isinstance(getattr(cls, name), tuple):
                 raise TypeError(f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (Deployment,)`")
@@ -112,6 +116,10 @@ class Operator(Generic[T]):
             *cls.watches,
             *(each if isinstance(each, Reads) else Reads(each) for each in cls.reads),
         )
+        check_indexes(f"{cls.__name__}.indexes", kind, cls.indexes)
+        for source in cls.sources:
+            of = f"{cls.__name__}: {type(source).__name__}({source.kind.__name__})"
+            check_indexes(f"{of}.indexes", source.kind, source.indexes)
         if cls.cleanup is not Operator.cleanup:
             cls.finalizer = cls.finalizer or f"{cls.name}.{kind.gvk.group}/finalizer"
             cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers))

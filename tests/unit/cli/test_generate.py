@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from controllers.main import OPERATORS
+from controllers.petstore.pet import PetOperator
 from manager import Operator
 from manager.api import ApiModel, Resource, crd
 from tests.support import widget
@@ -47,6 +48,24 @@ def test_a_check_names_what_is_not_current_and_writes_nothing(command: Command, 
     assert "not current: config/crd/bases/test.example.com_widgets.yaml\n" in outcome.err
     assert outcome.err.endswith("run `make generate`\n")
     assert not (config / "crd").exists()
+
+
+def test_what_was_for_webhooks_goes_with_the_last_one_and_who_still_names_it_is_told(
+    command: Command, config: Path
+):
+    assert command("generate", operators=[PetOperator]).code == 0
+    overlay = config / "default" / "kustomization.yaml"
+    overlay.parent.mkdir()
+    overlay.write_text("resources: [../crd, ../webhook, https://example.com/more]\n")
+    assert command("generate", operators=[PetOperator]).code == 0
+    outcome = command("generate", operators=[widget.WidgetOperator])
+    assert not (config / "webhook").exists()
+    assert not list(config.rglob("webhook*.yaml"))
+    told = "names ../webhook, which is not there: take it out, and what patches it"
+    told = f"generate: config/default/kustomization.yaml {told}\n"
+    assert (outcome.code, outcome.err) == (1, told)
+    again = command("generate", "--check", operators=[widget.WidgetOperator])
+    assert (again.code, again.err) == (1, told)
 
 
 def test_generating_makes_everything_current(command: Command, config: Path):

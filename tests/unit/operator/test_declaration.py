@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import pytest
 
-from manager import Context, Operator, webhook
-from manager.api import Unstructured
+from apis.example.v1.wordpress import Wordpress
+from manager import Context, ControllerOptions, Operator, Owns, index_by, webhook
+from manager.api import Resource, Unstructured
+from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.operator import add_controller
 from manager.testing import without_manager
@@ -27,6 +30,72 @@ def test_several_of_something_are_a_tuple(name: str):
 def test_what_the_runtime_awaits_is_async(name: str):
     with pytest.raises(TypeError, match=rf"^Bad.{name} has to be an `async def`$"):
         type("Bad", (Operator,), {"kind": Gadget, name: lambda *_: None})
+
+
+async def something(*_: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("own", [Pod], "owns"),
+        ("watch", (), "watches"),
+        ("read", Pod, "reads"),
+        ("finaliser", "example.com/hold", "finalizer"),
+        ("former_finalisers", ("a",), "former_finalizers"),
+        ("skip_own_writes", True, "skips_own_writes"),
+        ("option", ControllerOptions(), "options"),
+        ("index", {}, "indexes"),
+        ("reconsile", something, "reconcile"),
+        ("Reconcile", lambda *_: None, "reconcile"),
+        ("clean_up", something, "cleanup"),
+        ("set_up", lambda *_: None, "setup"),
+        # What is called so on purpose.
+        ("reconcile_one", something, None),
+        ("version", "1.2", None),
+        ("owner", (), None),
+        ("own_pods", (), None),
+        ("_own", (), None),
+        ("watch_over", something, None),
+    ],
+)
+def test_what_is_misspelt_is_refused_with_what_was_meant(name: str, value: Any, meant: str | None):
+    members = {"kind": Gadget, name: value}
+    if meant is None:
+        type("Some", (Operator,), members)
+        return
+    with pytest.raises(TypeError, match=rf"^Some.{name}: nobody would \w+ it; did you mean {meant}\?$"):
+        type("Some", (Operator,), members)
+    type("Some", (Operator,), {**members, meant: getattr(Operator, meant)})  # then it is something else
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "said"),
+    [
+        (Wordpress, "spec.sqlRootPasswordSecretRef.name", None),
+        (Wordpress, "status.conditions[*].type", None),
+        (Wordpress, r"metadata.labels.example\.com/site", None),
+        (Deployment, "spec.template", None),
+        (Wordpress, "spec.storage_size", "has no field spec.storage_size; did you mean spec.storageSize?"),
+        (Wordpress, "spec.imag", "has no field spec.imag; did you mean spec.image?"),
+        (Wordpress, "sped.image", "has no field sped; did you mean spec?"),
+        (Wordpress, "spec.image.tag", "has no field spec.image.tag: spec.image is no object"),
+        (Wordpress, "status.conditions.type", r"has a list at status.conditions: write status.conditions[*]"),
+        (Wordpress, "spec.image[*]", "has no list at spec.image"),
+    ],
+)
+def test_an_index_by_a_field_that_is_not_there_is_refused(kind: type[Resource], path: str, said: str | None):
+    indexes = {"it": index_by(path)}
+    for members, where in (
+        ({"kind": kind, "indexes": indexes}, "Some.indexes"),
+        ({"kind": Gadget, "owns": (Owns(kind, indexes=indexes),)}, f"Some: Owns({kind.__name__}).indexes"),
+    ):
+        if said is None:
+            type("Some", (Operator,), members)
+            continue
+        expected = re.escape(f"{where}['it']: Wordpress {said}")
+        with pytest.raises(TypeError, match=f"^{expected}$"):
+            type("Some", (Operator,), members)
 
 
 def test_one_without_a_kind_is_made_by_nobody():
