@@ -143,6 +143,14 @@ def labelled(labels: dict[str, str], name: str = "blog") -> Write:
     return write
 
 
+def selecting(selector: Any, **labels: str) -> Write:
+    """A Deployment that takes for its own what has these labels, and whose pods have them."""
+    write = deployed()
+    write.body["spec"]["selector"] = selector
+    write.body["spec"]["template"]["metadata"]["labels"] = labels
+    return write
+
+
 def made(plural: str, namespace: str = PLACE, /, *, metadata: Any = None, **fields: Any) -> Write:
     """An object of the core group, with the operators' label."""
     body = {"metadata": {"name": "made", "labels": LABELS, **(metadata or {})}, **fields}
@@ -362,6 +370,18 @@ ESCALATIONS = {
         PLACE,
         "wp",
         {"spec": {"template": {"metadata": {"labels": {"k8s-app": "kube-dns"}}}}},
+    ),
+    "a ReplicaSet of others, by its label": selecting({"matchLabels": {"app": "theirs"}}, app="theirs"),
+    "a ReplicaSet of others, by an expression": selecting(
+        {
+            "matchLabels": {"app": "theirs", "tier": "frontend"},
+            "matchExpressions": [{"key": "app", "operator": "Exists"}],
+        },
+        app="theirs",
+        tier="frontend",
+    ),
+    "a ReplicaSet of another tier": selecting(
+        {"matchLabels": {"app": "theirs"}}, app="theirs", tier="frontend"
     ),
     "another SELinux type": deployed(securityContext={"seLinuxOptions": {"type": "spc_t"}}),
     "a setting of the kernel": deployed(
