@@ -130,6 +130,11 @@ class ApiAccess:
             if failure.status != http.HTTPStatus.NOT_FOUND:
                 raise
 
+    @property
+    def warnings(self) -> list[str]:
+        """The headers of what this thread was answered last."""
+        return list(self._local.warnings)
+
     def close(self) -> None:
         """Close every connection, whichever thread it was opened by."""
         for connection in self._connections:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from devcluster import DevCluster
 from manager.certificates.keeper import Keeper
 from manager.certificates.store import Material, Snapshot
-from manager.certificates.targets import Absent, Found, InstalledConfiguration
+from manager.certificates.targets import Absent, Found, InstalledConfiguration, WrittenConfiguration
 from manager.kube.errors import Invalid
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.testing import LocalWire
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 
@@ -105,3 +107,22 @@ async def test_webhooks_of_others_in_the_same_configuration_are_left_alone() -> 
     await target.inject(found, b"new")
     [sent] = wire.sent("PATCH", path)
     assert {each["path"].split("/")[2] for each in sent.json()} == {"1"}
+
+
+@pytest.mark.parametrize("field", ["namespaceSelector", "objectSelector"])
+async def test_a_configuration_that_leaves_out_what_it_should_not_is_written_anew(field: str):
+    def configuration(**more: Any) -> dict[str, Any]:
+        webhook = {"name": "v.kb.io", "clientConfig": {"url": "https://a.test/v"}, **more}
+        return {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "c"}, "webhooks": [webhook]}
+
+    async with DevCluster(port=None, controllers=False) as cluster:
+        wire = LocalWire(cluster)
+        transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        rest = {"sideEffects": "None", "admissionReviewVersions": ["v1"]}
+        narrow = {**rest, field: {"matchLabels": {"a": "b"}}}
+        made = {**configuration(**narrow), "apiVersion": "admissionregistration.k8s.io/v1"}
+        await cluster.client.create("validatingwebhookconfigurations.admissionregistration.k8s.io", "", made)
+        for wanted, intact in ((narrow, True), (rest, False)):
+            target = WrittenConfiguration(transport, configuration(**wanted), field_manager="test")
+            assert (await target.look()).intact is intact
+        await wire.aclose()

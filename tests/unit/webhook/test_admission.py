@@ -292,6 +292,23 @@ async def test_a_review_of_another_kind_is_no_question_for_this_webhook(function
         await functions.mutating.answer(admission_review("CREATE", new=thing(), kind=pod))
 
 
+async def test_each_of_several_kinds_is_shown_as_its_own_model(functions: Functions):
+    admission = Admission(Thing, also=(OldThing,), subresources=("", "proxy"))
+    admission.register("validate_create", functions.create)
+    admission.register("validate_connect", functions.create)
+    [endpoint] = AdmissionEndpoint.all_of(admission, panics=functions.metrics.webhook_panics)
+    old = {"group": "test.example.com", "version": "v1alpha1", "kind": "Thing"}
+    options = {"group": "", "version": "v1", "kind": "ThingProxyOptions"}
+    await endpoint.answer(admission_review("CREATE", new=thing()))
+    await endpoint.answer(admission_review("CREATE", new=thing(version="v1alpha1"), kind=old))
+    asked = {"apiVersion": "v1", "kind": "ThingProxyOptions", "path": "/x"}
+    await endpoint.answer(admission_review("CONNECT", new=asked, kind=options, subResource="proxy"))
+    shown = [given for given, _ in functions.given]
+    assert [type(each) for each in shown[:2]] == [Thing, OldThing]
+    assert shown[2].content == {"path": "/x"}
+    assert functions.given[2][1].subresource == "proxy"
+
+
 _ENVELOPE = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":%b}'
 _REQUEST = (
     b'{"uid":"u","kind":{"group":"test.example.com","version":"v1","kind":"Thing"},'

@@ -1,0 +1,152 @@
+"""An operator that has a say in Pods and Deployments: what it is asked about, and what not."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import secrets
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from manager.codegen import custom_resource_definitions
+from tests.integration.webhook.guard_operator import Guard
+from tests.support.api_access import MERGE_PATCH, ApiAccess, ApiFailure
+from tests.support.dockerfile import ROOT
+from tests.support.envtest import BARE
+from tests.support.eventually import eventually
+from tests.support.kubeconfig import Credentials
+from tests.support.manager_process import ManagerProcess
+from tests.support.ports import PortBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import StartControlPlane
+    from tests.support.control_plane import ControlPlane
+
+pytestmark = pytest.mark.contract
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    module_control_plane: StartControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    plane = module_control_plane(parts=BARE)
+    plane.api.apply(custom_resource_definitions([Guard]))
+    folder = tmp_path_factory.mktemp("guard")
+    with PortBlock(1) as ports:
+        address = f"127.0.0.1:{ports[0]}"
+        with ManagerProcess(
+            plane.kubeconfig,
+            f"--webhook-bind-address={address}",
+            f"--webhook-url=https://{address}",
+            f"--webhook-local-path={folder / 'webhook'}",
+            folder=folder,
+            program=(sys.executable, "-m", "tests.integration.webhook.guard_operator"),
+            environ={"PYTHONPATH": str(ROOT)},
+        ) as manager:
+            manager.wait_ready()
+            eventually(functools.partial(is_asked, plane))
+            yield plane
+
+
+def is_asked(plane: ControlPlane) -> None:
+    """By both configurations."""
+    pods = f"{namespace(plane, guarded='yes')}/pods"
+    stored = plane.api.request("POST", pods, query={"dryRun": "All"}, body=pod("asked", team="x"))
+    assert "made-by" in stored
+    assert "Required value" in refusal(plane, f"{pods}?dryRun=All", pod("refused"))
+
+
+def namespace(plane: ControlPlane, **labels: str) -> str:
+    """The path of a new one, in which pods can be created."""
+    name = f"test-{secrets.token_hex(4)}"
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    plane.api.create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})
+    return f"/api/v1/namespaces/{name}"
+
+
+def pod(name: str, **labels: str) -> dict[str, Any]:
+    spec = {"containers": [{"name": "web", "image": "nginx"}], "automountServiceAccountToken": False}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def refusal(plane: ControlPlane, path: str, body: dict[str, Any] | None = None, method: str = "POST") -> str:
+    """What the server says in place of doing it."""
+    with pytest.raises(ApiFailure) as caught:
+        plane.api.request(
+            method, path, body=body, content_type=MERGE_PATCH if method == "PATCH" else "application/json"
+        )
+    return str(json.loads(caught.value.body)["message"])
+
+
+@pytest.fixture
+def here(guarded: ControlPlane) -> str:
+    """The path of a namespace of which the operator is asked."""
+    return namespace(guarded, guarded="yes")
+
+
+def test_an_object_of_another_is_changed_and_judged_and_its_end_warned_of(
+    guarded: ControlPlane, here: str
+) -> None:
+    assert refusal(guarded, f"{here}/pods", pod("nobodys")).endswith(
+        'Pod "nobodys" is invalid: metadata.labels[team]: Required value'
+    )
+    stored = guarded.api.create(f"{here}/pods", pod("ours", team="blue"))
+    assert "made-by" in stored["metadata"]["annotations"]
+    guarded.api.request("DELETE", f"{here}/pods/ours")
+    assert guarded.api.warnings == ['299 - "ours was blue\'s"']
+
+
+def test_only_what_the_selectors_and_conditions_say_is_asked_about(guarded: ControlPlane, here: str) -> None:
+    elsewhere = namespace(guarded)
+    assert "annotations" not in guarded.api.create(f"{elsewhere}/pods", pod("a"))["metadata"]
+    assert "annotations" not in guarded.api.create(f"{here}/pods", pod("a", free="yes"))["metadata"]
+    robot = Credentials.read(guarded.user_kubeconfig("robot-1", "system:masters"))
+    with contextlib.closing(ApiAccess(robot, scratch=guarded.folder)) as api:
+        assert "annotations" not in api.create(f"{here}/pods", pod("b"))["metadata"]
+    # An object that would be selected no more is judged as what it was.
+    guarded.api.create(f"{here}/pods", pod("c", team="blue"))
+    assert "annotations" in guarded.api.get(f"{here}/pods/c")["metadata"]
+
+
+def test_a_namespace_that_runs_the_cluster_is_left_out_whatever_its_labels(guarded: ControlPlane) -> None:
+    for name in ("kube-system", "of-the-program"):
+        labels = {"guarded": "yes"} | ({"app.kubernetes.io/name": "guard"} if name != "kube-system" else {})
+        found = guarded.api.find(f"/api/v1/namespaces/{name}")
+        if found is None:
+            guarded.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        guarded.api.patch(f"/api/v1/namespaces/{name}", {"metadata": {"labels": labels}})
+        path = f"/api/v1/namespaces/{name}"
+        if guarded.api.find(f"{path}/serviceaccounts/default") is None:
+            guarded.api.create(f"{path}/serviceaccounts", {"metadata": {"name": "default"}})
+        assert "annotations" not in guarded.api.create(f"{path}/pods", pod("free"))["metadata"]
+
+
+def test_parts_of_an_object_are_judged_as_what_they_are(guarded: ControlPlane, here: str) -> None:
+    guarded.api.create(f"{here}/pods", pod("ours", team="blue"))
+    for method in ("GET", "POST"):
+        assert "no shell in ours" in refusal(guarded, f"{here}/pods/ours/exec?command=sh", method=method)
+        assert "no shell" not in refusal(guarded, f"{here}/pods/ours/exec?command=ls", method=method)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "ours"}}
+    assert "Eviction of ours: not now" in refusal(guarded, f"{here}/pods/ours/eviction", eviction)
+    state = {"status": {"phase": "Failed"}}
+    assert "status.phase: Forbidden: is not to fail" in refusal(
+        guarded, f"{here}/pods/ours/status", state, "PATCH"
+    )
+    guarded.api.patch(f"{here}/pods/ours/status", {"status": {"phase": "Running"}})
+
+
+def test_a_scale_is_judged_whose_object_is_not(guarded: ControlPlane, here: str) -> None:
+    deployments = here.replace("/api/v1", "/apis/apps/v1") + "/deployments"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
+    spec = {"replicas": 9, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    guarded.api.create(deployments, {"metadata": {"name": "d"}, "spec": spec})
+    guarded.api.patch(f"{deployments}/d", {"spec": {"replicas": 8}})
+    scale = f"{deployments}/d/scale"
+    guarded.api.patch(scale, {"spec": {"replicas": 2}})
+    said = refusal(guarded, scale, {"spec": {"replicas": 4}}, "PATCH")
+    assert 'Scale.autoscaling "d" is invalid: spec.replicas: Forbidden: 2 are enough' in said
