@@ -1,4 +1,4 @@
-"""A user of the cluster, as the API server knows them."""
+"""Whose token it is, and what they may do, as the API server says; and what a token says itself."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from manager.kube.errors import ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
 
 __all__ = ["Reviews", "User", "has_expired"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,6 @@ def _decoded(part: str) -> bytes:
         raise ValueError("not base64url without padding")
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
-
-T = TypeVar("T")
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -12,11 +12,9 @@ from manager.cache.informer import (
     Part,
     Subscription,
 )
-from manager.cache.record import Meta, Owner, Record
-from manager.cache.record_decoder import metadata_of
+from manager.cache.record import Meta, Owner, Record, metadata_of
 from manager.cache.registry import Cache
-from manager.cache.selector import Selector
-from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, WatchSpec
+from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, Selector, WatchSpec
 
 __all__ = [
     "WHOLE",

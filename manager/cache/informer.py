@@ -17,11 +17,9 @@ from manager.cache.answers import deleted_uid, is_removed
 from manager.cache.event import CacheEvent, Change, note_own_write
 from manager.cache.index import IndexFunction
 from manager.cache.intake import Intake
-from manager.cache.record import Record
-from manager.cache.record_decoder import RecordDecoder
+from manager.cache.record import Record, RecordDecoder
 from manager.cache.reflector import Reflector
-from manager.cache.selector import Selector
-from manager.cache.spec import WatchSpec
+from manager.cache.spec import Selector, WatchSpec
 from manager.cache.store import Store
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport

@@ -9,8 +9,7 @@ import msgspec
 
 from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
-from manager.cache.record import Record
-from manager.cache.record_decoder import RecordDecoder
+from manager.cache.record import Record, RecordDecoder
 from manager.cache.store import Store
 from manager.kube.errors import ProtocolError
 

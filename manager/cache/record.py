@@ -1,14 +1,19 @@
-"""One object, as the cache keeps it, and the part of its metadata that the runtime itself looks at."""
+"""One object, as the cache keeps it, and the way to it from the bytes that the server sends."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+import re
+import sys
+from collections.abc import Callable, Collection
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from manager.api import ObjectKey, Resource
+from manager.api import GroupVersionKind, ObjectKey, Resource
+from manager.kube.decoding import MALFORMED, not_a
+from manager.kube.errors import ProtocolError
 
-__all__ = ["Meta", "Owner", "Record"]
+__all__ = ["Arrival", "Meta", "OwnManagedFields", "Owner", "Record", "RecordDecoder", "metadata_of"]
 
 R = TypeVar("R", bound=Resource)
 
@@ -83,3 +88,214 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
         Raises pydantic.ValidationError when the object is not of the model's shape.
         """
         return model.decode(self.raw)
+
+
+KEY = b'"managedFields"'
+KEY_AND_COLON = re.compile(KEY + rb"\s*:\s*")
+
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+PARTIAL = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}'
+PARTIAL_KIND = "PartialObjectMetadata"
+
+# Here kubectl keeps a copy of the whole object, all values of a Secret included.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# Bytes of an annotation that is still metadata, rather than content that somebody has put there.
+ANNOTATION = 4096
+
+
+class _ArrivingMeta(Meta, frozen=True, gc=False, rename="camel"):
+    """Metadata that still has all of its managedFields."""
+
+    managed_fields: msgspec.Raw = msgspec.Raw()
+
+
+class _RawMetadata(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+class _Arriving(msgspec.Struct, gc=False):
+    """An object, of which only the metadata is decoded. Items of a list carry no kind."""
+
+    metadata: _ArrivingMeta
+    kind: str = ""
+
+
+_decode = msgspec.json.Decoder(_Arriving).decode
+_decode_metadata = msgspec.json.Decoder(_RawMetadata).decode
+
+
+def metadata_of(raw: bytes) -> bytes:
+    """An object's JSON as the server sends it when asked for the metadata only; raises ProtocolError."""
+    try:
+        return PARTIAL % bytes(_decode_metadata(raw).metadata)
+    except MALFORMED as error:
+        raise not_a("an object", error) from None
+
+
+class Arrival(NamedTuple):
+    """An object of which only the metadata was looked at so far: enough to see whether it is news."""
+
+    raw: bytes | msgspec.Raw
+    key: ObjectKey
+    uid: str
+    version: int
+    object: _Arriving
+
+
+class RecordDecoder:
+    """Makes records of one kind.
+
+    Of `managedFields`, which can be half of an object, only entries are kept that belong to our own field
+    managers: `field_manager` itself and every name that begins with it. With `metadata_only`, all but the
+    metadata is dropped, whatever the server sent, and so are annotations that hold content: kubectl's copy of
+    what was applied, and every one of more than 4 KB. `transform` gets the JSON that would be kept and
+    answers what is kept instead; it must leave alone what identifies the object (name, namespace, uid,
+    resourceVersion) and the labels that selectors look at.
+    """
+
+    def __init__(
+        self,
+        gvk: GroupVersionKind,
+        *,
+        field_manager: str,
+        metadata_only: bool = False,
+        transform: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        self._kind = gvk.kind
+        self._what = f"a {gvk.kind} object"
+        self._metadata_only = metadata_only
+        self._managed_fields = OwnManagedFields(field_manager)
+        self._transform = transform
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
+        """Return the record of an object and its metadata, decoded once and for the caller's use.
+
+        Raises ProtocolError when it is not an object of this kind.
+        """
+        return self.take(self.look(raw))
+
+    def look(self, raw: bytes | msgspec.Raw) -> Arrival:
+        """Return what identifies an object and its state; raises ProtocolError where that is missing."""
+        try:
+            arriving = _decode(raw)
+            meta = arriving.metadata
+            # Objects of a namespace share its name, which saves more than it costs to look up.
+            key = ObjectKey(sys.intern(meta.namespace), meta.name)
+            return Arrival(raw, key, meta.uid, int(meta.resource_version), arriving)
+        except MALFORMED as error:
+            raise not_a(self._what, error) from None
+
+    def take(self, arrival: Arrival) -> tuple[Record, Meta]:
+        """Return the record of what was looked at, and its metadata; raises as a call does."""
+        raw, key, uid, version, arriving = arrival
+        meta = arriving.metadata
+        try:
+            whole = self._project(bytes(raw), arriving.kind)
+            kept = self._managed_fields.strip(whole, bytes(meta.managed_fields))
+            if self._metadata_only and (content := _annotations_with_content(meta)):
+                kept = _without_annotations(kept, content)
+                others = {name: value for name, value in meta.annotations.items() if name not in content}
+                meta = msgspec.structs.replace(meta, annotations=others)
+        except MALFORMED as error:
+            raise not_a(self._what, error) from None
+        record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
+        if self._transform is not None:
+            return self._transformed(record, self._transform)
+        return record, meta
+
+    def _project(self, raw: bytes, kind: str) -> bytes:
+        if self._metadata_only:
+            if kind == PARTIAL_KIND:
+                return raw
+            if kind in {self._kind, ""}:
+                return PARTIAL % bytes(_decode_metadata(raw).metadata)
+        elif kind in {self._kind, ""}:
+            return raw
+        raise ProtocolError(f"not {self._what}: it is of another kind")
+
+    def _transformed(self, record: Record, transform: Callable[[bytes], bytes]) -> tuple[Record, Meta]:
+        try:
+            record.raw = transform(record.raw)
+            meta = record.meta()
+        except Exception as error:
+            # The operator's code: whatever it raises is about this kind's cache, and only that.
+            raise ProtocolError(f"the transform failed on {self._kind} {record.key}: {error!r}") from error
+        return record, meta
+
+
+def _annotations_with_content(meta: Meta) -> list[str]:
+    return [
+        name
+        for name, value in meta.annotations.items()
+        # The number of characters answers for nearly all of them.
+        if name == LAST_APPLIED or (len(value) > ANNOTATION // 4 and len(value.encode()) > ANNOTATION)
+    ]
+
+
+class OwnManagedFields:
+    """Cuts out of objects what `managedFields` says of others.
+
+    Our own are the managers whose names begin with `field_manager`; their entries stay as they are.
+    """
+
+    def __init__(self, field_manager: str) -> None:
+        self._field_manager = field_manager.encode()
+        # The text stands nowhere else in an entry: quotes within its strings are escaped.
+        self._is_own = re.compile(rb'"manager"\s*:\s*"' + re.escape(self._field_manager)).search
+
+    def strip(self, raw: bytes, value: bytes) -> bytes:
+        """Return the object's JSON without others' entries, given the JSON of its `metadata.managedFields`.
+
+        `value` is empty when there is none; without anything to cut, the answer is `raw` itself.
+        """
+        if not value:
+            return raw
+        own = self._own_entries(value)
+        if own == value:
+            return raw  # as of an object that nobody else has written to yet
+        key = KEY_AND_COLON.search(raw)
+        if key is None or raw.count(KEY) != 1:
+            # The object has a field of that name somewhere else too, or it is written in another way.
+            return _rebuild(raw, "managedFields", own)
+        before, after = raw[: key.start()], raw[key.end() + len(value) :]
+        if own:
+            return b"".join((before, key[0], own, after))
+        if before.endswith(b","):
+            return before[:-1] + after
+        return before + after.removeprefix(b",")
+
+    def _own_entries(self, value: bytes) -> bytes:
+        """The JSON of our own entries, empty when there are none."""
+        if self._field_manager not in value:
+            return b""
+        own = [entry for entry in map(bytes, _decode_entries(value)) if self._is_own(entry)]
+        return b"[%b]" % b",".join(own) if own else b""
+
+
+def _without_annotations(raw: bytes, names: Collection[str]) -> bytes:
+    """Return the object's JSON without these annotations, which it has."""
+    metadata = _decode_object(_decode_object(raw)["metadata"])
+    annotations = _decode_object(metadata["annotations"])
+    kept = {name: value for name, value in annotations.items() if name not in names}
+    return _rebuild(raw, "annotations", _join(kept) if kept else b"")
+
+
+def _rebuild(raw: bytes, name: str, value: bytes) -> bytes:
+    """Put another value into the metadata; without a value, take the name out."""
+    members = _decode_object(raw)
+    metadata = _decode_object(members["metadata"])
+    if value:
+        metadata[name] = msgspec.Raw(value)
+    else:
+        del metadata[name]
+    members["metadata"] = msgspec.Raw(_join(metadata))
+    return _join(members)
+
+
+def _join(members: dict[str, msgspec.Raw]) -> bytes:
+    # Joined and not encoded as a whole: an encoder's buffer is larger than what it holds.
+    return b"{%b}" % b",".join(
+        b"%b:%b" % (msgspec.json.encode(name), value) for name, value in members.items()
+    )

@@ -10,8 +10,7 @@ from typing import Unpack
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache.informer import CacheStatistics, Informer
-from manager.cache.record import Record
-from manager.cache.record_decoder import RecordDecoder
+from manager.cache.record import Record, RecordDecoder
 from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport

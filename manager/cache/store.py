@@ -19,7 +19,7 @@ from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
 from manager.cache.index import Indexes, IndexFailed, IndexFunction
 from manager.cache.record import Meta, Record
-from manager.cache.selector import Requirement, Selector
+from manager.cache.spec import Requirement, Selector
 
 __all__ = ["Store"]
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from manager.api import ObjectKey
 from manager.duration import format_duration
 from manager.logs import on_one_line
-from manager.migration import Definition, MigrationOptions, Outcome, Tally
+from manager.migration import MigrationOptions, Outcome, StoredDefinition, Tally
 
 __all__ = ["MigrateReport", "Screen"]
 
@@ -47,7 +47,7 @@ class MigrateReport:
             pause = format_duration(seconds)
             self._screen.say(f"{self._name}: waiting {pause}, until every API server knows the definition")
 
-    def begins(self, definition: Definition, *, after: int) -> None:
+    def begins(self, definition: StoredDefinition, *, after: int) -> None:
         """The walk begins."""
         self._began, self._before = self._clock(), after
         others = ", ".join(version for version in definition.stored if version != definition.storage)
@@ -83,7 +83,7 @@ class MigrateReport:
 
     # At the end.
 
-    def nothing_to_do(self, definition: Definition) -> None:
+    def nothing_to_do(self, definition: StoredDefinition) -> None:
         """All is as it should be."""
         self._screen.result(f"{self._name}: nothing to do: all objects are stored as {definition.storage}")
 
@@ -91,7 +91,7 @@ class MigrateReport:
         """This one needs no migration for another reason."""
         self._screen.result(f"{self._name}: skipped: {why}")
 
-    def ended(self, definition: Definition, outcome: Outcome, tally: Tally) -> None:
+    def ended(self, definition: StoredDefinition, outcome: Outcome, tally: Tally) -> None:
         """All objects have been looked at."""
         self._screen.end_progress()
         if self._refused > _TOLD:

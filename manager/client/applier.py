@@ -167,7 +167,7 @@ class Applier:
         return after
 
     async def _take_over(self, kind: type[Resource], key: ObjectKey) -> None:
-        """Turn the record of our create into one of an apply (see `managed_fields`)."""
+        """Turn the record of our create into one of an apply (see `ownership`)."""
         version, refusal = None, None
         for _ in range(TAKEOVER_ATTEMPTS):
             # The cache keeps our own entries only, and the patch needs the position among all.

@@ -17,6 +17,8 @@ from manager.kube.errors import Conflict, Invalid
 
 __all__ = ["StatusClient", "SubresourceClient"]
 
+R = TypeVar("R", bound=Resource)
+
 
 class SubresourceClient:
     """A subresource with a shape of its own, such as `scale` or `eviction`, as plain JSON values."""
@@ -69,8 +71,6 @@ class SubresourceClient:
         )
         return json_object(raw, f"a {self._name}")
 
-
-R = TypeVar("R", bound=Resource)
 
 Status = dict[str, Any]
 

@@ -1,4 +1,9 @@
-"""A model's JSON schema as pydantic sees it, with references inlined and its docstrings as descriptions."""
+"""A model's JSON schema as pydantic sees it, with references inlined and its docstrings as descriptions.
+
+The docstrings of attributes are read from the source, when definitions are made. Pydantic would do it for
+every model at import, and with it every start of the manager would read and parse what only the command
+`crds` prints.
+"""
 
 from __future__ import annotations
 

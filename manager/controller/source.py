@@ -1,4 +1,9 @@
-"""Where requests come from: sources, and which objects to reconcile because of an event."""
+"""Where requests come from: sources, and which objects to reconcile because of an event.
+
+A handler is any callable that takes a `CacheEvent` and answers with requests. When an event moves an object
+from one owner or label to another, both sides have to look: the handlers here map the object as it was and
+as it is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The bodies of answers, decoded; that of a watch is framed as one JSON event per line."""
+"""The bodies of answers, decoded; that of a watch is framed as one JSON event per line.
+
+Whatever is wrong with one is a ProtocolError that does not quote it: an answer may hold a Secret, and errors
+go into logs, statuses and Events.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Where a logger comes from: by name, or from the reconcile that is running."""
+"""Where a logger comes from: by name, or from the reconcile that is running; and structlog, made lean.
+
+structlog imports rich wherever that is installed, for a renderer that is not used here: some seventy modules
+and four megabytes. While structlog is imported, these packages look as if they were not there.
+"""
 
 from __future__ import annotations
 

@@ -8,15 +8,13 @@ object anew and then trims that list.
 
 from __future__ import annotations
 
-from manager.migration.definition import Definition, MigrationFailed
-from manager.migration.definitions import Definitions
+from manager.migration.definitions import Definitions, MigrationFailed, StoredDefinition
 from manager.migration.migration import Migration, Outcome
 from manager.migration.patience import Patience
 from manager.migration.permission import migration_rights
 from manager.migration.walk import MigrationOptions, Report, Tally
 
 __all__ = [
-    "Definition",
     "Definitions",
     "Migration",
     "MigrationFailed",
@@ -24,6 +22,7 @@ __all__ = [
     "Outcome",
     "Patience",
     "Report",
+    "StoredDefinition",
     "Tally",
     "migration_rights",
 ]

@@ -11,7 +11,7 @@ from manager.api import ObjectKey
 from manager.kube.decoding import Decoder
 from manager.kube.errors import BadRequest, Gone, ProtocolError
 from manager.kube.transport import LONGEST_LIST, Transport
-from manager.migration.definition import Definition
+from manager.migration.definitions import StoredDefinition
 from manager.migration.patience import Patience
 
 __all__ = ["Found", "Listing", "Page"]
@@ -48,7 +48,7 @@ class Listing:
     """Pages of the metadata of all objects of a kind."""
 
     def __init__(
-        self, transport: Transport, patience: Patience, definition: Definition, *, page_size: int
+        self, transport: Transport, patience: Patience, definition: StoredDefinition, *, page_size: int
     ) -> None:
         self._transport = transport
         self._patience = patience

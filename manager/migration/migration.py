@@ -8,8 +8,13 @@ from contextlib import suppress
 
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
-from manager.migration.definition import Definition, DefinitionChanged, MigrationFailed, Position
-from manager.migration.definitions import Definitions
+from manager.migration.definitions import (
+    DefinitionChanged,
+    Definitions,
+    MigrationFailed,
+    Position,
+    StoredDefinition,
+)
 from manager.migration.listing import Listing
 from manager.migration.patience import Patience
 from manager.migration.permission import missing_rights
@@ -58,7 +63,7 @@ class Migration:
         self._report = report
         self.tally = Tally()
 
-    async def run(self, definition: Definition) -> Outcome:
+    async def run(self, definition: StoredDefinition) -> Outcome:
         """Migrate the kind of `definition`.
 
         Raises:
@@ -84,7 +89,7 @@ class Migration:
             self._report.begins_anew()
         raise MigrationFailed("the definition changes all the time; run this again when it does not any more")
 
-    async def _again(self, before: Definition) -> Definition:
+    async def _again(self, before: StoredDefinition) -> StoredDefinition:
         """The definition as it is now; raises MigrationFailed when it is gone."""
         with suppress(NotFound):
             definition = await self._definitions.get(before.name)
@@ -92,7 +97,7 @@ class Migration:
                 return definition
         raise MigrationFailed("the definition has been deleted meanwhile, and its objects with it")
 
-    async def _pass(self, definition: Definition) -> Outcome:
+    async def _pass(self, definition: StoredDefinition) -> Outcome:
         """Go through all objects once; raises DefinitionChanged."""
         dry_run = self._options.dry_run
         if missing := await missing_rights(self._transport, self._patience, definition, dry_run=dry_run):
@@ -112,7 +117,7 @@ class Migration:
             await self._trim(definition)
         return Outcome.DONE
 
-    def _walk(self, definition: Definition, position: Position) -> Walk:
+    def _walk(self, definition: StoredDefinition, position: Position) -> Walk:
         options = self._options
         return Walk(
             definition,
@@ -131,14 +136,14 @@ class Migration:
             tally=self.tally,
         )
 
-    async def _trim(self, definition: Definition) -> None:
+    async def _trim(self, definition: StoredDefinition) -> None:
         try:
             await self._definitions.trim(definition)
         except NotFound as error:
             raise DefinitionChanged from error
         await self._clear(definition)
 
-    async def _clear(self, definition: Definition) -> None:
+    async def _clear(self, definition: StoredDefinition) -> None:
         """Remove the position. It says nothing any more, so that it is no failure if it stays."""
         with suppress(KubeError):
             await self._definitions.clear(definition)

@@ -1,4 +1,8 @@
-"""What a migration needs to be allowed, and whether it is, before anything is done."""
+"""What a migration needs to be allowed, and whether it is, before anything is done.
+
+`config/rbac/` has a ClusterRole of these rules for the operators' kinds. It is bound to nobody: a person who
+upgrades is an administrator most often, and a Job is given it for as long as it runs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from manager.api import Resource, crd_options
 from manager.kube.decoding import Decoder
 from manager.kube.errors import ApiError, ProtocolError, ServerError
 from manager.kube.transport import Transport
-from manager.migration.definition import Definition
+from manager.migration.definitions import StoredDefinition
 from manager.migration.patience import Patience
 from manager.rights import RbacRule
 
@@ -59,7 +63,7 @@ _decode = Decoder(_Review, "a review")
 
 
 async def missing_rights(
-    transport: Transport, patience: Patience, definition: Definition, *, dry_run: bool
+    transport: Transport, patience: Patience, definition: StoredDefinition, *, dry_run: bool
 ) -> list[str]:
     """What we are not allowed, each as a person would say it ("patch pets.petstore.example.com").
 
@@ -91,7 +95,7 @@ async def _allowed(transport: Transport, patience: Patience, attributes: dict[st
     return _decode(answer).status.allowed
 
 
-def _needed(definition: Definition, *, dry_run: bool) -> Iterator[dict[str, str]]:
+def _needed(definition: StoredDefinition, *, dry_run: bool) -> Iterator[dict[str, str]]:
     kind = {"group": definition.group, "version": definition.version, "resource": definition.plural}
     yield {**kind, "verb": "list", "subresource": ""}
     yield {**kind, "verb": "patch", "subresource": definition.subresource}

@@ -20,8 +20,7 @@ from manager.kube.errors import (
     Unauthorized,
 )
 from manager.kube.transport import Transport
-from manager.migration.definition import Definition, Refused
-from manager.migration.definitions import METADATA
+from manager.migration.definitions import METADATA, Refused, StoredDefinition
 from manager.migration.listing import Found
 from manager.migration.patience import Patience
 
@@ -63,7 +62,7 @@ class Rewriter:
         self,
         transport: Transport,
         patience: Patience,
-        definition: Definition,
+        definition: StoredDefinition,
         *,
         field_manager: str,
         dry_run: bool,

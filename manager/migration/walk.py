@@ -10,8 +10,14 @@ from typing import Protocol
 
 from manager.api import ObjectKey
 from manager.kube.errors import KubeError
-from manager.migration.definition import Definition, DefinitionChanged, MigrationFailed, Position, Refused
-from manager.migration.definitions import Definitions
+from manager.migration.definitions import (
+    DefinitionChanged,
+    Definitions,
+    MigrationFailed,
+    Position,
+    Refused,
+    StoredDefinition,
+)
 from manager.migration.listing import Found, Listing
 from manager.migration.rewriter import Rewriter, Rewritten
 from manager.rate_limit import TokenBucket
@@ -42,7 +48,7 @@ class MigrationOptions:
 class Report(Protocol):
     """Takes what there is to tell while a migration goes on; nothing here may wait."""
 
-    def begins(self, definition: Definition, *, after: int) -> None:
+    def begins(self, definition: StoredDefinition, *, after: int) -> None:
         """The objects are gone through; `after` of them an earlier run has done."""
 
     def settling(self, seconds: float) -> None:
@@ -101,7 +107,7 @@ class Walk:
 
     def __init__(
         self,
-        definition: Definition,
+        definition: StoredDefinition,
         position: Position,
         *,
         definitions: Definitions,

@@ -14,6 +14,8 @@ from manager.webhook.refused import Refused
 
 __all__ = ["LINES", "Endpoint", "answered", "encoded", "time_limit"]
 
+T = TypeVar("T")
+
 LINES = 60
 """How many refusals and failures of one webhook the log tells in a minute. Whoever reaches the port can bring
 about more; the metrics have all of them."""
@@ -40,8 +42,6 @@ class Endpoint(Protocol):
         Raises `Unanswered` where there can be none.
         """
 
-
-T = TypeVar("T")
 
 _MARGIN = 0.1
 _LONGEST_MARGIN = 0.5

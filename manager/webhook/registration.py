@@ -26,6 +26,9 @@ __all__ = [
     "marks",
 ]
 
+M = TypeVar("M", bound=Callable[..., Any])
+R = TypeVar("R", bound=Resource)
+
 
 class RegistrationError(TypeError):
     """An operator's webhooks are not as they must be; one line that names the kind and what is wrong."""
@@ -39,9 +42,6 @@ def _check_function(function: Callable[..., Any], *, what: str, taken: bool) -> 
     if taken:
         raise RegistrationError(f"{name} is the second function to {what}; there can be one")
 
-
-M = TypeVar("M", bound=Callable[..., Any])
-R = TypeVar("R", bound=Resource)
 
 FailurePolicy = Literal["Fail", "Ignore"]
 MatchPolicy = Literal["Equivalent", "Exact"]

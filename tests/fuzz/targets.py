@@ -26,8 +26,8 @@ from manager.access.reviews import has_expired
 from manager.address import BindAddress, parse_address
 from manager.api import GroupVersionKind
 from manager.cache.answers import decode_bookmark, decode_page
-from manager.cache.record_decoder import RecordDecoder
-from manager.cache.selector import Selector
+from manager.cache.record import RecordDecoder
+from manager.cache.spec import Selector
 from manager.certificates.store import Material, Stored
 from manager.client.ownership import holds, holds_exactly, own_entries, takeover_patch
 from manager.client.write import merge_diff

@@ -18,7 +18,7 @@ from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, sample
 from manager.api import PartialObjectMetadata
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
-from manager.cache.record_decoder import RecordDecoder
+from manager.cache.record import RecordDecoder
 from manager.kube.decoding import decode_event, lines
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, templat
 from manager.api import ObjectKey
 from manager.api.core_v1 import Pod
 from manager.cache.intake import Intake
-from manager.cache.record_decoder import RecordDecoder
+from manager.cache.record import RecordDecoder
 from manager.cache.store import Store
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from manager.api import Resource
 from manager.cache import Cache
 from manager.cache.event import CacheEvent
 from manager.cache.informer import Informer
-from manager.cache.record import Meta, Record
-from manager.cache.record_decoder import RecordDecoder
+from manager.cache.record import Meta, Record, RecordDecoder
 from manager.cache.reflector import Reflector
 
 

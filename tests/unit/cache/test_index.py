@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from manager.api import ObjectKey
 from manager.cache.index import Index, index_by
 from manager.cache.record import Meta, Record
-from manager.cache.selector import Selector
+from manager.cache.spec import Selector
 from manager.cache.store import Store
 from tests.unit.cache.objects import pod, taken
 

@@ -10,7 +10,7 @@ import pytest
 from manager.api import ObjectKey, PartialObjectMetadata
 from manager.cache.event import CacheEvent, EventType
 from manager.cache.informer import Informer
-from manager.cache.record_decoder import RecordDecoder
+from manager.cache.record import RecordDecoder
 from manager.cache.spec import WatchSpec
 from manager.kube.errors import ProtocolError
 from manager.kube.rest_mapping import RestMapper

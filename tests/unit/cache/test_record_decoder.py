@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.cache.record_decoder import RecordDecoder
+from manager.cache.record import RecordDecoder
 from manager.kube.errors import ProtocolError
 from tests.unit.cache.objects import Pod, encoded, pod
 

@@ -9,7 +9,7 @@ import pytest
 
 from manager.cache.failure import State
 from manager.cache.intake import Intake
-from manager.cache.record_decoder import RecordDecoder
+from manager.cache.record import RecordDecoder
 from manager.cache.reflector import Reflector
 from manager.cache.spec import WatchSpec
 from manager.cache.store import Store

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.cache.selector import Selector
+from manager.cache.spec import Selector
 
 WEB = {"app": "web", "tier": "front", "empty": ""}
 

@@ -4,7 +4,7 @@ import pytest
 
 from manager.api import ObjectKey
 from manager.cache.record import Record
-from manager.cache.selector import Selector
+from manager.cache.spec import Selector
 from manager.cache.store import Store
 from tests.unit.cache.objects import pod, record, taken, told
 

@@ -13,9 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
 from manager.cache.intake import Intake
-from manager.cache.record import Meta, Record
-from manager.cache.record_decoder import Arrival
-from manager.cache.selector import Selector
+from manager.cache.record import Arrival, Meta, Record
+from manager.cache.spec import Selector
 from manager.cache.store import Store
 
 NAMES = "abc"

@@ -7,10 +7,10 @@ import pytest
 
 from manager.api import ObjectKey
 from manager.cli.migrate_report import MigrateReport, Screen
-from manager.migration import Definition, MigrationOptions, Outcome, Tally
+from manager.migration import MigrationOptions, Outcome, StoredDefinition, Tally
 
 NAME = "pets.petstore.example.com"
-PETS = Definition(
+PETS = StoredDefinition(
     name=NAME,
     uid="1",
     generation=1,

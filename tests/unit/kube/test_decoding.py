@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from manager.api import ObjectKey
 from manager.api.core_v1 import Secret
 from manager.cache.answers import decode_bookmark, decode_page, deleted_uid
-from manager.cache.record_decoder import RecordDecoder
+from manager.cache.record import RecordDecoder
 from manager.client.applier import _decoded
 from manager.client.reader import decode_object
 from manager.kube import rest_mapping
 from manager.kube.decoding import decode_event, json_object
 from manager.kube.errors import KubeError, ProtocolError, error_from, status_error
 from manager.leader.lease import Lease, MalformedLease
-from manager.migration.definition import decode_definition
+from manager.migration.definitions import decode_definition
 
 WORD = "hunter2"
 

@@ -10,7 +10,7 @@ from controllers.main import PROGRAM
 from manager.api import ObjectKey
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.migration import Definition, Definitions, Migration, MigrationOptions, Outcome, Patience
+from manager.migration import Definitions, Migration, MigrationOptions, Outcome, Patience, StoredDefinition
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.migration.server import NAME, GadgetServer
 
@@ -21,7 +21,7 @@ class Heard:
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
 
-    def begins(self, definition: Definition, *, after: int) -> None:
+    def begins(self, definition: StoredDefinition, *, after: int) -> None:
         self.told.append(("begins", after))
 
     def settling(self, seconds: float) -> None:
