@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 
 PAGE = ROOT / "docs" / "writing-an-operator.md"
 WEBHOOKS_PAGE = ROOT / "docs" / "webhooks.md"
-# What the page says to put into a new folder.
+# What each new folder needs.
 PACKAGE = '"""Greetings."""\n'
 # A block that is a file says in its first line which.
-_FILE = re.compile(
-    r"# (?P<path>[\w./]+)(?P<how>, continued|, in the class|, in OPERATORS|, at the top|, instead of \w+)?\n"
-)
+_FILE = re.compile(r"# (?P<path>[\w./]+)(?P<how>, continued|, in the class|, at the top|, instead of \w+)?\n")
 
 
 class ExampleOperator:
@@ -37,6 +35,10 @@ class ExampleOperator:
         self.folder = folder
         for name in ("apis", "controllers", "config"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        create = re.search(r"^\S+ (create api .*)$", PAGE.read_text(), re.MULTILINE)
+        assert create is not None
+        self.run("controllers.main", *create[1].split())
         for block in (*Page(PAGE).blocks(), *more):
             if file := _FILE.match(block.text):
                 self._put(file["path"], file["how"] or "", block.text[file.end() :])
@@ -70,9 +72,6 @@ class ExampleOperator:
 
     def _put(self, name: str, how: str, text: str) -> None:
         path = self.folder / name
-        if how == ", in OPERATORS":
-            path.write_text(_listed(path.read_text(), text))
-            return
         if how == ", at the top":
             path.write_text(_imported(path.read_text(), text))
             return
@@ -80,26 +79,16 @@ class ExampleOperator:
             path.write_text(_assigned(path.read_text(), how.removeprefix(", instead of "), text))
             return
         # What is in the repository already is not what the page lets one write.
-        assert how or not path.exists(), f"{name} is there already"
+        assert how or not (ROOT / name).exists(), f"{name} is there already"
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".py":
-            for package in {path.parent, path.parent.parent} - {self.folder}:
-                if not (package / "__init__.py").exists():
-                    (package / "__init__.py").write_text(PACKAGE)
+        if not (path.parent / "__init__.py").exists() and path.suffix == ".py":
+            (path.parent / "__init__.py").write_text(PACKAGE)
         if how == ", in the class":
             text = "\n" + indent(text, "    ")
         elif how:
             text = "\n\n" + text
-        with path.open("a") as file:
+        with path.open("a" if how else "w") as file:
             file.write(text)
-
-
-def _listed(code: str, line: str) -> str:
-    """Put an operator into the list; a later line for the same one is instead of the earlier one."""
-    same = f"    {line.partition(',')[0]}"
-    kept = [each for each in code.splitlines(keepends=True) if not each.startswith(same)]
-    at = next(number for number, each in enumerate(kept, start=1) if each.startswith("OPERATORS: "))
-    return "".join([*kept[:at], f"    {line}", *kept[at:]])
 
 
 def _imported(code: str, lines: str) -> str:

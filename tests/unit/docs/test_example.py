@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.dockerfile import ROOT
-from tests.support.example_operator import PACKAGE, PAGE, WEBHOOKS_PAGE, ExampleOperator
+from tests.support.example_operator import PACKAGE, WEBHOOKS_PAGE, ExampleOperator
 from tests.support.markdown import Page
 
 if TYPE_CHECKING:
@@ -50,4 +50,4 @@ def test_the_tests_of_the_pages_pass(example: ExampleOperator):
 
 
 def test_the_page_says_what_a_new_folder_needs():
-    assert f"`{PACKAGE.strip()}`" in PAGE.read_text()
+    assert f"`{PACKAGE.strip()}`" in WEBHOOKS_PAGE.read_text()
