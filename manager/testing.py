@@ -42,8 +42,7 @@ from manager.settings import Setting, SettingValues
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.endpoint import Endpoint
 from manager.webhook.errors import Unanswered, status_body
-from manager.webhook.methods import registrations
-from manager.webhook.registration import Webhooks
+from manager.webhook.methods import webhooks_of
 from manager.webhook.server import endpoints_of
 
 __all__ = ["LocalWire", "World", "operated", "without_manager"]
@@ -94,7 +93,7 @@ async def operated(
         for each in running_here:
             add_controller(each)
         world = World(cluster, manager)
-        webhooks = Webhooks(found for each in running_here for found in registrations(each))
+        webhooks = webhooks_of(running_here)
         for endpoint in endpoints_of(webhooks, metrics):
             cluster.webhooks.here[f"{_WEBHOOKS}{endpoint.path}"] = partial(_answered, endpoint)
         at = by_url(_WEBHOOKS)

@@ -22,8 +22,7 @@ from manager.operator import AnyOperator, rights_of
 from manager.program import Program
 from manager.webhook import RegistrationError
 from manager.webhook.configurations import SERVICE, by_service, by_url
-from manager.webhook.methods import registrations
-from manager.webhook.registration import Webhooks
+from manager.webhook.methods import webhooks_of
 
 __all__ = ["crds", "generate", "generated_tree"]
 
@@ -51,7 +50,7 @@ def crds(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
     except ValueError as error:
         raise UsageError(f"crds: invalid value {url!r} for {_FLAG}: {error}") from None
     kinds = [kind for operator in operators for kind in operator.kinds()]
-    webhooks = Webhooks(each for operator in operators for each in registrations(operator))
+    webhooks = webhooks_of(operators)
     print(yaml_stream(custom_resource_definitions(kinds, webhooks.conversions, client_config)), end="")
     return 0
 
@@ -114,5 +113,5 @@ def generated_tree(program: Program, operators: Iterable[AnyOperator], config: P
     kinds = [kind for operator in operators for kind in operator.kinds()]
     rules = {operator.name: rights_of(operator) for operator in operators}
     samples = (path.name for path in (config / "samples").glob("*.yaml") if path.name != "kustomization.yaml")
-    webhooks = Webhooks(each for operator in operators for each in registrations(operator))
+    webhooks = webhooks_of(operators)
     return GeneratedTree(config, config_files(program, kinds, rules, samples, webhooks))

@@ -13,8 +13,7 @@ from manager.operator import AnyOperator, Operator
 from manager.program import Program
 from manager.settings import Setting, SettingsError
 from manager.webhook import RegistrationError
-from manager.webhook.methods import registrations
-from manager.webhook.registration import Webhooks
+from manager.webhook.methods import webhooks_of
 
 __all__ = [
     "all_operators",
@@ -35,48 +34,37 @@ def all_operators(
 
     Raises `OperatorUnusable` for what cannot run as it is declared, or together with the others.
     """
-    _check(own)
-    if not installed:
-        return tuple(own)
-    operators = (*own, *installed_operators(own, program))
-    try:  # whether webhooks are to be served or not
-        Webhooks(each for operator in operators for each in registrations(operator))
-    except RegistrationError as error:
-        raise OperatorUnusable(str(error)) from error
-    return operators
-
-
-def _check(operators: Sequence[AnyOperator]) -> None:
-    """Raise `OperatorUnusable` for what cannot run as it is declared."""
-    names: dict[str, AnyOperator] = {}
-    for operator in operators:
+    others = installed_operators(own, program) if installed else {}
+    named: dict[str, str] = {}
+    for operator in (*own, *others):
         if not hasattr(operator, "kind"):
             raise OperatorUnusable(f"{operator.__name__} has no kind, as in class Name(Operator[Kind])")
-        other = names.setdefault(operator.name, operator)
-        if other is not operator or operators.count(operator) > 1:
+        this = operator.__name__ + (f" of {others[operator]}" if operator in others else "")
+        if operator.name in named:
             raise OperatorUnusable(
-                f"{other.__name__} and {operator.__name__} are both called {operator.name}: "
+                f"{named[operator.name]} and {this} are both called {operator.name}: "
                 "give one of them another `name`"
             )
+        named[operator.name] = this
+    if installed:
+        try:  # whether webhooks are to be served or not
+            webhooks_of((*own, *others))
+        except RegistrationError as error:
+            raise OperatorUnusable(str(error)) from error
+    return (*own, *others)
 
 
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
     """Those that are installed for `program` beside its own `operators`, each with where it comes from.
 
     They are in the order of their entry points' names. Raises `OperatorUnusable` for one that cannot be
-    loaded, is no operator, or has the name of another one.
+    loaded, or is no operator.
     """
-    owners = {each.name: program.name for each in operators}
     found: dict[AnyOperator, str] = {}
     for entry in sorted(entry_points(group=program.entry_points), key=lambda each: (each.name, each.value)):
-        operator, origin = _loaded(entry), _origin(entry)
-        if operator in found or operator in operators:
-            continue
-        if operator.name in owners:
-            raise OperatorUnusable(
-                f"the operator {operator.name} of {origin} has the name of one of {owners[operator.name]}"
-            )
-        owners[operator.name] = found[operator] = origin
+        operator = _loaded(entry)
+        if operator not in operators:
+            found.setdefault(operator, _origin(entry))
     return found
 
 

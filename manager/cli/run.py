@@ -21,7 +21,7 @@ from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings import SettingsError, SettingValues, Sources
 from manager.watchdog import Watchdog
-from manager.webhook.methods import registrations
+from manager.webhook.methods import has_webhooks
 
 __all__ = ["run"]
 
@@ -49,7 +49,7 @@ def _settings(
     where = sources.where(Settings.controllers)
     enabled = enabled_operators(operators, settings.controllers, where=where)
     # Webhooks are served whether their operator runs or not.
-    used = [each for each in operators if each in enabled or any(registrations(each))]
+    used = [each for each in operators if each in enabled or has_webhooks(each)]
     return settings, enabled, sources.load(declared_settings(used, program))
 
 

@@ -29,7 +29,7 @@ from manager.metrics import Metrics
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings import SettingsError, Sources
-from manager.webhook.methods import registrations
+from manager.webhook.methods import has_webhooks
 
 __all__ = ["webhook_flags"]
 
@@ -64,7 +64,7 @@ def webhook_flags(argv: Sequence[str], operators: Sequence[AnyOperator], program
         settings = Settings(Sources(parse_flags(argv, operators, program), program, file=Settings.config))
     except (OperatorUnusable, UsageError, SettingsError):
         return 0
-    if not is_undecided(settings) or not any(any(registrations(each)) for each in operators):
+    if not is_undecided(settings) or not any(map(has_webhooks, operators)):
         return 0
     try:
         port = asyncio.run(reachable_port(settings))

@@ -16,7 +16,7 @@ from manager.logs import get_logger
 from manager.runnables import Runnable
 from manager.settings import SettingsError
 from manager.tls import CertificateFiles, CertificateUnusable, ClientAuthorities, ServedCertificate
-from manager.webhook.methods import registrations
+from manager.webhook.methods import webhooks_of
 from manager.webhook.registration import Webhooks
 from manager.webhook.until_stopped import UntilStopped
 
@@ -61,10 +61,9 @@ async def add_webhooks(
     Raises `RegistrationError` for webhooks that do not fit, and `SettingsError` for authorities of clients
     that cannot be read.
     """
-    registered = [each for operator in operators for each in registrations(operator)]
-    if not registered:
+    webhooks = webhooks_of(operators)
+    if not webhooks:
         return
-    webhooks = Webhooks(registered)
     address, way = settings.webhook_bind_address, certificate_way(settings, config)
     if settings.webhook_url is None:
         manager.add(_looking_for_left_over(manager, settings, webhooks, transport, config))

@@ -28,7 +28,7 @@ from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.operator.operator import Operator
 from manager.operator.timers import Timers
-from manager.webhook.methods import registrations
+from manager.webhook.methods import has_webhooks
 
 __all__ = ["ObjectReconciler", "add_controller"]
 
@@ -47,7 +47,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
         reconciler = _ByKey(operator)
     elif cls.reconcile is not Operator.reconcile or any(each.for_each for each in cls.timers):
         reconciler = ObjectReconciler(operator, timers)
-    elif any(registrations(operator)) or cls.setup is not Operator.setup or cls.timers:
+    elif has_webhooks(operator) or cls.setup is not Operator.setup or cls.timers:
         operator.setup()
         for runnable in timers.runnables(()):
             manager.add(runnable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from manager.webhook.registration import (
     AdmissionOptions,
     Conversion,
     RegistrationError,
+    Webhooks,
     mark,
     marks,
 )
@@ -19,11 +20,13 @@ from manager.webhook.registration import (
 __all__ = [
     "default",
     "from_hub",
+    "has_webhooks",
     "registrations",
     "to_hub",
     "validate_create",
     "validate_delete",
     "validate_update",
+    "webhooks_of",
 ]
 
 M = TypeVar("M", bound=Callable[..., Any])
@@ -57,6 +60,21 @@ def to_hub(spoke: type[Resource]) -> Callable[[M], M]:
 def from_hub(spoke: type[Resource]) -> Callable[[M], M]:
     """Mark the method that makes an object of `spoke`'s version from one of the operator's."""
     return lambda method: mark(method, "from_hub", spoke)
+
+
+def webhooks_of(operators: Iterable[Any]) -> Webhooks:
+    """All that operators answer, checked: of classes to be read, of operators to be called.
+
+    Raises `RegistrationError` for methods that do not fit, or not together.
+    """
+    return Webhooks(each for operator in operators for each in registrations(operator))
+
+
+def has_webhooks(operator: Any) -> bool:
+    """Whether an operator, or the class of one, answers anything at all."""
+    cls = operator if isinstance(operator, type) else type(operator)
+    members = (member for base in cls.__mro__ for member in vars(base).values())
+    return any(isinstance(member, Admission) or any(marks(member)) for member in members)
 
 
 def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:

@@ -128,7 +128,8 @@ def test_one_that_has_the_name_of_ours_is_named_with_both(command: Command, inst
     outcome = command("run")
     assert outcome.code == 1
     assert outcome.err == (
-        "operator-manager: the operator foo of hello-operators 1.2 has the name of one of operator-manager\n"
+        "operator-manager: Named and Second of hello-operators 1.2 are both called foo: "
+        "give one of them another `name`\n"
     )
 
 
@@ -139,8 +140,8 @@ def test_two_of_one_name_are_named_with_both(command: Command, install: Install)
     outcome = command("run")
     assert outcome.code == 1
     assert outcome.err == (
-        "operator-manager: the operator greeter of other-operators 1.2 has the name of one of "
-        "hello-operators 1.2\n"
+        "operator-manager: Greeter of hello-operators 1.2 and Greeter of other-operators 1.2 are both called "
+        "greeter: give one of them another `name`\n"
     )
 
 
