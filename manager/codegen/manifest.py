@@ -66,7 +66,17 @@ def custom_resource_definitions(
         key = conversion.hub.gvk.group, conversion.hub.gvk.kind
         _check_conversion(conversion, grouped.get(key, ()))
         converted[key] = conversion
+    _check_plurals(kinds for kinds, *_ in grouped.values())
     return [_definition(versions, converted.get(key), client_config) for key, versions in grouped.items()]
+
+
+def _check_plurals(kinds: Iterable[type[Resource]]) -> None:
+    """Whether each has a resource of its own."""
+    known: dict[tuple[str, str], str] = {}
+    for kind in kinds:
+        other = known.setdefault((kind.gvk.group, kind.plural), kind.gvk.kind)
+        if other != kind.gvk.kind:
+            raise ModelError(kind.gvk.kind, f"{other} has the plural {kind.plural} already")
 
 
 def _definition(

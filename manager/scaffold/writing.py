@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -177,17 +179,35 @@ def _layered(pyproject: str, group: str) -> str:
 
 
 def write(root: Path, new: Mapping[Path, str], changed: Mapping[Path, str]) -> Written:
-    """Write the files, and have the project generate what follows from them."""
+    """Write the files, and have the project generate what follows from them; if it cannot, none is left."""
     for path in new:
         if (root / path).exists():
             raise ScaffoldError(f"{root / path} is there already, and is not overwritten")
+    before = {root / path: (root / path).read_bytes() for path in changed}
+    made: list[Path] = []
     try:
         for path, text in {**new, **changed}.items():
+            folders = [each for each in (root / path).parents if not each.exists()]
+            made += [*reversed(folders), *([] if path in changed else [root / path])]
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text, encoding="utf-8")
+        return Written(sorted(new), sorted(changed), _generated(root))
     except OSError as error:
+        _take_back(made, before)
         raise ScaffoldError(f"{error.filename}: {error.strerror}") from None
-    return Written(sorted(new), sorted(changed), _generated(root))
+    except ScaffoldError:
+        _take_back(made, before)
+        raise
+
+
+def _take_back(made: Sequence[Path], before: Mapping[Path, bytes]) -> None:
+    """As it was: without what was `made`, and with what was there `before`."""
+    for path, content in before.items():
+        path.write_bytes(content)
+    for path in made:
+        shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):  # that may not have come into being
+            path.unlink()
 
 
 def _generated(root: Path) -> list[str]:
@@ -203,5 +223,5 @@ def _generated(root: Path) -> list[str]:
     )
     if ran.returncode:
         reason = (ran.stderr.strip() or "it says nothing").splitlines()[-1]
-        raise ScaffoldError(f"all is written, but `python -m controllers.main generate` fails: {reason}")
+        raise ScaffoldError(f"nothing is written, as `python -m controllers.main generate` fails: {reason}")
     return [line.removeprefix("generated ") for line in ran.stdout.splitlines()]

@@ -206,6 +206,7 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
         ((*CREATE, "--version=1"), "create api: invalid value '1' for --version: "),
         ((*CREATE, "--kind=company"), "create api: invalid value 'company' for --kind: "),
         ((*CREATE, "--kind=Class"), "create api: invalid value for --kind: 'class' is a word of Python"),
+        ((*CREATE, "--kind=None"), "create api: invalid value for --kind: 'None' is a word of Python"),
         ((*CREATE, "--plural=A B"), "create api: invalid value 'A B' for --plural: "),
         ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Deploy"),
         ((*CREATE, "--owns=Namespace"), "create api: --owns Namespace: only what is in no namespace can"),
@@ -409,9 +410,31 @@ def test_imports_get_to_where_they_belong(there: str, then: str):
 
 def test_a_program_that_fails_to_generate_is_told_with_its_reason(command: Command, project: Path):
     (project / "controllers" / "hello" / "greeting.py").write_text("raise ValueError('broken')\n")
+    before = files(project)
     outcome = command(*CREATE)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert "generate` fails: ValueError: broken" in outcome.err
+    assert files(project) == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("--kind=Self",), "SyntaxError: duplicate argument 'self' in function definition"),
+        (("--kind=Operator",), "OperatorOperator has no kind"),
+        (("--group=main",), "No module named controllers.main"),
+        (("--group=hello", "--plural=greetings"), "Company: Greeting has the plural greetings already"),
+    ],
+)
+def test_where_a_name_makes_no_program_nothing_is_left_of_what_was_written(
+    command: Command, project: Path, flags: tuple[str, ...], reason: str
+):
+    before, folders = files(project), [*project.rglob("*/")]
+    outcome = command(*CREATE, *flags)
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert reason in outcome.err
+    assert files(project) == before
+    assert [path for path in project.rglob("*/") if "__pycache__" not in path.parts] == folders
 
 
 def test_there_is_a_beginning_for_each_kind_of_kubernetes_that_the_library_has():
