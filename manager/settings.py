@@ -254,7 +254,7 @@ class Sources:
         return given.where if given else f"the default of {setting.flag}"
 
     def check_keys(self, known: Iterable[Setting[Any]]) -> None:
-        """Raise `SettingsError` for the first key in the file that is none of the `known` settings'."""
+        """Raise `SettingsError` for the first key in the file that is not one of the `known` settings."""
         names = {setting.name for setting in known} - {self._file.name}
         for key in self._in_file:
             if key not in names:

@@ -98,7 +98,7 @@ def _convert(
 
 
 def _swap(spec: JsonObject, one: str, other: str) -> None:
-    """Let each have the other's value: a field that one version does not have is none in the other either."""
+    """Let each have the other's value: a field that one version lacks is left out of the other too."""
     values = {new: spec.pop(old) for old, new in ((one, other), (other, one)) if old in spec}
     spec.update(values)
 
@@ -137,7 +137,7 @@ def _leave(metadata: JsonObject, key: str, fields: JsonObject) -> None:
 
 
 def _read(text: Any, key: str) -> JsonObject | None:
-    """The fields of the note of that key; None when it is none of ours, or damaged."""
+    """The fields of the note of that key; None when the note is not ours, or damaged."""
     try:
         fields = orjson.loads(text) if isinstance(text, str) and len(text) <= _LONGEST else None
     except orjson.JSONDecodeError:

@@ -149,7 +149,7 @@ class Keeper:
             doomed = await self._doomed(pet, content, told)
             if doomed:
                 await self._store.delete(sorted(doomed))
-            # A call of ours, given up by a process that is no more, may have arrived meanwhile.
+            # A call of ours, given up by a process that has ended, may have arrived meanwhile.
             for _ in range(_ATTEMPTS):
                 late = await self._by_key(pet)
                 if late is None:

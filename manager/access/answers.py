@@ -42,7 +42,7 @@ class Answers(Generic[K, V]):
         return sum(map(len, self._known.values()))
 
     def was_yes(self, question: K) -> bool:
-        """Whether the last answer was yes, be it too old by now to be given again."""
+        """Whether the last answer was yes, even if it is too old by now to be given again."""
         return question in self._known[True]
 
     async def get(self, question: K, find: Callable[[], Coroutine[Any, Any, V]]) -> V:

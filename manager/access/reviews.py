@@ -132,7 +132,7 @@ class Reviews:
         return User(found.username, found.uid, groups, extra)
 
     async def may(self, user: User, verb: str, path: str) -> bool:
-        """Whether a user may do `verb` on a path that is no resource's, such as `/metrics`.
+        """Whether a user may do `verb` on a path that is not of a resource, such as `/metrics`.
 
         Raises KubeError as `user_of` does.
         """

@@ -22,7 +22,7 @@ from manager.tls import Certificate
 __all__ = ["next_step"]
 
 _MOST_FOREIGN = 64
-"""A bundle with more authorities than this is none of ours: somebody trusts the public ones, which are over a
+"""A bundle with more authorities than this is not ours: somebody trusts the public ones, which are over a
 hundred. Ours has two in a renewal, and one more for each time that somebody destroys what is stored, until an
 old one may be retired."""
 

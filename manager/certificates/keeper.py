@@ -80,7 +80,7 @@ class Keeper:
         self._steps = 0
         """How many there were since there was nothing to do."""
         self._most_steps = 8 + 2 * len(targets)
-        """More are none of a renewal: somebody undoes what we do, and is not to be outrun."""
+        """No renewal takes more: somebody undoes what we do, and we do not race them."""
 
     async def run(self) -> None:
         """Go on until cancelled. Nothing that fails ends it: it is said once, and tried again."""

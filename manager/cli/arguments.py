@@ -74,7 +74,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 def unknown_argument(argument: str, flags: Iterable[str]) -> str:
-    """What to say of an argument that is none of `flags`."""
+    """What to say of an unknown argument; one of `flags` may have been meant."""
     if not argument.startswith("-"):
         return f"unexpected argument {argument!r}"
     flag = argument.partition("=")[0]

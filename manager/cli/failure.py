@@ -25,7 +25,7 @@ _START_PATIENCE = 5.0
 
 
 class ServerUnusable(Exception):
-    """The API server does not answer, does not know us, or is none: one line that names it."""
+    """The API server does not answer, refuses our credentials, or is none at all: one line that names it."""
 
 
 @asynccontextmanager

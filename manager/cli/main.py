@@ -100,7 +100,7 @@ def _complain(text: str) -> None:
 def _silent_interrupt() -> Iterator[None]:
     """Ctrl-C ends the process like SIGTERM does, until somebody handles it: without a traceback.
 
-    And asyncio leaves it alone, which would else cancel what runs besides what our own handler does.
+    asyncio then leaves it alone too: it would cancel the running task, beside what our own handler does.
     """
     previous = signal.getsignal(signal.SIGINT)
     if previous is not signal.default_int_handler:  # a shell has background jobs ignore it

@@ -103,7 +103,7 @@ def enabled_operators(
 
 
 def check_names(operators: Sequence[AnyOperator], names: Iterable[str], *, where: str) -> None:
-    """Raise `SettingsError` for the first of `names` that is no operator's; `where` tells who gave them."""
+    """Raise `SettingsError` for the first of `names` that no operator has; `where` says who gave them."""
     known = [operator.name for operator in operators]
     for name in names:
         if name not in known:

@@ -180,7 +180,7 @@ def _list_matches(
 
 @lru_cache(maxsize=1024)
 def _read(path: str) -> Any:
-    """What `k:{"name":"web"}` or `v:"web"` names, None if that is no JSON; the same few come all the time."""
+    """What `k:{"name":"web"}` or `v:"web"` names, None if it is not JSON; the same few come all the time."""
     try:
         return orjson.loads(path[2:])
     except orjson.JSONDecodeError:

@@ -129,7 +129,7 @@ def _check_conversion(conversion: Conversion, kinds: Sequence[type[Resource]]) -
             raise ModelError(name, f"there is no conversion between {hub.gvk.version} and {kind.gvk.version}")
     for spoke in conversion.spokes:
         if spoke not in kinds:
-            raise ModelError(name, f"{spoke.gvk.version} can be converted, but is none of the versions")
+            raise ModelError(name, f"{spoke.gvk.version} can be converted, but is not among the versions")
 
 
 def _names(kind: type[Resource], options: CrdOptions) -> Manifest:

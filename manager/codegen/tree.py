@@ -52,7 +52,7 @@ def yaml_stream(manifests: Iterable[dict[str, Any]]) -> str:
 
 
 def yaml_documents(text: str) -> list[dict[str, Any]]:
-    """Return the manifests of a stream; documents in which there is nothing are none."""
+    """Return the manifests of a stream; empty documents are left out."""
     return [each for each in yaml.load_all(text, _LOADER) if each]
 
 

@@ -1,4 +1,4 @@
-"""The loop that keeps what is and what is wished for together."""
+"""A controller: its sources, its queue, and the workers that reconcile."""
 
 from __future__ import annotations
 

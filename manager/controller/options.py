@@ -26,8 +26,8 @@ class RateLimiter(Protocol):
 class RetryBackoff(Protocol[C_contra]):
     """Says how long a key waits after a failure. `KeyBackoff` is one.
 
-    Its methods are called in the event loop, and must be quick. A delay that is none, and what they raise,
-    ends the process.
+    Its methods are called in the event loop, and must be quick. What they raise, and a delay
+    that is no number of seconds, ends the process.
     """
 
     def __len__(self) -> int:

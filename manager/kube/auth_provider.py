@@ -55,7 +55,7 @@ class AuthProvider(Credentials):
             self._drop_rejected_token()
         header = await in_thread(self._header)
         if header is None:
-            raise ConfigError(f"{self._label}: cannot authenticate: its auth-provider is none that is known")
+            raise ConfigError(f"{self._label}: cannot authenticate: its auth-provider is unknown")
         return Obtained(header, _CHECK_INTERVAL)
 
     def _header(self) -> str | None:

@@ -59,7 +59,7 @@ class Certificate:
 
 
 def certificates_in(pem: bytes) -> tuple[Certificate, ...]:
-    """Each certificate of a text, once, in the order in which they stand there; what is none is left out.
+    """Each certificate of a text, once, in their order; anything else in it is left out.
 
     Imports `cryptography` when there is one, and may compute for a millisecond.
     """

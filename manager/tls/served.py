@@ -69,7 +69,7 @@ class ClientAuthorities:
         self.required = required
 
     def read(self) -> bytes:
-        """What is in it now, PEM. Blocks. Raises `CertificateUnusable` when there is none, or it has none."""
+        """What is in it now, as PEM. Blocks. Raises `CertificateUnusable` without a file or a certificate."""
         content = _content(self._file)
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(

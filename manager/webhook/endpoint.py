@@ -98,7 +98,7 @@ _TOO_DEEP = "Recursion limit reached"
 
 
 def encoded(value: Any) -> bytes:
-    """The JSON of `value`. Raises `TypeError` for what is none, and `RecursionError` for what has no end.
+    """The JSON of `value`. Raises `TypeError` for what JSON cannot hold, `RecursionError` for endless ones.
 
     orjson reads objects that are nested a thousand deep, and writes only a quarter of that. One such object
     must not keep every list that it is in from being converted, so those are left to another encoder.

@@ -193,7 +193,7 @@ def test_a_conversion_that_does_not_fit_the_versions_is_refused():
         ([Gadget, OldGadget], conversion(OldGadget, Gadget), "v1beta1 is the hub .* must have storage=True"),
         ([Gadget, OldGadget, Newer], conversion(Gadget, OldGadget), "no conversion between v1 and v2"),
         ([Gadget, OldGadget], conversion(Gadget, Newer), "no conversion between v1 and v1beta1"),
-        ([Gadget], conversion(Gadget, OldGadget), "v1beta1 can be converted, but is none of the versions"),
+        ([Gadget], conversion(Gadget, OldGadget), "v1beta1 can be converted, but is not among the versions"),
         ([Widget], conversion(Gadget, OldGadget), "v1 is the hub .* must have storage=True"),
     ):
         with pytest.raises(ModelError, match=f"^Gadget: .*{complaint}"):
