@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from devcluster.admission_plugins import UnknownPlugin, check_plugins
+from devcluster.arguments import CommandLine
 from devcluster.loop import new_event_loop
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; returns the exit code: 0 after a clean stop, 1 on failure, 2 on a wrong flag."""
-    options = _parser().parse_args(arguments)
+    options = _commands().read(arguments)
     gc.disable()  # until it has started
     # Whatever else can go wrong is told in one line: who wants a traceback works in Python.
     from devcluster.local_files import ForeignFile  # noqa: PLC0415 -- after the flags are known to be right
@@ -49,20 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="devcluster",
-        description="A Kubernetes control plane in one Python process.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def _commands() -> CommandLine:
+    commands = CommandLine(
+        "devcluster", "A Kubernetes control plane in one Python process.", distribution="operator-manager"
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    up = commands.add_parser(
-        "up",
-        help="run one until interrupted",
-        description="Run a cluster until interrupted.",
-        allow_abbrev=False,
-    )
+    up = commands.add("up", "run one until interrupted")
     up.add_argument(
         "--bind-address",
         type=_address,
@@ -113,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAMES",
         help="admission plugins beside the usual ones: OwnerReferencesPermissionEnforcement",
     )
-    return parser
+    return commands
 
 
 def _run(options: argparse.Namespace) -> None:

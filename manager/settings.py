@@ -89,6 +89,7 @@ class _About(TypedDict, total=False):
 
     description: Required[str]
     placeholder: str
+    unset: str
     many: bool
     in_pod: str
     group: str
@@ -142,10 +143,11 @@ class Setting(Generic[T]):
             modules of these names, and `parse_truth` here.
         default: written as a person would write it; None is to have no value when none is given.
         about: `description` is what `--help` says, without the default. `placeholder` stands for the value
-            in `--help`, where the parser does not tell it. `many` takes lists: the flag may be given several
-            times, the file may have a list or a mapping, and `parse` gets what was given joined by commas.
-            `in_pod` is the default in a pod, if it is another one there. A setting of the manager itself has
-            a `group`, the heading that it is shown under, and may have further variables, `also`.
+            in `--help`, where the parser does not tell it. `unset` is what stands there for a default that is
+            None or empty, such as `8 each`. `many` takes lists: the flag may be given several times, the file
+            may have a list or a mapping, and `parse` gets what was given joined by commas. `in_pod` is the
+            default in a pod, if it is another one there. A setting of the manager itself has a `group`, the
+            heading that it is shown under, and may have further variables, `also`.
 
         Raises `ValueError` for a name that is none, and for a default that `parse` refuses.
         """
@@ -156,6 +158,7 @@ class Setting(Generic[T]):
         self.default = default
         self.description = about["description"]
         self.placeholder = about.get("placeholder") or _PLACEHOLDERS.get(parse, "VALUE")
+        self.unset = about.get("unset", "none")
         self.many = about.get("many", False)
         self.in_pod = about.get("in_pod")
         self.group = about.get("group", "")
@@ -317,7 +320,7 @@ def _read_file(path: str) -> dict[Any, Any]:
     Raises `SettingsError` that names the file, and the line where there is one.
     """
     try:
-        content = yaml_text.load(read_small_file(path))
+        content = yaml_text.load(read_small_file(path), unique_keys=True)
     except OSError as error:
         raise SettingsError(f"{path}: cannot read the settings file: {error.strerror}") from error
     except yaml.MarkedYAMLError as error:

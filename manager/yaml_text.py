@@ -15,14 +15,14 @@ _ADDED_BY_ALIASES = 1_000_000
 _LONGEST_NUMBER = 1_000
 
 
-def load(text: bytes) -> Any:
-    """What a YAML text holds, as `yaml.safe_load`.
+def load(text: bytes, *, unique_keys: bool = False) -> Any:
+    """What a YAML text holds, as `yaml.safe_load`; `unique_keys` refuses a mapping that has one twice.
 
     A few lines of aliases for aliases stand for more than any memory holds, once somebody prints them, and
     merged mappings do so while they are read: `MarkedYAMLError` then, for what is part of itself, and for
     numbers that nobody could print.
     """
-    return yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a safe loader
+    return yaml.load(text, Loader=_UniqueLoader if unique_keys else _Loader)  # noqa: S506 - they are safe
 
 
 _INT = "tag:yaml.org,2002:int"
@@ -56,6 +56,17 @@ class _Loader(yaml.SafeLoader):
             raise _refusal("its aliases stand for too much", node)
         lengths[id(node)] = length
         return length
+
+
+class _UniqueLoader(_Loader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set[tuple[str, str]]()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    raise _refusal(f"{key.value!r} is there twice", key)
+                seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
 
 
 def _refusal(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:

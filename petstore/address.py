@@ -29,6 +29,11 @@ class BindAddress:
         return f"{host}:{self.port}"
 
     @property
+    def reached(self) -> str:
+        """As a client on this machine writes it."""
+        return str(self) if self.host else f"localhost{self}"
+
+    @property
     def interface(self) -> str:
         """The host, with an address that stands for all interfaces."""
         if self.host:

@@ -39,13 +39,16 @@ def _tables(operators: Sequence[AnyOperator], program: Program) -> Iterator[str]
         for setting in settings:
             value = f"[={setting.placeholder}]" if setting.parse is parse_truth else f" {setting.placeholder}"
             yield _row(
-                setting.flag + value, setting.default or "", setting.variables(program), setting.description
+                setting.flag + value,
+                _code(setting.default) if setting.default else setting.unset,
+                setting.variables(program),
+                setting.description,
             )
         yield ""
 
 
 def _row(flag: str, default: str, variables: Iterable[str], description: str) -> str:
-    cells = (_code(flag), _code(default) if default else "", ", ".join(map(_code, variables)), description)
+    cells = (_code(flag), default, ", ".join(map(_code, variables)), description)
     # What parts the cells would end one, between backticks too.
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |".replace("|  |", "| |")
 

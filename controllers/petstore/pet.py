@@ -122,7 +122,8 @@ class PetOperator(Operator[Pet]):
     )
     tls_server_name = Setting(
         "petstore-tls-server-name",
-        description="whom the pet store's certificate is for; default the host of --petstore-address",
+        description="whom the pet store's certificate is for",
+        unset="the host of --petstore-address",
         placeholder="NAME",
     )
 

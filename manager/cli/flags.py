@@ -50,7 +50,7 @@ def parse_flags(argv: Sequence[str], operators: Sequence[AnyOperator], program: 
                 continue
             added.add(setting)
             variables = ", ".join(setting.variables(program))
-            default = f"default {setting.default}; " if setting.default else ""
+            default = f"default {setting.default or setting.unset}; "
             shown: dict[str, Any] = {
                 "dest": setting.name,
                 "metavar": setting.placeholder,

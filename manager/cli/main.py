@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import signal
@@ -136,7 +137,13 @@ def _dispatch(
 def _command(name: str) -> Command:
     if name not in _COMMANDS:
         what = "flag" if name.startswith("-") else "command"
-        raise UsageError(f"unknown {what} {name!r}; the commands are {', '.join(_COMMANDS)}, and --help")
+        close = difflib.get_close_matches(name, [*_COMMANDS, "--help", "--version"], n=1)
+        meant = (
+            f"; did you mean {close[0]}?"
+            if close
+            else f"; the commands are {', '.join(_COMMANDS)}, and --help"
+        )
+        raise UsageError(f"unknown {what} {name!r}{meant}")
     function = name.replace("-", "_")
     module = importlib.import_module(f"manager.cli.{_TOGETHER.get(name, function)}")
     return cast("Command", getattr(module, function))

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from manager.address import parse_bind_address
+from manager.controller import ControllerOptions
 from manager.duration import parse_duration, parse_wait
 from manager.leader import LeaseTiming
 from manager.logs.setup import LogFormat, LogLevel
@@ -123,13 +124,15 @@ class Settings:
         "kubeconfig",
         group="Cluster",
         placeholder="FILE",
-        description="kubeconfig file; else KUBECONFIG, else the pod's service account, else ~/.kube/config",
+        description="kubeconfig file",
+        unset="KUBECONFIG, else the pod's service account, else ~/.kube/config",
     )
     context = Setting(
         "context",
         group="Cluster",
         placeholder="NAME",
-        description="context of the kubeconfig; else its current context",
+        description="context of the kubeconfig",
+        unset="its current context",
     )
     namespaces = Setting(
         "namespaces",
@@ -139,7 +142,8 @@ class Settings:
         also=("WATCH_NAMESPACE",),
         group="Cluster",
         placeholder="NAME,...",
-        description="namespaces to watch; all of them when not set",
+        description="namespaces to watch",
+        unset="all",
     )
     controllers = Setting(
         "controllers",
@@ -159,6 +163,7 @@ class Settings:
         group="Controllers",
         placeholder="NAME=N,...",
         description="how many objects a controller works on at once; may be given several times",
+        unset=f"{ControllerOptions().max_concurrent_reconciles} each",
     )
     resync_period = Setting(
         "resync-period",
@@ -196,15 +201,16 @@ class Settings:
         _object_name,
         group="Leader election",
         placeholder="NAME",
-        description="name of the lease, without that of the program; replicas of one manager share it, "
-        "different managers must not",
+        description="name of the lease; replicas of one manager share it, different managers must not",
+        unset="the program's name",
     )
     leader_election_namespace = Setting(
         "leader-election-namespace",
         _namespace,
         group="Leader election",
         placeholder="NAME",
-        description="namespace of the lease; else the pod's own or the kubeconfig context's",
+        description="namespace of the lease",
+        unset="the pod's own, else that of the kubeconfig's context",
     )
     leader_elect_lease_duration = Setting(
         "leader-elect-lease-duration",
@@ -352,8 +358,8 @@ class Settings:
         _name_prefix,
         group="Webhooks",
         placeholder="TEXT",
-        description="what the names of the webhook configurations and of the certificate's Secret begin "
-        "with; without, the program's name and a dash",
+        description="what the names of the webhook configurations and of the certificate's Secret begin with",
+        unset="the program's name and a dash",
     )
     log_level: Setting[LogLevel] = Setting(
         "log-level",

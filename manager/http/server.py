@@ -80,8 +80,18 @@ async def serve(
         stack.callback(listening.close)
         await stack.enter_async_context(_answering(pages, listening, certificate, method, limits, leaving))
         bound = BindAddress(address.host, listening.getsockname()[1])
-        _log.info("serving", what=name, address=str(bound), tls=certificate is not None)
+        urls = {"urls": _urls(bound, pages, certificate)} if method == "GET" else {}
+        _log.info("serving", what=name, address=str(bound), **urls)
         yield bound
+
+
+def _urls(
+    address: BindAddress, pages: Mapping[str, Page], certificate: ServedCertificate | None
+) -> list[str]:
+    """Those that a person can follow from here; what listens everywhere is there as localhost, too."""
+    scheme, host = "https" if certificate is not None else "http", address.host or "localhost"
+    where = f"[{host}]" if ":" in host else host
+    return [f"{scheme}://{where}:{address.port}{path}" for path in pages if path[-1] not in "/}"]
 
 
 @asynccontextmanager

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from petstore.address import BindAddress, parse_address
+from petstore.cli.arguments import CommandLine
 from petstore.limits import MAX_PETS, Limits
 from petstore.pet import PetType
 
-__all__ = ["ADDRESS_VARIABLE", "limits", "parser", "visible"]
+__all__ = ["ADDRESS_VARIABLE", "command_line", "limits", "visible"]
 
 T = TypeVar("T")
 
@@ -63,23 +64,14 @@ def visible(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def parser() -> argparse.ArgumentParser:
-    """All commands. A wrong flag ends the program with 2, and a message that names it."""
-    top = argparse.ArgumentParser(prog="petstore", description="A pet store behind gRPC.", allow_abbrev=False)
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _serve(_command(commands, "serve", "run a store until interrupted"))
-    _add(_command(commands, "add", "add a pet, and print its id"))
-    _search(_command(commands, "search", "list the pets that match; without a filter, all"))
-    _delete(_command(commands, "delete", "remove pets by their ids"))
-    return top
-
-
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
-) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
-    )
+def command_line() -> CommandLine:
+    """All commands. A wrong flag ends the program with 2, and a line that names it."""
+    commands = CommandLine("petstore", "A pet store behind gRPC.", distribution="operator-manager-operators")
+    _serve(commands.add("serve", "run a store until interrupted"))
+    _add(commands.add("add", "add a pet, and print its id", "NAME"))
+    _search(commands.add("search", "list the pets that match; without a filter, all"))
+    _delete(commands.add("delete", "remove pets by their ids", "ID..."))
+    return commands
 
 
 def _serve(command: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from petstore.cli.flags import parser
+from petstore.cli.flags import command_line
 
 __all__ = ["main"]
 
@@ -16,7 +16,7 @@ _OK, _FAILED, _INTERRUPTED = 0, 1, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; returns the exit code: 0 when done, 1 on failure, 2 for a wrong flag, 130 when interrupted."""
-    options = parser().parse_args(arguments)
+    options = command_line().read(arguments)
     # gRPC would explain every failed connection on stderr, in its own terms.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:

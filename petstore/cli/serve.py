@@ -73,7 +73,7 @@ async def _serve(settings: ServerOptions) -> None:
     async with PetStoreServer(settings) as server:
         _say(f"petstore: serving at {server.address}, pets are in {settings.data or 'memory'}")
         if server.metrics_address is not None:
-            _say(f"petstore: metrics at http://{server.metrics_address}/metrics")
+            _say(f"petstore: metrics at http://{server.metrics_address.reached}/metrics")
         if settings.ignore_idempotency_keys:
             _say("petstore: idempotency keys are ignored")
         _say("petstore: ready; Ctrl-C stops it")

@@ -124,7 +124,7 @@ def test_help_shows_them_under_their_operator(command: Command):
         "  --store-label TEXT\n        What it is called (default main; environment STORE_LABEL)\n"
         "  --store-interval DURATION\n        How often (default 10m; environment STORE_INTERVAL)\n"
         "\nOperator greeter:\n"
-        "  --greeting VALUE\n        What to say (environment GREETING)\n"
+        "  --greeting VALUE\n        What to say (default none; environment GREETING)\n"
     )
 
 

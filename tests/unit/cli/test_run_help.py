@@ -15,6 +15,9 @@ def test_every_setting_is_shown_with_its_flag_and_its_variables(command: Command
     text = command("run", "--help").out
     assert f"\n  {setting.flag} " in text
     assert all(name in text for name in setting.variables(PROGRAM))
+    # And what holds without it.
+    said = " ".join(text.split()).partition(f" {setting.flag} ")[2].partition(" environment ")[0]
+    assert "(default " in said
 
 
 @pytest.mark.parametrize(

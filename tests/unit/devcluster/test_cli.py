@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,10 @@ from devcluster.cli import main
         (["up", "--bind-address", "here"], "--bind-address: 'here' is not an IP address"),
         (["up", "--history", "-1"], "--history: '-1' is not a whole number"),
         (["up", "--enable-admission-plugins=A"], '--enable-admission-plugins: plugin "A" is unknown here'),
-        (["up", "--prot", "1"], "--prot"),
+        (["up", "--prot", "1"], "devcluster: up: unknown flag '--prot'; did you mean --port?\n"),
+        (["pu"], "devcluster: unknown command 'pu'; the commands are up, and --help\n"),
+        (["up", "now"], "devcluster: up: unexpected argument 'now'\n"),
+        (["--versoin"], "devcluster: unknown flag '--versoin'; did you mean --version?\n"),
         ([], "COMMAND"),
     ],
 )
@@ -27,6 +32,22 @@ def test_a_wrong_flag_is_named(arguments: list[str], named: str, capsys: pytest.
         main(arguments)
     assert caught.value.code == 2
     assert named in capsys.readouterr().err
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "--version") == f"devcluster {version('operator-manager')}\n"
+
+
+def test_each_line_of_the_help_has_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    _, *flags = re.split(r"\n  --", shown(capsys, "up", "--help"))
+    assert [flag for flag in flags if "default" not in flag] == []
 
 
 @pytest.mark.parametrize("flag", ["--data", "--kubeconfig"])

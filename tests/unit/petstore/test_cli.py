@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
 
 from petstore.address import BindAddress, parse_address
 from petstore.cli import main
-from petstore.cli.flags import limits, parser
+from petstore.cli.flags import command_line, limits
 from petstore.limits import Limits
+from tests.support.dockerfile import ROOT
 from tests.support.petstore_process import petstore
 from tests.support.ports import PortBlock
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 PET = ["add", "Thor", "--type", "dog", "--birthday", "2021-04-01"]
 
 WRONG = {
-    "no command": ([], "COMMAND"),
+    "no command": ([], "Usage: petstore COMMAND [FLAGS]"),
     "an unknown flag": (["search", "--nmae", "x"], "--nmae"),
     "no address": (["serve", "--bind-address", "here"], "--bind-address: 'here': an address such as"),
     "no such port": (["serve", "--bind-address", ":70000"], "--bind-address: ':70000'"),
@@ -47,7 +50,11 @@ WRONG = {
     ),
     "no number": (["serve", "--max-data-size", "1GB"], "--max-data-size: '1GB'"),
     "too many": (["serve", "--max-pets", "2Gi"], "--max-pets: '2Gi'"),
-    "an abbreviation": (["serve", "--mem"], "--mem"),
+    "an abbreviation": (
+        ["serve", "--mem"],
+        "petstore: serve: unknown flag '--mem'; did you mean --memory?\n",
+    ),
+    "a typing error": (["sreve"], "petstore: unknown command 'sreve'; did you mean serve?\n"),
 }
 
 
@@ -64,17 +71,31 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
     assert caught.value.code == 0
-    assert "default" in capsys.readouterr().out
+    _, *flags = re.split(r"\n  (?:-o|--)", capsys.readouterr().out)
+    assert [flag for flag in flags if not re.search("default|needed", flag)] == []
+
+
+def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"petstore {version('operator-manager-operators')}\n"
+
+
+def test_its_arguments_are_read_as_those_of_devcluster() -> None:
+    """Each stands alone, so both have what is the same."""
+    petstore, devcluster = (ROOT / path for path in ("petstore/cli/arguments.py", "devcluster/arguments.py"))
+    assert petstore.read_text() == devcluster.read_text()
 
 
 def test_a_store_listens_where_only_its_own_machine_reaches_it() -> None:
-    options = parser().parse_args(["serve"])
+    options = command_line().read(["serve"])
     for address in (options.bind_address, options.metrics_bind_address):
         assert ipaddress.ip_address(address.host).is_loopback
 
 
 def test_limits_are_numbers_with_or_without_a_unit() -> None:
-    options = parser().parse_args(
+    options = command_line().read(
         ["serve", "--max-message-size=64Ki", "--max-data-size", "1Gi", "--max-calls=7"]
     )
     assert limits(options) == Limits(message_bytes=65_536, data_bytes=2**30, calls=7)

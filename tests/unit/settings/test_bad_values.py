@@ -115,6 +115,11 @@ def test_a_wrong_value_in_a_file_names_the_file_and_the_key(
         ("- a", "a mapping of settings is expected"),
         ("log-level: info\n a: [", "not valid YAML in line 2"),
         ("a: [", "not valid YAML in line 1"),
+        (
+            "log-level: info\nlog-format: json\nlog-level: warn\n",
+            "not valid YAML in line 3: 'log-level' is there twice",
+        ),
+        ("concurrency:\n  pet: 1\n  foo: 1\n  pet: 2\n", "not valid YAML in line 4: 'pet' is there twice"),
         ("\0", "not a YAML text"),
         ("log-level: " + "9" * 5000, "not valid YAML in line 1: it is a number of very many digits"),
         ("log-level: 0x" + "f" * 5000, "not valid YAML in line 1: it is a number of very many digits"),

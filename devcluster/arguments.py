@@ -1,0 +1,119 @@
+"""How a command line reads its arguments: what is wrong is one line, with what may have been meant."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import NoReturn
+
+__all__ = ["Command", "CommandLine"]
+
+_WIDTHS = 60, 110
+
+
+class CommandLine:
+    """The commands of a program."""
+
+    def __init__(self, program: str, description: str, *, distribution: str) -> None:
+        """`distribution` is the package whose version `--version` prints."""
+        self._program = program
+        self._description = description
+        self._distribution = distribution
+        self._commands: dict[str, Command] = {}
+        self._summaries: dict[str, str] = {}
+
+    def add(self, name: str, summary: str, operands: str = "") -> Command:
+        """A command, which gets its flags next; `operands` are what it takes besides, such as `ID...`."""
+        usage = " ".join(filter(None, (self._program, name, operands, "[FLAGS]")))
+        description = f"{summary[0].upper()}{summary[1:]}."
+        command = self._commands[name] = Command(f"{self._program} {name}", usage, description)
+        self._summaries[name] = summary
+        return command
+
+    def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """What is given, `command` among it. Help, the version, and what is wrong end with `SystemExit`."""
+        name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+        if name in {"-h", "--help", "help"}:
+            sys.stdout.write(self._help())
+            raise SystemExit(0)
+        if name == "--version":
+            sys.stdout.write(f"{self._program} {self._version()}\n")
+            raise SystemExit(0)
+        if not name:
+            sys.stderr.write(self._help())
+            raise SystemExit(2)
+        if name not in self._commands:
+            what = "flag" if name.startswith("-") else "command"
+            known = f"; the commands are {', '.join(self._commands)}, and --help"
+            meant = _meant(name, [*self._commands, "--help", "--version"]) or known
+            sys.stderr.write(f"{self._program}: unknown {what} {name!r}{meant}\n")
+            raise SystemExit(2)
+        given = self._commands[name].read(rest)
+        given.command = name
+        return given
+
+    def _help(self) -> str:
+        commands = "\n".join(f"  {name:<15} {summary}" for name, summary in self._summaries.items())
+        return (
+            f"{self._description}\n\nUsage: {self._program} COMMAND [FLAGS]\n\nCommands:\n{commands}\n\n"
+            f"{self._program} COMMAND --help explains one and its flags, --version prints the version.\n"
+        )
+
+    def _version(self) -> str:
+        try:
+            return version(self._distribution)
+        except PackageNotFoundError:
+            return "of sources that are not installed"
+
+
+class Command(argparse.ArgumentParser):
+    """The flags of one command."""
+
+    def __init__(self, program: str, usage: str, description: str) -> None:
+        super().__init__(
+            prog=program, usage=usage, description=description, formatter_class=_Help, allow_abbrev=False
+        )
+
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """What is given."""
+        given, rest = self.parse_known_args(arguments)
+        for argument in rest:
+            if not argument.startswith("-"):
+                self.error(f"unexpected argument {argument!r}")
+            flag = argument.partition("=")[0]
+            flags = [each for action in self._actions for each in action.option_strings]
+            self.error(f"unknown flag {flag!r}{_meant(flag, flags)}")
+        return given
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line."""
+        self.exit(2, f"{self.prog.replace(' ', ': ')}: {message.removeprefix('argument ')}\n")
+
+
+class _Help(argparse.HelpFormatter):
+    def __init__(self, prog: str) -> None:
+        width = min(max(shutil.get_terminal_size().columns, _WIDTHS[0]), _WIDTHS[1])
+        super().__init__(prog, max_help_position=8, width=width)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        # A flag in the text stays in one piece.
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False, break_long_words=False)
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text = action.help or ""
+        if "default" in text or not action.option_strings or action.dest == "help":
+            return text
+        if action.required:
+            return f"{text} (needed)"
+        default = "off" if action.nargs == 0 else action.default or "none"
+        return f"{text} (default {default})"
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
