@@ -41,8 +41,9 @@ def create(argv: Sequence[str], operators: Sequence[AnyOperator], program: Progr
     del operators
     what, rest = (argv[0], argv[1:]) if argv else ("", [])
     if what not in {"api", "webhook"}:
-        usage = f"{program.name} create api|webhook [FLAGS]"
-        ArgumentParser("create", usage, _DESCRIPTION).read_with_operands(argv)
+        if {"-h", "--help"}.intersection(argv):
+            usage = f"{program.name} create api|webhook [FLAGS]"
+            ArgumentParser("create", usage, _DESCRIPTION).parse_args(["--help"])
         wrong = f"{what!r} cannot be created; " if what else ""
         raise UsageError(f"create: {wrong}create api and create webhook are what there is")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manager.scaffold.names import Names, ScaffoldError
-from manager.scaffold.source import with_import
+from manager.scaffold.source import imported_names, with_import
 
 __all__ = [
     "Written",
@@ -106,11 +107,21 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
         new[model] = new[model].replace(plural, f"{plural}    namespaced=False,\n")
     else:
         new[operator] = _NAMESPACE.sub("", new[operator]).replace(" or NAMESPACE", "")
+    for path, text in new.items():
+        if path.suffix == ".py" and len(set(bound := [*_bound(text)])) < len(bound):
+            raise ScaffoldError(f"--kind {names.kind}: that is the name of something else in {path}")
     changed = {_MAIN: with_operator((root / _MAIN).read_text(), names, ours(root))}
     pyproject = (root / _PYPROJECT).read_text()
     if (layered := _layered(pyproject, group)) != pyproject:
         changed[_PYPROJECT] = layered
     return write(root, new, changed)
+
+
+def _bound(text: str) -> Iterator[str]:
+    """The names of what a module imports, and of its classes."""
+    tree = ast.parse(text)
+    yield from (here for here, _, _ in imported_names(tree))
+    yield from (node.name for node in tree.body if isinstance(node, ast.ClassDef))
 
 
 def beginnings() -> dict[str, Path]:
@@ -159,7 +170,10 @@ def with_operator(main: str, names: Names, ours: frozenset[str]) -> str:
         raise ScaffoldError(f"{_MAIN} has no list to add to: `OPERATORS = (`, and one of them in each line")
     name = f"{names.kind}Operator"
     if re.search(rf"\b{name}\b", main):
-        raise ScaffoldError(f"{_MAIN} has an operator {name} already")
+        raise ScaffoldError(
+            f"{_MAIN} has an operator {name} already; another version is for "
+            f"create webhook --kind {names.kind} --conversion VERSION"
+        )
     main = f"{main[: operators.end()]}{_line(name)}{main[operators.end() :]}"
     return with_import(main, f"controllers.{names.group}.{names.module}", name, ours=ours)
 
