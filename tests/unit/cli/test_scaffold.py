@@ -212,6 +212,7 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
             "create api: --kind Context: that is the name of something else in cont",
         ),
         ((*CREATE, "--kind=Secret", "--owns=Secret"), "create api: --kind Secret: that is the name of some"),
+        ((*CREATE, "--kind=Operator"), "create api: --kind Operator: that is the name of something"),
         ((*CREATE, "--plural=A B"), "create api: invalid value 'A B' for --plural: "),
         ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Deploy"),
         ((*CREATE, "--owns=Namespace"), "create api: --owns Namespace: only what is in no namespace can"),
@@ -428,7 +429,6 @@ def test_a_program_that_fails_to_generate_is_told_with_its_reason(command: Comma
     ("flags", "reason"),
     [
         (("--kind=Self",), "SyntaxError: duplicate argument 'self' in function definition"),
-        (("--kind=Operator",), "OperatorOperator has no kind"),
         (("--group=main",), "No module named controllers.main"),
         (("--group=hello", "--plural=greetings"), "Company: Greeting has the plural greetings already"),
     ],
