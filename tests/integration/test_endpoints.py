@@ -233,8 +233,8 @@ def series(found: Samples) -> set[tuple[Any, ...]]:
     }
 
 
-def test_addresses_in_the_log_are_links(control_plane: ControlPlane, run_manager: RunManager) -> None:
-    manager = run_manager(control_plane.kubeconfig).wait_ready()
+def test_addresses_in_the_log_are_links(crds: ControlPlane, run_manager: RunManager) -> None:
+    manager = run_manager(crds.kubeconfig).wait_ready()
     links = {line["what"]: line["urls"] for line in manager.logs(msg="serving")}
     assert links["metrics"] == [f"http://{manager.metrics_address}/metrics"]
     assert links["health"] == [f"http://{manager.health_address}{path}" for path in ("/healthz", "/readyz")]
