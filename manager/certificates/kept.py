@@ -131,7 +131,7 @@ def _targets(
     until_stopped: UntilStopped | None = None,
 ) -> list[Target]:
     manager = field_manager_of(program)
-    conversions = {f"{each.hub.plural}.{each.hub.gvk.group}": each for each in webhooks.conversions}
+    converted = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
     if url is None:
         sorts = (("Mutating", MUTATING, webhooks.mutating), ("Validating", VALIDATING, webhooks.validating))
         return [
@@ -146,7 +146,7 @@ def _targets(
                 for sort, name, members in sorts
                 if members
             ),
-            *(ConvertedDefinition(transport, name, field_manager=manager) for name in conversions),
+            *(ConvertedDefinition(transport, name, field_manager=manager) for name in converted),
         ]
     at = by_url(url)
     return [
@@ -159,10 +159,10 @@ def _targets(
                 transport,
                 name,
                 field_manager=manager,
-                wanted=conversion_by(each, at),
+                wanted=conversion_by(at),
                 until_stopped=until_stopped,
             )
-            for name, each in conversions.items()
+            for name in converted
         ),
     ]
 

@@ -94,7 +94,7 @@ def _definition(
             "names": _names(stored, options),
             "scope": "Namespaced" if stored.namespaced else "Cluster",
             "versions": [_version(kind) for kind in kinds],
-            **({} if conversion is None else {"conversion": conversion_by(conversion, client_config)}),
+            **({} if conversion is None else {"conversion": conversion_by(client_config)}),
         },
     }
 

@@ -12,6 +12,14 @@ Methods of an operator answer, which are marked for what they are asked:
         @webhook.to_hub(OldPet)
         async def from_v1alpha1(self, pet: JsonObject) -> None: ...
 
+For the kinds of others an operator has an `Admission`, whose decorators its methods have then:
+
+    class TeamOperator(Operator[Team]):
+        pods = webhook.Admission(Pod, namespaces={"matchLabels": {"team": "blue"}})
+
+        @pods.validate_create
+        async def check_pod(self, pod: Pod, request: AdmissionRequest) -> Iterable[str] | None: ...
+
 They are served wherever webhooks are, in every replica, also where the operator itself does not run, so that
 its `setup` may not have been called. What this package exports is what such methods need; the rest is the
 runtime's.

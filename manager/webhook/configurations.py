@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from manager.program import Program
-from manager.webhook.registration import Admission, AdmissionWebhook, Conversion, Webhooks
+from manager.webhook.registration import CONVERSION_PATH, Admission, AdmissionWebhook, Webhooks
 from manager.webhook.request import JsonObject
 
 __all__ = [
@@ -78,12 +78,12 @@ def webhook_configurations(
     ]
 
 
-def conversion_by(conversion: Conversion, client_config: ClientConfig) -> JsonObject:
-    """Return the `spec.conversion` of the CRD whose objects `conversion` converts."""
+def conversion_by(client_config: ClientConfig) -> JsonObject:
+    """Return the `spec.conversion` of a CRD whose objects are converted there."""
     return {
         "strategy": "Webhook",
         "webhook": {
-            "clientConfig": client_config(conversion.path),
+            "clientConfig": client_config(CONVERSION_PATH),
             "conversionReviewVersions": list(REVIEW_VERSIONS),
         },
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from manager.api import GroupVersionKind, Resource, Unstructured
@@ -312,47 +311,34 @@ class Conversion:
     def __init__(self, hub: type[Resource]) -> None:
         """`hub` is the version that all others are converted to and from."""
         self.hub = hub
-        self._spokes: dict[type[Resource], None] = {}
-        self._to_hub: dict[type[Resource], Convert] = {}
-        self._from_hub: dict[type[Resource], Convert] = {}
+        self.converters_to_hub: dict[type[Resource], Convert] = {}
+        self.converters_from_hub: dict[type[Resource], Convert] = {}
 
     def __repr__(self) -> str:
         return f"Conversion({self.hub.gvk})"
 
     def to_hub(self, spoke: type[Resource]) -> Callable[[Convert], Convert]:
         """Decorate the function that makes an object of the hub's version from one of `spoke`'s."""
-        return self._registering(spoke, self._to_hub, f"convert {spoke.gvk} to {self.hub.gvk}")
+        return self._registering(spoke, self.converters_to_hub, f"convert {spoke.gvk} to {self.hub.gvk}")
 
     def from_hub(self, spoke: type[Resource]) -> Callable[[Convert], Convert]:
         """Decorate the function that makes an object of `spoke`'s version from one of the hub's."""
-        return self._registering(spoke, self._from_hub, f"convert {self.hub.gvk} to {spoke.gvk}")
+        return self._registering(spoke, self.converters_from_hub, f"convert {self.hub.gvk} to {spoke.gvk}")
 
     @property
     def spokes(self) -> tuple[type[Resource], ...]:
-        """The other versions, in the order in which they were registered."""
-        return tuple(self._spokes)
-
-    @property
-    def path(self) -> str:
-        """Where the API server asks for it."""
-        return CONVERSION_PATH
-
-    @property
-    def converters_to_hub(self) -> Mapping[type[Resource], Convert]:
-        """The functions by spoke."""
-        return MappingProxyType(self._to_hub)
-
-    @property
-    def converters_from_hub(self) -> Mapping[type[Resource], Convert]:
-        """The functions by spoke."""
-        return MappingProxyType(self._from_hub)
+        """The other versions."""
+        return tuple(dict.fromkeys((*self.converters_to_hub, *self.converters_from_hub)))
 
     def check(self) -> None:
         """Raise `RegistrationError` unless every spoke can be converted both ways, and there is one."""
-        if not self._spokes:
+        if not self.spokes:
             raise RegistrationError(f"{self} has no other version to convert from or to")
-        for spoke in self._spokes:
-            for converters, way in ((self._to_hub, "to_hub"), (self._from_hub, "from_hub")):
+        for spoke in self.spokes:
+            for converters, way in (
+                (self.converters_to_hub, "to_hub"),
+                (self.converters_from_hub, "from_hub"),
+            ):
                 if spoke not in converters:
                     raise RegistrationError(f"{self} has no {way} function for {spoke.gvk}")
 
@@ -365,7 +351,6 @@ class Conversion:
 
         def register(function: Convert) -> Convert:
             _check_function(function, what=what, taken=spoke in converters)
-            self._spokes[spoke] = None
             converters[spoke] = function
             return function
 

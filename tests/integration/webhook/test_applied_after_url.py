@@ -103,7 +103,6 @@ async def write_urls(plane: ControlPlane) -> None:
     """Do what a manager with a URL does."""
     async with transport_to(plane) as transport:
         until_stopped = UntilStopped(transport, WEBHOOKS, PROGRAM, "test-")
-        [conversion] = WEBHOOKS.conversions
         targets: list[Target] = [
             *(
                 WrittenConfiguration(transport, each, field_manager="test", until_stopped=until_stopped)
@@ -113,7 +112,7 @@ async def write_urls(plane: ControlPlane) -> None:
                 transport,
                 PETS.rpartition("/")[2],
                 field_manager="test",
-                wanted=conversion_by(conversion, AT_URL),
+                wanted=conversion_by(AT_URL),
                 until_stopped=until_stopped,
             ),
         ]
@@ -125,14 +124,13 @@ async def write_urls(plane: ControlPlane) -> None:
 def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
     """The two configurations and a definition, as an installation has them."""
     definition = plane.api.get(PETS)
-    [conversion] = WEBHOOKS.conversions
     return [
         *webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"),
         {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
             "metadata": {"name": definition["metadata"]["name"]},
-            "spec": {**definition["spec"], "conversion": conversion_by(conversion, AT_SERVICE)},
+            "spec": {**definition["spec"], "conversion": conversion_by(AT_SERVICE)},
         },
     ]
 

@@ -79,8 +79,7 @@ def install(plane: ControlPlane) -> None:
     """Apply all as an installation would, whatever has become of it meanwhile."""
     service = by_service("default", "test-webhook-service")
     plane.api.apply(webhook_configurations(WEBHOOKS, service, PROGRAM, prefix="test-"))
-    [conversion] = WEBHOOKS.conversions
-    replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(conversion, service)}
+    replaced = {"op": "replace", "path": "/spec/conversion", "value": conversion_by(service)}
     plane.api.request("PATCH", PETS, body=[replaced], content_type="application/json-patch+json")
 
 
@@ -270,7 +269,6 @@ async def test_without_the_right_to_read_the_secret_a_replica_says_so(installed:
 
 @pytest.mark.parametrize("sort", ["Mutating", "Validating", "written", "definition", "written definition"])
 async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlPlane, sort: str) -> None:
-    conversion = WEBHOOKS.conversions[0]
     async with transport_of(installed.kubeconfig) as transport:
         path = MUTATING if sort == "Mutating" else VALIDATING
         target: InstalledConfiguration | WrittenConfiguration | ConvertedDefinition
@@ -284,7 +282,7 @@ async def test_what_has_changed_meanwhile_is_not_overwritten(installed: ControlP
                     ConvertedDefinition(transport, PETS.rpartition("/")[2], field_manager="test"),
                 )
             case "written definition":
-                wanted = conversion_by(conversion, by_url(URL))
+                wanted = conversion_by(by_url(URL))
                 path, target = (
                     PETS,
                     ConvertedDefinition(

@@ -99,7 +99,6 @@ def test_a_decorator_leaves_the_function_as_it_is():
 def test_a_conversion_knows_its_versions():
     conversion = complete_conversion()
     assert (conversion.hub, conversion.spokes) == (Thing, (OldThing,))
-    assert conversion.path == "/convert"
 
 
 @pytest.mark.parametrize("other", [Thing, Lonely])
