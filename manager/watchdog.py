@@ -35,6 +35,9 @@ _DEEPEST = 20
 _LOOK = b"\0"
 _MOST = 10
 """Tasks that are shown."""
+_KEPT = 0.1
+"""Seconds between two looks at the loop, and that one task may keep it without being named."""
+_KEPT_AGAIN = 60.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,6 +58,8 @@ class Watchdog:
 
     While entered it has a thread. Before that it only notes what it is told, so that it need not be there.
     What holds the interpreter's lock for ever holds this thread as well, and all else of the process with it.
+
+    It also names whoever keeps the loop to itself: a reconciler that computes, or waits without `await`.
     """
 
     def __init__(
@@ -72,6 +77,8 @@ class Watchdog:
         self._ears = self._mouth = -1
         self._signalled: Callable[[int], LastWords | None] | None = None
         self._over = False
+        self._kept: tuple[asyncio.Task[Any], threading.Event] | None = None
+        self._tell_kept_from = 0.0
         self._strangers: set[threading.Thread] = set()
         self._log = get_logger("watchdog")
 
@@ -105,8 +112,9 @@ class Watchdog:
         os.close(self._ears)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Say whose tasks are to be shown."""
+        """Say whose tasks are to be shown, and looked after."""
         self._loop = loop
+        self._poke()
 
     def limit(self, what: str, when: float, *, latest: float, since: float) -> None:
         """End the process at `when`, unless this is called again with the same `what`, or `lift`.
@@ -176,13 +184,17 @@ class Watchdog:
         ears.register(self._ears, select.POLLIN)
         while not self._over:
             limit = min(tuple(self._limits.values()), default=None)
-            if ears.poll(None if limit is None else max(0.0, limit.when - time.monotonic()) * 1000):
+            waits = [] if limit is None else [max(0.0, limit.when - time.monotonic())]
+            if self._loop is not None:
+                waits.append(_KEPT)
+            if ears.poll(min(waits) * 1000 if waits else None):
                 for number in os.read(self._ears, 64):
                     if number and self._signalled and (last_words := self._signalled(number)):
                         self._exit(last_words, 2 * _LAST_LINES)
                         return
                 continue
             now = time.monotonic()
+            self._look_at_loop(now)
             if limit is None or now < limit.when or self._limits.get(limit.what) is not limit:
                 continue  # rounded, moved or lifted
             if not limit.excused and now > limit.latest:
@@ -192,6 +204,33 @@ class Watchdog:
                 continue
             self._exit(partial(self._tell, limit), limit.latest - now)
             return
+
+    def _look_at_loop(self, now: float) -> None:
+        """Name the task that has had the loop to itself since the last look, once a minute."""
+        loop, before, self._kept = self._loop, self._kept, None
+        if loop is None or now < self._tell_kept_from:
+            return
+        try:
+            task = asyncio.current_task(loop)
+            if task is None:
+                return
+            if before is not None and before[0] is task and not before[1].is_set():
+                stack = traceback.format_stack(_frames().get(threading.main_thread().ident or 0))
+                if not before[1].is_set():
+                    self._tell_kept_from = now + _KEPT_AGAIN
+                    self._log.warning(
+                        "a task keeps the event loop to itself: it computes, or waits without await",
+                        ms=round(_KEPT * 1000),
+                        task=task.get_name(),
+                        stack="".join(stack[-_DEEPEST:]),
+                    )
+                return
+            # What the loop is asked for now runs as soon as anything else may.
+            others = threading.Event()
+            loop.call_soon_threadsafe(others.set)
+            self._kept = task, others
+        except RuntimeError:
+            self._loop = None  # it is closed
 
     def _exit(self, last_words: LastWords, left: float) -> None:
         try:

@@ -186,12 +186,13 @@ class Client(CachedReader):
         options = _delete_options(propagation, dry_run=dry_run)
         await self._writer.send_delete_collection(kind, namespace, query, options)
 
-    async def delete_if_there(self, obj: Resource, *, kind: type[Resource] | None = None) -> None:
-        """Delete this very object; nothing when it is gone, or another one has taken its name."""
+    async def delete_if_there(self, obj: Resource, *, kind: type[Resource] | None = None) -> bool:
+        """Delete this very object; nothing, and False, when it is gone, or another one has its name."""
         try:
             await self.delete(obj, kind=kind)
         except (Conflict, NotFound):
-            return
+            return False
+        return True
 
     @asynccontextmanager
     async def watch(

@@ -282,7 +282,9 @@ class Troubles:
         awaited.keys.move_to_end(key)
         if awaited.probe is None or awaited.probe == key:
             awaited.probe = next(iter(awaited.keys))
-            self._queue.add(awaited.probe, priority=Priority.LOW, after=awaited.pause.next())
+            self._queue.add(
+                awaited.probe, priority=Priority.LOW, after=awaited.pause.next(), why=f"to try {name}"
+            )
 
     def _answered(self, key: Request, trouble: Trouble) -> None:
         """`key` waits no more for what it waited for."""
@@ -299,4 +301,5 @@ class Troubles:
         for _ in range(min(_RELEASED, len(awaited.keys))):
             released = next(iter(awaited.keys))
             awaited.keys.move_to_end(released)
-            self._queue.add(released, priority=Priority.LOW, after=self._rng.uniform(0, _SPREAD))
+            after = self._rng.uniform(0, _SPREAD)
+            self._queue.add(released, priority=Priority.LOW, after=after, why=f"{name} has answered")

@@ -34,11 +34,13 @@ K = TypeVar("K", bound=Hashable)
 class QueueItem(Generic[K]):
     """A key that wants to be worked on. All times are seconds on the loop's clock."""
 
-    __slots__ = ("causes", "due", "key", "priority", "received", "since")
+    __slots__ = ("causes", "due", "key", "priority", "received", "since", "why")
 
-    def __init__(self, key: K, priority: int) -> None:
+    def __init__(self, key: K, priority: int, why: str = "") -> None:
         self.key = key
         self.priority = priority
+        self.why = why
+        """What asked for it first, for people."""
         self.due: float | None = None
         """When its delay ends; None without one."""
         self.since = 0.0
@@ -323,8 +325,9 @@ class WorkQueue(Generic[K]):
         after: float = 0.0,
         received: float | None = None,
         cause: Hashable | None = None,
+        why: str = "",
     ) -> None:
-        """Ask for `key` to be worked on, `after` seconds from now.
+        """Ask for `key` to be worked on, `after` seconds from now; `why` is for people.
 
         `received` is the loop's time at which the watch event that asks for it arrived, if one does, and
         `cause` what `disregard` would know it by. Does nothing once the queue is shut down.
@@ -333,7 +336,7 @@ class WorkQueue(Generic[K]):
             return
         item = self._items.get(key)
         if item is None:
-            item = self._items[key] = QueueItem(key, priority)
+            item = self._items[key] = QueueItem(key, priority, why)
             known = False
             if cause is not None and key in self._in_progress:
                 item.causes = {cause}
@@ -364,7 +367,7 @@ class WorkQueue(Generic[K]):
             raise ValueError(f"a back-off answers seconds, not {delay}")
         if not self._closed:
             self._metrics.retried()
-        self.add(key, priority=priority, after=delay)
+        self.add(key, priority=priority, after=delay, why="again, after its back-off")
         return delay
 
     def disregard(self, key: K, causes: AbstractSet[Hashable]) -> bool:

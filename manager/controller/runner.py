@@ -16,6 +16,7 @@ from manager.controller.reconciler import Reconciler, Request, Result
 from manager.controller.state import ControllerMetrics
 from manager.kube.deadlines import Deadlines
 from manager.kube.errors import NotFound
+from manager.kube.transport import writes_from_here
 from manager.logs import reset_reconcile_log, set_reconcile_log
 from manager.loop import ended, threads_from_here
 from manager.rate_limit import Repeats, TokenBucket
@@ -111,19 +112,27 @@ class ReconcileRunner:
         if item.received is not None:
             self._metrics.event_latency(started - item.received)
         self._running[item.key] = started
+        writes = writes_from_here()
+        result = "cancelled"
         try:
-            await self._attempt(item, own_writes, log)
+            result = await self._attempt(item, own_writes, log)
             if threads:
                 log.warning("waiting for threads, which cannot be cancelled", count=len(threads))
                 await ended(threads)
         finally:
             del self._running[item.key]
-            self._metrics.time(loop.time() - started)
+            seconds = loop.time() - started
+            self._metrics.time(seconds)
+            # The one place that knows all of what happened.
+            log.debug(
+                "reconciled", why=item.why, result=result, seconds=round(seconds, 4), writes=writes.count
+            )
             reset_reconcile_log(token)
 
     async def _attempt(
         self, item: QueueItem[Request], own_writes: AbstractSet[Hashable] | None, log: FilteringBoundLogger
-    ) -> None:
+    ) -> str:
+        """Answers in a word what came of it."""
         limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
         try:
             try:
@@ -137,42 +146,45 @@ class ReconcileRunner:
             if limit.expired:
                 # It swallowed its cancellation, and nobody knows how far it came.
                 self._fail(item, TimeoutError(), timed_out=True, log=log)
-            else:
-                # Not so after a failure: then it may not have come to look at what it wrote.
-                if own_writes is not None and self._queue.disregard(item.key, own_writes):
-                    self._metrics.skipped()
-                self._finish(item, result)
+                return "error"
+            # Not so after a failure: then it may not have come to look at what it wrote.
+            if own_writes is not None and self._queue.disregard(item.key, own_writes):
+                self._metrics.skipped()
+            return self._finish(item, result)
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
             if _is_meant_for_worker(error):
                 raise
             self._fail(item, error, timed_out=limit.expired, log=log)
+            return "error"
 
     def close(self) -> None:
         """Leave nothing behind, once no reconcile runs any more."""
         self._deadlines.close()
 
-    def _finish(self, item: QueueItem[Request], result: Result | None) -> None:
+    def _finish(self, item: QueueItem[Request], result: Result | None) -> str:
         if result is not None and not isinstance(result, Result):
             raise TypeError(f"a reconciler returns a Result or None, not {result!r}")
         self._tell_end(self._troubles.ended(item.key))
         if result is None:
             self._queue.forget(item.key)
             self._metrics.success()
-            return
+            return "success"
         priority = item.priority if result.priority is None else result.priority
         if result.requeue_after is not None and result.requeue_after > 0:
             self._queue.forget(item.key)
             after = result.requeue_after
             if result.jitter:
                 after *= 1 + result.jitter * self._rng.random()
-            self._queue.add(item.key, priority=priority, after=after)
+            self._queue.add(item.key, priority=priority, after=after, why="again, as it said itself")
             self._metrics.requeue_after()
-        elif result.requeue or result.requeue_after is not None:
+            return "requeue_after"
+        if result.requeue or result.requeue_after is not None:
             self._queue.add_rate_limited(item.key, priority=priority)
             self._metrics.requeue()
-        else:
-            self._queue.forget(item.key)
-            self._metrics.success()
+            return "requeue"
+        self._queue.forget(item.key)
+        self._metrics.success()
+        return "success"
 
     def _fail(
         self, item: QueueItem[Request], error: BaseException, *, timed_out: bool, log: FilteringBoundLogger

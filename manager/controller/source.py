@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from manager.api import ObjectKey, Resource
-from manager.cache import CacheEvent, Informer, Meta, Part
+from manager.cache import CacheEvent, EventType, Informer, Meta, Part
 from manager.controller.predicate import Predicate
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request
@@ -84,6 +84,8 @@ _UNDELIVERED = 10_000
 
 _TICK_SPREAD = 0.1
 """The part of the interval over which the requests of one tick are spread."""
+
+_ASKED = "asked for by the program"
 
 _TICK_PAUSE = 0.05
 """Seconds between two portions of them, at least."""
@@ -174,6 +176,9 @@ class _Delivery:
         self._predicates = predicates
         self._handler = handler
         self._queue = queue
+        kind = informer.spec.gvk.kind
+        self._found = f"{kind} found"
+        self._why = {each: f"{kind} {each.value.lower()}" for each in EventType}
         self._undelivered: OrderedDict[ObjectKey, _Undelivered] = OrderedDict()
 
     def __call__(self, event: CacheEvent) -> None:
@@ -195,11 +200,11 @@ class _Delivery:
         try:
             if event.initial:
                 for request in self._handler(event):
-                    self._queue.add(request, priority=Priority.LOW)
+                    self._queue.add(request, priority=Priority.LOW, why=self._found)
             else:
-                cause = event.change
+                cause, why = event.change, self._why[event.type]
                 for request in self._handler(event):
-                    self._queue.add(request, received=event.received, cause=cause)
+                    self._queue.add(request, received=event.received, cause=cause, why=why)
         except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
             self._put_off(event, error, attempts + 1)
 
@@ -256,7 +261,7 @@ class ChannelSource:
         if self._queue is None:
             self._kept[request] = max(priority, self._kept.get(request, priority))
         else:
-            self._queue.add(request, priority=priority)
+            self._queue.add(request, priority=priority, why=_ASKED)
 
     async def wait_synced(self) -> None:
         """Return at once."""
@@ -265,7 +270,7 @@ class ChannelSource:
         """Pass on what was kept, and then what is sent, until cancelled."""
         self._queue = queue
         for request, priority in self._kept.items():
-            queue.add(request, priority=priority)
+            queue.add(request, priority=priority, why=_ASKED)
         self._kept.clear()
         try:
             await asyncio.get_running_loop().create_future()
@@ -326,4 +331,4 @@ class TickerSource:
             for request in requests[
                 len(requests) * portion // portions : len(requests) * (portion + 1) // portions
             ]:
-                queue.add(request, priority=self._priority)
+                queue.add(request, priority=self._priority, why="resync")

@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from manager.backoff import ExponentialDelay
@@ -253,7 +254,10 @@ class Transport:
         request = self._build(method, path, query, body, content_type, accept)
         seconds = self._deadline if deadline is None else deadline
         writes = method != "GET"
-        self._writes_in_flight += writes
+        if writes:
+            self._writes_in_flight += 1
+            if (counted := _counted.get()) is not None:
+                counted.count += 1
         limit = self._deadlines.start(seconds)
         try:
             return await self._send(request, limit.when, longest)
@@ -427,6 +431,25 @@ class Transport:
             finally:
                 self._deadlines.stop(limit)
             yield chunk
+
+
+class Writes:
+    """How many writes somebody has asked for."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+_counted: ContextVar[Writes | None] = ContextVar("counted_writes", default=None)
+
+
+def writes_from_here() -> Writes:
+    """Count what the calling task writes from now on, and the tasks that it starts, until it asks anew."""
+    writes = Writes()
+    _counted.set(writes)
+    return writes
 
 
 class _Fence:

@@ -20,6 +20,10 @@ _QUIET = {
     "aiohttp.access": logging.WARNING,
     # Debug prints each selector call.
     "asyncio": logging.INFO,
+    # What engine it uses, and each request once more.
+    "_cygrpc": logging.WARNING,
+    "grpc": logging.WARNING,
+    "kubernetes_asyncio": logging.WARNING,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
@@ -18,9 +18,10 @@ from manager.api import (
     controller_reference,
     set_condition,
 )
-from manager.client import Applied, Client, ObjectList, Outcome, OwnedByOther
+from manager.client import Applied, ApplyConflict, Client, FieldConflict, ObjectList, Outcome, OwnedByOther
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log
+from manager.operator.difference import changed_fields
 
 if TYPE_CHECKING:
     from manager.operator.operator import Operator
@@ -174,13 +175,16 @@ class Context:
         """Record an Event about the object; `message` must hold no secret.
 
         With `once_written` it waits for the status to be written, as what is told from a comparison with the
-        status has to: a write that fails is tried again, and so would be what is told.
+        status has to: a write that fails is tried again, and so would be what is told. What is told at once,
+        and is no warning, has been done: the log has a line of it, too.
         """
-        tell = partial(self._record, _Told("Warning" if warning else "Normal", reason, message))
+        told = _Told("Warning" if warning else "Normal", reason, message)
         if once_written:
-            self.once_written(tell)
+            self.once_written(partial(self._record, told))
+        elif warning:
+            self._record(told)
         else:
-            tell()
+            self._did(told)
 
     def once_written(self, call: Callable[[], object]) -> None:
         """Have something called when the status is written, or, in a `cleanup`, the finalizer is gone."""
@@ -188,7 +192,7 @@ class Context:
 
     def is_observed(self) -> bool:
         """Whether the status was made for the spec as it is: nobody has asked for anything since."""
-        observed = getattr(self.object.status, "observed_generation", None)  # type: ignore[attr-defined]
+        observed = getattr(getattr(self.object, "status", None), "observed_generation", None)
         return bool(self.object.metadata.generation == observed)
 
     # Children
@@ -213,16 +217,18 @@ class Context:
         """
         self._applied.add((type(child), child.key))
         try:
-            applied = await self._apply(child)
+            applied, conflicts = await self._apply(child)
         except OwnedByOther as error:
             self._operator.waits_for(type(child), child.key, self.object.key)
             raise await self._blocked(error) from error
-        self._announce(applied, created, changed)
+        self._announce(applied, created, changed, conflicts)
         return applied.object
 
     async def delete(self, child: Resource) -> None:
         """Delete a child, or anything else; nothing when it is gone, or another one has taken its name."""
-        await self.client.delete_if_there(child)
+        if await self.client.delete_if_there(child):
+            done = f"Deleted {child.gvk.kind} {child.metadata.name}"
+            self.log.info(done, reason="Deleted")
 
     async def children(self, kind: type[R], *, labels: dict[str, str] | str | None = None) -> ObjectList[R]:
         """The objects of a kind, from the cache, that the object owns."""
@@ -338,17 +344,31 @@ class Context:
         reader = self.client.metadata if metadata_only else self.client
         children = await reader.list(kind, namespace=self.object.metadata.namespace, owner=self.object)
         for child in children:
-            if (kind, child.key) not in self._applied and child.metadata.deletion_timestamp is None:
-                await self.client.delete_if_there(child, kind=kind)
+            if (kind, child.key) in self._applied or child.metadata.deletion_timestamp is not None:
+                continue
+            if await self.client.delete_if_there(child, kind=kind):
                 self.event("Deleted", f"Deleted {kind.gvk.kind} {child.metadata.name}")
 
     def _record(self, told: _Told) -> None:
         self._operator.manager.events.event(self.object, *told)
 
-    async def _apply(self, child: R) -> Applied[R]:
+    def _did(self, told: _Told, **details: object) -> None:
+        """Tell people, and the log, what was done."""
+        self._record(told)
+        self.log.info(told.message, reason=told.reason, **details)
+
+    async def _apply(self, child: R) -> tuple[Applied[R], Sequence[FieldConflict]]:
+        """What came of it, and what others had set that was to be put back, in spite of them."""
         client, owner = self.client, self.object
+        conflicts: Sequence[FieldConflict] = ()
         try:
-            return await client.apply(child, owner=owner)
+            if self.is_observed():
+                # Somebody else has changed it, if it differs: who, only an apply that gives way is told.
+                try:
+                    return await client.apply(child, owner=owner, force=False), ()
+                except ApplyConflict as conflict:
+                    conflicts = conflict.conflicts
+            return await client.apply(child, owner=owner), conflicts
         except Invalid:
             # An apply merges lists by the keys of their items: where somebody has changed a port from 80 to
             # 8080, it puts 80 beside it, and the server refuses two ports of one name. Then, and only then,
@@ -371,7 +391,7 @@ class Context:
             adopted.metadata.owner_references.append(controller_reference(owner, adopted.metadata))
             await client.patch(adopted)
         applied = await client.apply(child, owner=owner)
-        return Applied(applied.object, before, Outcome.UPDATED)
+        return Applied(applied.object, before, Outcome.UPDATED), conflicts
 
     async def _blocked(self, error: OwnedByOther) -> Blocked:
         """What to say of a child whose name is taken."""
@@ -393,20 +413,28 @@ class Context:
         return Blocked.name_taken(str(error))
 
     def _announce(
-        self, applied: Applied[R], created: str, changed: Callable[[R, R], tuple[str, str] | None] | None
+        self,
+        applied: Applied[R],
+        created: str,
+        changed: Callable[[R, R], tuple[str, str] | None] | None,
+        conflicts: Sequence[FieldConflict],
     ) -> None:
         child = applied.object
         name = f"{child.gvk.kind} {child.metadata.name}"
         if applied.outcome is Outcome.CREATED:
             self.event("Created", f"Created {name} {created}".rstrip())
         elif applied.outcome is Outcome.UPDATED:
-            if self.is_observed():
-                self.event("Restored", f"Put {name} back as it should be")
-                return
+            details: dict[str, object] = {}
+            if applied.previous is not None:
+                details["fields"] = changed_fields(applied.previous, child)
+            if conflicts:
+                details["set_by"] = sorted({each.manager for each in conflicts})
             better = None
-            if changed is not None and applied.previous is not None:
+            if self.is_observed():
+                better = ("Restored", f"Put {name} back as it should be")
+            elif changed is not None and applied.previous is not None:
                 better = changed(applied.previous, child)
-            self.event(*(better or ("Updated", f"Updated {name}")))
+            self._did(_Told("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
 
 
 def _overlaid(live: R, wanted: R) -> R:

@@ -225,4 +225,5 @@ class ObjectReconciler(Generic[T]):
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
         await ctx.patch()
+        ctx.log.info("cleaned up, and let go")
         ctx.written()

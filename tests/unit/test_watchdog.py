@@ -175,6 +175,28 @@ def test_what_blocks_the_loop_is_named_with_where_it_is(exits: Exits, lines: lis
     assert "exits.ended.wait(WAIT)" in line["stack"]
 
 
+def test_who_keeps_the_loop_to_himself_is_named_with_where_it_is_once_a_minute(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
+    async def blocking() -> None:
+        named = asyncio.current_task()
+        assert named is not None
+        named.set_name("memcached-worker-1 default/m")
+        until = time.monotonic() + WAIT
+        while not lines and time.monotonic() < until:
+            time.sleep(0.01)  # noqa: ASYNC251 - that is what it does
+        time.sleep(0.5)  # noqa: ASYNC251
+
+    with Watchdog() as watchdog, asyncio.Runner() as runner:
+        watchdog.watch(runner.get_loop())
+        runner.run(blocking())
+    (line,) = lines
+    assert line["log_level"] == "warning"
+    assert line["task"] == "memcached-worker-1 default/m"
+    assert "in blocking" in line["stack"]
+    assert exits.codes == []
+
+
 def test_a_thread_at_work_is_named_and_an_idle_one_is_not(
     exits: Exits, lines: list[MutableMapping[str, Any]]
 ):

@@ -16,6 +16,7 @@ from manager.api.core_v1 import Namespace, Secret
 from manager.kube.errors import ServerError
 from manager.operator.context import Changed
 from manager.testing import World, operated
+from tests.unit.conftest import LogLines
 
 pytestmark = pytest.mark.virtual_time
 
@@ -214,6 +215,60 @@ async def test_a_child_that_has_lost_its_owner_gets_it_back_and_a_change_is_put_
         await world.update(child, lambda it: it.metadata.owner_references.clear())
         await world.until(child, lambda it: it.metadata.owner_references)
         assert await world.events(obj) == ["Created", "Restored"]
+
+
+async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_were(log_lines: LogLines):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        child = secret("child")
+        if obj.spec.name == "nobody":
+            for each in await ctx.children(Secret):
+                await ctx.delete(each)
+        else:
+            child.metadata.labels = {"for": obj.spec.name}
+            await ctx.apply(child)
+        obj.status.text = obj.spec.name
+
+    def deeds() -> list[tuple[str, Any, Any]]:
+        return [
+            (line["event"], line.get("fields"), line.get("set_by"))
+            for line in log_lines
+            if line["log_level"] == "info" and "reason" in line
+        ]
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        child = await world.get(Secret, "child")
+        await world.update(child, lambda it: it.metadata.labels.update({"for": "all"}))
+        await world.until(child, lambda it: it.metadata.labels["for"] == "you")
+        await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
+        await world.until(child, lambda it: it.metadata.labels["for"] == "me")
+        assert deeds() == [
+            ("Created Secret child", None, None),
+            ("Put Secret child back as it should be", [".metadata.labels.for"], ["test-test"]),
+            ("Updated Secret child", [".metadata.labels.for"], None),
+        ]
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until(obj, lambda it: it.status.text == "nobody")
+        assert ("Deleted Secret child", None, None) in deeds()
+
+
+async def test_at_debug_each_reconcile_has_a_line_with_why_and_what_came_of_it(log_lines: LogLines):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> Result | None:
+        await ctx.apply(secret("child"))
+        obj.status.text = obj.spec.name
+        return Result(requeue_after=10) if obj.spec.name == "later" else None
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.update(obj, lambda it: setattr(it.spec, "name", "later"))
+        await world.until(obj, lambda it: it.status.text == "later")
+        await asyncio.sleep(11)
+    told = [
+        (line["why"], line["result"], line["writes"]) for line in log_lines if line["event"] == "reconciled"
+    ]
+    assert told[0] == ("Greeting found", "success", 2)
+    assert ("Greeting modified", "requeue_after", 1) in told
+    assert told[-1] == ("again, as it said itself", "requeue_after", 0)
 
 
 async def test_children_that_are_not_applied_any_more_are_pruned_when_asked_for():

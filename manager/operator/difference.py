@@ -1,0 +1,47 @@
+"""Which fields of an object are others than they were, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from manager.api import Resource
+
+__all__ = ["changed_fields"]
+
+_SHOWN = 8
+
+_METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
+"""What of it is not the server's own."""
+
+
+def changed_fields(before: Resource, after: Resource) -> list[str]:
+    """The paths of what differs, as the server names them: `.spec.replicas`; values may be secret.
+
+    The status is left out. Of very many the first are named, and the last entry counts the others.
+    """
+    found = list(_differences("", _content(before), _content(after)))
+    if len(found) > _SHOWN:
+        found[_SHOWN:] = [f"{len(found) - _SHOWN} more"]
+    return found
+
+
+def _content(obj: Resource) -> dict[str, Any]:
+    wire = obj.to_wire()
+    wire.pop("status", None)
+    metadata = wire.get("metadata", {})
+    wire["metadata"] = {name: metadata[name] for name in _METADATA if name in metadata}
+    return wire
+
+
+def _differences(path: str, before: Any, after: Any) -> Iterator[str]:
+    if before == after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in dict.fromkeys((*before, *after)):
+            yield from _differences(f"{path}.{name}", before.get(name), after.get(name))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(f"{path}[{number}]", one, other)
+    else:
+        yield path
