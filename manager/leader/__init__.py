@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from manager.leader.elector import LeaderElector, LeaderStatistics
+from manager.leader.elector import LeaderElector
 from manager.leader.leadership import Leadership
 from manager.leader.lease import LeadershipLost, LeaseTiming, new_identity
 
 __all__ = [
     "LeaderElector",
-    "LeaderStatistics",
     "Leadership",
     "LeadershipLost",
     "LeaseTiming",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from random import Random
 
 from manager import clock
@@ -18,25 +17,7 @@ from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.watchdog import Watchdog
 
-__all__ = ["LeaderElector", "LeaderStatistics", "release"]
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderStatistics:
-    """A snapshot of one elector."""
-
-    identity: str
-    leading: bool
-    holder: str
-    """Who holds the lease, as last seen; empty when nobody does."""
-    transitions: int
-    """How often the lease changed hands, as its record says."""
-    renewals: int
-    """Renewals that this process knows succeeded, the first claim included."""
-    failures: int
-    """Requests for the lease that failed."""
-    since_renewal: float | None
-    """Seconds since the last renewal was sent; None when this process does not lead."""
+__all__ = ["LeaderElector", "release"]
 
 
 # Part of the time there is to wait after a failure.
@@ -143,24 +124,6 @@ class LeaderElector:
     def problem(self) -> str | None:
         """What keeps this replica from reading, taking or renewing the lease; None when nothing does."""
         return self._troubles.problem
-
-    def statistics(self) -> LeaderStatistics:
-        """A snapshot of how the election goes."""
-        tenure, seen = self._tenure, self._candidacy.lease
-        held = self.leading
-        return LeaderStatistics(
-            identity=self.identity,
-            leading=held,
-            holder=self.identity if held else seen.holder if seen is not None else "",
-            transitions=tenure.transitions
-            if tenure is not None
-            else seen.transitions
-            if seen is not None
-            else 0,
-            renewals=tenure.renewals if tenure is not None else 0,
-            failures=self._troubles.failures,
-            since_renewal=clock.monotonic() - tenure.last_renewal if held and tenure is not None else None,
-        )
 
     async def run(self) -> None:
         """Take part until `release` is called.

@@ -24,21 +24,14 @@ class Troubles:
     def __init__(self) -> None:
         self._problem: str | None = None
         self._kind: tuple[str, type[Exception]] | None = None
-        self._failures = 0
 
     @property
     def problem(self) -> str | None:
         """The trouble in one sentence; None once a request for the lease has succeeded."""
         return self._problem
 
-    @property
-    def failures(self) -> int:
-        """How many requests failed."""
-        return self._failures
-
     def report(self, failed: str, error: Exception) -> None:
         """Note that something, such as `cannot read lease a/b`, failed with `error`."""
-        self._failures += 1
         self._problem = f"{failed}: {str(error) or type(error).__name__}"
         if self._kind != (failed, type(error)):
             self._kind = (failed, type(error))

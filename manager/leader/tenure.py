@@ -50,7 +50,6 @@ class Tenure:
         self._lease = claim.lease
         self._sent = claim.sent
         self._doubtful = False
-        self._renewals = 1
         self._wake = asyncio.Event()
         self._stopping = False
 
@@ -58,21 +57,6 @@ class Tenure:
     def deadline(self) -> float:
         """The loop time from which this process is no longer the leader, unless it renews before."""
         return self._sent + self._timing.renew_deadline
-
-    @property
-    def last_renewal(self) -> float:
-        """The loop time at which the last renewal that succeeded was sent."""
-        return self._sent
-
-    @property
-    def renewals(self) -> int:
-        """How often the lease was renewed, the claim included."""
-        return self._renewals
-
-    @property
-    def transitions(self) -> int:
-        """How often the lease has changed hands."""
-        return self._lease.transitions
 
     def stop(self) -> None:
         """Make `hold` return, after the renewal in flight if there is one."""
@@ -135,7 +119,6 @@ class Tenure:
         self._lease = await self._leases.write(wanted, timeout=timeout)
         self._doubtful = False
         self._sent = sent
-        self._renewals += 1
         self._renewed(self.deadline)
 
     def _time_left(self) -> float:
