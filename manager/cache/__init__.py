@@ -5,10 +5,8 @@ from __future__ import annotations
 from manager.cache.event import CacheEvent, EventType, own_writes_from_here
 from manager.cache.index import IndexFunction, index_by, steps_of
 from manager.cache.informer import (
-    CacheStatistics,
     EventHandler,
     Informer,
-    InformerStatistics,
     Part,
     Subscription,
 )
@@ -21,12 +19,10 @@ __all__ = [
     "Cache",
     "CacheEvent",
     "CacheOptions",
-    "CacheStatistics",
     "EventHandler",
     "EventType",
     "IndexFunction",
     "Informer",
-    "InformerStatistics",
     "Meta",
     "Owner",
     "Part",

@@ -7,7 +7,6 @@ import enum
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from prometheus_client import Counter
 
@@ -26,49 +25,7 @@ from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.rate_limit import Repeats, TokenBucket
 
-__all__ = ["CacheStatistics", "EventHandler", "Informer", "InformerStatistics", "Part", "Subscription"]
-
-
-@dataclass(frozen=True, slots=True)
-class InformerStatistics:
-    """One shared watch.
-
-    Attributes:
-        resource: the kind as people name it, such as `memcacheds.cache.example.com`.
-        projection: `full` or `metadata`.
-        synced: whether a first list of everything is complete.
-        problem: why it does not follow the server, or None.
-        objects: how many objects are held.
-        bytes: the JSON of these objects; what is around it comes on top, some 500 bytes an object.
-        subscribers: how many handlers are told of changes.
-        watches: what each of its watches is doing, by namespace ("" for all).
-    """
-
-    resource: str
-    projection: str
-    synced: bool
-    problem: str | None
-    objects: int
-    bytes: int
-    subscribers: int
-    watches: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class CacheStatistics:
-    """All shared watches of the process."""
-
-    informers: tuple[InformerStatistics, ...]
-
-    @property
-    def objects(self) -> int:
-        """How many objects are held in all."""
-        return sum(informer.objects for informer in self.informers)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of JSON held in all."""
-        return sum(informer.bytes for informer in self.informers)
+__all__ = ["EventHandler", "Informer", "Part", "Subscription"]
 
 
 # Objects of which is remembered that lists leave them out: enough to tell of each once, and never much.
@@ -136,6 +93,11 @@ class Informer:
                 watches.create_task(reflector.run(), name=name)
 
     # Reading.
+
+    @property
+    def size(self) -> int:
+        """Bytes of JSON of the objects held; what is around it comes on top, some 500 bytes an object."""
+        return self._store.bytes
 
     @property
     def synced(self) -> bool:
@@ -282,22 +244,6 @@ class Informer:
                 self.observe_write(raw)
         elif gone := deleted or uid:
             self._publish(self._store.observe_deletion(key, gone))
-
-    def statistics(self) -> InformerStatistics:
-        """How it stands."""
-        return InformerStatistics(
-            resource=self.spec.resource,
-            projection=self.spec.projection,
-            synced=self.synced,
-            problem=self.problem,
-            objects=len(self._store),
-            bytes=self._store.bytes,
-            subscribers=len(self._handlers),
-            watches={
-                intake.namespace: reflector.state.value
-                for intake, reflector in zip(self._intakes, self._reflectors, strict=True)
-            },
-        )
 
 
 class Subscription:

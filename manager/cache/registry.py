@@ -6,10 +6,11 @@ import asyncio
 import random
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Unpack
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
-from manager.cache.informer import CacheStatistics, Informer
+from manager.cache.informer import Informer
 from manager.cache.record import Record, RecordDecoder
 from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
@@ -163,9 +164,10 @@ class Cache:
         for informer in self._informers(kind):
             informer.observe_delete(key, uid, raw)
 
-    def statistics(self) -> CacheStatistics:
-        """How all informers stand."""
-        return CacheStatistics(tuple(shared.informer.statistics() for shared in self._shared.values()))
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """All of them."""
+        return tuple(shared.informer for shared in self._shared.values())
 
     def _informers(self, kind: type[Resource]) -> tuple[Informer, ...]:
         return self._of_kind.get(kind.gvk, ())
@@ -181,7 +183,7 @@ class Cache:
         self._of_kind[kind.gvk] = (*self._informers(kind), informer)
         for gauge, number in (
             (self._metrics.cache_objects, len),
-            (self._metrics.cache_bytes, _bytes_of),
+            (self._metrics.cache_bytes, attrgetter("size")),
         ):
             count = partial(self._total, kind, metadata_only, number)
             gauge.labels(informer.spec.resource, informer.spec.projection).set_function(count)
@@ -233,7 +235,3 @@ class _Shared:
         self.transform = transform
         self.users = 0
         self.task: asyncio.Task[None] | None = None
-
-
-def _bytes_of(informer: Informer) -> int:
-    return informer.statistics().bytes

@@ -59,8 +59,8 @@ def needed_by(*names: str) -> set[Watch]:
 
 @pytest.mark.parametrize("name", ALL)
 async def test_an_operator_asks_for_what_it_has_to_see_and_no_more(name: str) -> None:
-    asked = OperatorWorld(name).manager.cache.statistics().informers
-    assert {(each.resource, each.projection) for each in asked} == WATCHES[name]
+    asked = OperatorWorld(name).manager.cache.informers
+    assert {(each.spec.resource, each.spec.projection) for each in asked} == WATCHES[name]
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ class TestFollowing:
             assert informer.problem == "pods: forbidden: no"
             await informer.wait_synced()
             assert informer.problem is None
-            assert informer.statistics().watches == {"one": "watch", "two": "watch"}
+            assert [each.state.value for each in informer._reflectors] == ["watch", "watch"]
         assert [line["namespace"] for line in log_lines if line["event"] == "synced"] == ["one", "two"]
 
     async def test_tells_the_time_at_which_a_change_arrived(self, informer: Informer, wire: ScriptedWire):
@@ -96,11 +96,8 @@ class TestFollowing:
         informer.subscribe(Told())
         raw = encoded(pod("a", 5))
         informer.observe_write(raw)
-        statistics = informer.statistics()
-        assert (statistics.resource, statistics.projection) == ("pods", "full")
-        assert (statistics.objects, statistics.bytes, statistics.subscribers) == (1, len(raw), 1)
-        assert statistics.watches == {"": "resolve"}
-        assert len(informer) == 1
+        assert (informer.spec.resource, informer.spec.projection) == ("pods", "full")
+        assert (len(informer), informer.size) == (1, len(raw))
 
 
 class TestSubscribers:

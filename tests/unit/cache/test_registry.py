@@ -128,7 +128,7 @@ class TestReleasing:
 
     async def test_before_it_ran_is_no_trouble(self, cache: Cache):
         cache.release(cache.informer(Pod))
-        assert cache.statistics().informers == ()
+        assert cache.informers == ()
 
 
 class TestWrites:
@@ -149,10 +149,9 @@ class TestNumbers:
         cache.informer(Pod)
         cache.informer(Pod, metadata_only=True)
         cache.observe_write(Pod, encoded(pod("a", 5)))
-        statistics = cache.statistics()
-        assert [informer.projection for informer in statistics.informers] == ["full", "metadata"]
-        assert statistics.objects == 2
-        assert statistics.bytes == sum(informer.bytes for informer in statistics.informers) > 0
+        assert [informer.spec.projection for informer in cache.informers] == ["full", "metadata"]
+        assert [len(informer) for informer in cache.informers] == [1, 1]
+        assert all(informer.size > 0 for informer in cache.informers)
 
     async def test_are_shown_as_metrics_while_the_informer_lives(self, cache: Cache, metrics: Metrics):
         labels = {"kind": "pods", "projection": "full"}

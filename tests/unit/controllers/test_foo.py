@@ -383,7 +383,7 @@ async def test_the_index_of_pods_and_another_operators_way_to_find_them_live_in_
     assert (by_label(), by_name("jack")) == ([], [jack])
     pods.gone("jack")
     assert (by_label(), by_name("jack")) == ([], [])
-    watched = [(each.resource, each.projection) for each in world.manager.cache.statistics().informers]
+    watched = [(each.spec.resource, each.spec.projection) for each in world.manager.cache.informers]
     assert sorted(watched) == [
         ("deployments.apps", "full"),
         ("foos.tutorial.my.domain", "full"),

@@ -96,7 +96,7 @@ async def test_the_options_of_the_class_are_the_default(host: Host):
 async def test_each_kind_and_projection_is_watched_once(host: Host):
     host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
     host.runs(declaring(name="other", owns=(Owns(Pod, metadata_only=True),)))
-    watched = [(each.resource, each.projection) for each in host.cache.statistics().informers]
+    watched = [(each.spec.resource, each.spec.projection) for each in host.cache.informers]
     assert watched == [
         ("foos.tutorial.my.domain", "full"),
         ("pods", "full"),
@@ -125,7 +125,7 @@ async def test_each_source_may_select_its_objects(host: Host):
     assert lookup(Pod, selection=select(label_selector="app=foo")) is not None
     assert lookup(Pod, metadata_only=True, selection=select(field_selector="spec.nodeName=n1")) is not None
     assert lookup(Pod, selection=select(label_selector="app=bar")) is not None
-    assert len(host.cache.statistics().informers) == 4
+    assert len(host.cache.informers) == 4
 
 
 async def test_the_primary_its_children_and_what_is_mapped_ask_for_the_primary(host: Host):
