@@ -61,19 +61,19 @@ class Part:
         """The labels that select its pods. They can never change: a Deployment's selector cannot."""
         return {"app": site.metadata.name, "tier": self.tier}
 
-    def labels(self, site: Wordpress) -> dict[str, str]:
+    def labels(self, site: Wordpress, program: str) -> dict[str, str]:
         """All labels of what belongs to it."""
         return {
             **self.selector(site),
-            **identity(site),
+            **identity(site, program),
             "app.kubernetes.io/name": self.application,
             "app.kubernetes.io/component": self.tier,
             "app.kubernetes.io/part-of": "wordpress",
         }
 
-    def metadata(self, site: Wordpress, name: str) -> ObjectMeta:
+    def metadata(self, site: Wordpress, name: str, program: str) -> ObjectMeta:
         """The metadata of a child."""
-        return ObjectMeta(name=name, namespace=site.metadata.namespace, labels=self.labels(site))
+        return ObjectMeta(name=name, namespace=site.metadata.namespace, labels=self.labels(site, program))
 
 
 DATABASE = Part("-mysql", "-mysql-pv-claim", "mysql", "mysql")
@@ -81,36 +81,36 @@ FRONTEND = Part("", "-wp-pv-claim", "frontend", "wordpress")
 PARTS = (DATABASE, FRONTEND)
 
 
-def identity(site: Wordpress) -> dict[str, str]:
+def identity(site: Wordpress, program: str) -> dict[str, str]:
     """The labels that tell a site's volumes and passwords from anybody else's.
 
     With reclaimPolicy Retain they outlive their site and have no owner, so nothing else does.
     """
     return {
-        "app.kubernetes.io/managed-by": "operator-manager",
+        "app.kubernetes.io/managed-by": program,
         "app.kubernetes.io/instance": site.metadata.name,
     }
 
 
 async def take_up(child: R, site: Wordpress, part: Part, ctx: Context) -> R:
     """Put the labels and the owner of a volume or a Secret right; raises as `check_ours`."""
-    check_ours(child.kind, child.metadata, site)
-    if is_claimed_for(child.metadata, site, part):
+    check_ours(child.kind, child.metadata, site, ctx.program)
+    if is_claimed_for(child.metadata, site, part, ctx.program):
         return child
     await ctx.confirm()  # what has an owner goes with it
-    claim_for(child.metadata, site, part)
+    claim_for(child.metadata, site, part, ctx.program)
     stored = await ctx.client.patch(child)
     if ctx.is_observed():
         ctx.event("Restored", f"Put {child.kind} {child.metadata.name} back as it should be")
     return stored
 
 
-def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress) -> None:
+def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -> None:
     """Return if the object is the site's to use: controlled by it, or by nobody and with its labels.
 
     Raises Blocked when it belongs to somebody else, or is about to go.
     """
-    name, controller, ours = f"{kind} {metadata.name}", controller_of(metadata), identity(site)
+    name, controller, ours = f"{kind} {metadata.name}", controller_of(metadata), identity(site, program)
     whose = ""
     if controller is None and not ours.items() <= metadata.labels.items():
         shown = ",".join(f"{label}={value}" for label, value in ours.items())
@@ -126,19 +126,19 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress) -> None:
         raise Blocked("BeingDeleted", message, awaited=True)
 
 
-def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> bool:
+def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -> bool:
     """Whether labels and owner are as the site wants them."""
     owned = site.metadata.uid in {each.uid for each in metadata.owner_references}
-    labelled = part.labels(site).items() <= metadata.labels.items()
+    labelled = part.labels(site, program).items() <= metadata.labels.items()
     return labelled and owned is (site.spec.reclaim_policy == "Delete")
 
 
-def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part) -> None:
+def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -> None:
     """Set the site's labels, and make it the owner, or not, as its reclaimPolicy wants it.
 
     Labels and owners that others have set stay.
     """
-    metadata.labels.update(part.labels(site))
+    metadata.labels.update(part.labels(site, program))
     others = [each for each in metadata.owner_references if each.uid != site.metadata.uid]
     ours = [controller_reference(site, metadata)] if site.spec.reclaim_policy == "Delete" else []
     metadata.owner_references = [*others, *ours]

@@ -71,12 +71,12 @@ class Passwords:
         if held is None:
             await self._create(site, source, ctx)
             return []
-        check_ours("Secret", held.metadata, site)
+        check_ours("Secret", held.metadata, site, ctx.program)
         verdict = self._verdicts.get(site.key)
         if (
             verdict is None
             or verdict[:3] != (site.metadata.uid, _version(held), source)
-            or not is_claimed_for(held.metadata, site, DATABASE)
+            or not is_claimed_for(held.metadata, site, DATABASE, ctx.program)
         ):
             secret = await ctx.client.uncached.get(Secret, ObjectKey(site.metadata.namespace, name))
             # Nobody may have taken it over since the cache last heard of it.
@@ -104,13 +104,13 @@ class Passwords:
         name, root = DATABASE.workload(site), await _root_password(site, ctx)
         values = {ROOT_PASSWORD: root, USER_PASSWORD: secrets.token_urlsafe(_STRENGTH)}
         secret = Secret(
-            metadata=DATABASE.metadata(site, name),
+            metadata=DATABASE.metadata(site, name, ctx.program),
             type="Opaque",
             # The database has them, and nobody can change them there by changing them here.
             immutable=True,
             data={key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
         )
-        claim_for(secret.metadata, site, DATABASE)
+        claim_for(secret.metadata, site, DATABASE, ctx.program)
         try:
             stored = await ctx.client.create(secret)
         except (Forbidden, Invalid) as error:

@@ -45,7 +45,7 @@ class Volumes:
         claim = await ctx.find(PersistentVolumeClaim, part.claim(site))
         if claim is None:
             await ctx.confirm()  # what the site retains outlives it, and nobody else would remove it
-            claim = wanted_claim(site, part)
+            claim = wanted_claim(site, part, ctx.program)
             name = f"PersistentVolumeClaim {claim.metadata.name}"
             with blocked_if_refused(name):
                 await ctx.client.create(claim)
@@ -82,10 +82,10 @@ class Volumes:
         return []
 
 
-def wanted_claim(site: Wordpress, part: Part) -> PersistentVolumeClaim:
+def wanted_claim(site: Wordpress, part: Part, program: str) -> PersistentVolumeClaim:
     """The part's claim as it is created."""
-    metadata = part.metadata(site, part.claim(site))
-    claim_for(metadata, site, part)
+    metadata = part.metadata(site, part.claim(site), program)
+    claim_for(metadata, site, part, program)
     return PersistentVolumeClaim(
         metadata=metadata,
         spec=PersistentVolumeClaimSpec(

@@ -115,6 +115,7 @@ class WordpressOperator(Operator[Wordpress]):
         """Begin with nothing remembered of any site."""
         self.volumes, self.passwords = Volumes(), Passwords()
         self.workloads = Workloads(
+            program=self.manager.program.name,
             mysql_image=self.mysql_image,
             wordpress_image=self.wordpress_image,
             proxy=proxy_environment(os.environ, credentials=self.proxy_credentials),

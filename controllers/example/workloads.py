@@ -26,8 +26,12 @@ WWW_DATA_ID = 33
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workloads:
-    """Builds them. The images are for sites that name none; `proxy` are variables for all containers."""
+    """Builds them. The images are for sites that name none; `proxy` are variables for all containers.
 
+    `program` is who manages them, as their labels say.
+    """
+
+    program: str
     mysql_image: str
     wordpress_image: str
     proxy: Sequence[Mapping[str, str]] = ()
@@ -54,7 +58,7 @@ class Workloads:
             },
             "volumeMounts": [_mount("/var/lib/mysql", "mysql")],
         }
-        return _deployment(site, DATABASE, container, user=MYSQL_ID)
+        return self._deployment(site, DATABASE, container, user=MYSQL_ID)
 
     def frontend(self, site: Wordpress) -> Deployment:
         """WordPress, as the user that its image's Apache would switch to, which may then use its port."""
@@ -83,54 +87,54 @@ class Workloads:
             "volumeMounts": [_mount("/var/www/html", "html")],
         }
         privileged_ports = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
-        return _deployment(site, FRONTEND, container, user=WWW_DATA_ID, sysctls=[privileged_ports])
+        return self._deployment(site, FRONTEND, container, user=WWW_DATA_ID, sysctls=[privileged_ports])
 
     def database_service(self, site: Wordpress) -> Service:
         """The name by which WordPress finds MySQL: headless, because there is one pod to go to."""
         spec = {"type": "ClusterIP", "clusterIP": "None", "ports": [_port("mysql", 3306)]}
-        return _service(site, DATABASE, spec)
+        return self._service(site, DATABASE, spec)
 
     def frontend_service(self, site: Wordpress) -> Service:
         """Where the site is reached."""
-        return _service(site, FRONTEND, {"type": site.spec.service_type, "ports": [_port("http", HTTP_PORT)]})
+        spec = {"type": site.spec.service_type, "ports": [_port("http", HTTP_PORT)]}
+        return self._service(site, FRONTEND, spec)
 
+    def _deployment(
+        self, site: Wordpress, part: Part, container: dict[str, Any], *, user: int, **security: Any
+    ) -> Deployment:
+        container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        pod = {
+            "automountServiceAccountToken": False,
+            # Else Services of certain names would set variables that the images take for settings.
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": user,
+                "runAsGroup": user,
+                "fsGroup": user,
+                # To look through a large volume at each start would take minutes.
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": {"type": "RuntimeDefault"},
+                **security,
+            },
+            "containers": [container],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": part.claim(site)}}],
+        }
+        metadata = part.metadata(site, part.workload(site), self.program)
+        return Deployment(
+            metadata=metadata,
+            spec={
+                "replicas": 1,
+                # The volume is for one node at a time.
+                "strategy": {"type": "Recreate"},
+                "selector": {"matchLabels": part.selector(site)},
+                "template": {"metadata": {"labels": metadata.labels}, "spec": pod},
+            },
+        )
 
-def _deployment(
-    site: Wordpress, part: Part, container: dict[str, Any], *, user: int, **security: Any
-) -> Deployment:
-    container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    pod = {
-        "automountServiceAccountToken": False,
-        # Else Services of certain names would set variables that the images take for settings.
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": user,
-            "runAsGroup": user,
-            "fsGroup": user,
-            # To look through a large volume at each start would take minutes.
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-            **security,
-        },
-        "containers": [container],
-        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": part.claim(site)}}],
-    }
-    return Deployment(
-        metadata=part.metadata(site, part.workload(site)),
-        spec={
-            "replicas": 1,
-            # The volume is for one node at a time.
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": part.selector(site)},
-            "template": {"metadata": {"labels": part.labels(site)}, "spec": pod},
-        },
-    )
-
-
-def _service(site: Wordpress, part: Part, spec: dict[str, Any]) -> Service:
-    metadata = part.metadata(site, part.workload(site))
-    return Service(metadata=metadata, spec={**spec, "selector": part.selector(site)})
+    def _service(self, site: Wordpress, part: Part, spec: dict[str, Any]) -> Service:
+        metadata = part.metadata(site, part.workload(site), self.program)
+        return Service(metadata=metadata, spec={**spec, "selector": part.selector(site)})
 
 
 def _port(name: str, number: int) -> dict[str, Any]:

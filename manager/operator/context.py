@@ -125,6 +125,11 @@ class Context:
         """The logger that carries controller, object and reconcile."""
         return reconcile_log()
 
+    @property
+    def program(self) -> str:
+        """The program's name, as the label `app.kubernetes.io/managed-by` says it."""
+        return self._operator.manager.program.name
+
     # What people are told
 
     @property

@@ -109,7 +109,9 @@ def site() -> dict[str, Any]:
     wanted = Wordpress.model_validate(
         {"metadata": {"name": "blog", "namespace": PLACE}, "spec": {"sqlrootpassword": "secret"}}
     )
-    made = Workloads(mysql_image="mysql", wordpress_image="wordpress").frontend(wanted)
+    made = Workloads(program="operator-manager", mysql_image="mysql", wordpress_image="wordpress").frontend(
+        wanted
+    )
     return json.loads(json.dumps(made.to_wire()))
 
 

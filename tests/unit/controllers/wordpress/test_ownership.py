@@ -4,12 +4,17 @@ from typing import Any
 
 import pytest
 
+from apis.example.v1.wordpress import Wordpress, WordpressSpec
 from controllers.example.parts import DATABASE, check_ours, claim_for, identity, is_claimed_for
+from controllers.example.wordpress import WordpressOperator
 from manager import Blocked
-from manager.api import ObjectMeta, OwnerReference
+from manager.api import ObjectMeta, OwnerReference, is_true
+from manager.api.apps_v1 import Deployment
+from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
+from manager.testing import operated
 from tests.unit.controllers.wordpress.sites import NOW, site
 
-OURS = identity(site())
+OURS = identity(site(), "test")
 
 
 def owner(**changes: Any) -> OwnerReference:
@@ -28,7 +33,7 @@ def owner(**changes: Any) -> OwnerReference:
     ids=["by labels", "by labels among others", "by controller", "with another owner"],
 )
 def test_what_has_our_labels_or_our_reference_is_ours(metadata: ObjectMeta):
-    check_ours("PersistentVolumeClaim", metadata, site())
+    check_ours("PersistentVolumeClaim", metadata, site(), "test")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +52,7 @@ def test_what_has_our_labels_or_our_reference_is_ours(metadata: ObjectMeta):
 )
 def test_what_is_somebody_elses_or_about_to_go_is_not_to_be_used(metadata: ObjectMeta, reason: str):
     with pytest.raises(Blocked) as blocked:
-        check_ours("PersistentVolumeClaim", metadata, site())
+        check_ours("PersistentVolumeClaim", metadata, site(), "test")
     assert blocked.value.reason == reason
     assert "PersistentVolumeClaim c" in blocked.value.message
     assert blocked.value.passing is (reason == "LeftOver")
@@ -59,9 +64,25 @@ def test_the_policy_decides_whether_the_site_is_the_owner():
     metadata = ObjectMeta(name="c", namespace="default", labels=labels, owner_references=[stranger])
     for policy, uids in (("Delete", ["x", "u-1"]), ("Retain", ["x"])):
         wanted = site(reclaimPolicy=policy)
-        assert not is_claimed_for(metadata, wanted, DATABASE)
-        claim_for(metadata, wanted, DATABASE)
-        assert is_claimed_for(metadata, wanted, DATABASE)
+        assert not is_claimed_for(metadata, wanted, DATABASE, "test")
+        claim_for(metadata, wanted, DATABASE, "test")
+        assert is_claimed_for(metadata, wanted, DATABASE, "test")
         assert [each.uid for each in metadata.owner_references] == uids
         assert metadata.labels["mine"] == "kept"
         assert metadata.labels["tier"] == "mysql"
+
+
+@pytest.mark.virtual_time
+async def test_what_belongs_to_a_site_says_which_program_manages_it():
+    spec = WordpressSpec(sqlrootpassword="secret-enough")
+    blog = Wordpress(metadata=ObjectMeta(name="blog"), spec=spec)
+    async with operated(WordpressOperator, objects=[blog]) as world:
+        await world.until(blog, lambda it: is_true(it.status.conditions, "Available"))
+        for kind, name in (
+            (Deployment, "blog"),
+            (Service, "blog-mysql"),
+            (Secret, "blog-mysql"),
+            (PersistentVolumeClaim, "blog-wp-pv-claim"),
+        ):
+            made = await world.get(kind, name)
+            assert made.metadata.labels["app.kubernetes.io/managed-by"] == "test"

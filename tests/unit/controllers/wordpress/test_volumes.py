@@ -35,7 +35,7 @@ def test_a_claim_only_grows_and_only_with_a_volume(
 
 def test_claims_are_of_the_wanted_size_and_class():
     wanted = site(storageSize="3Gi", storageClassName="fast", reclaimPolicy="Delete")
-    database, frontend = (wanted_claim(wanted, part).to_wire() for part in (DATABASE, FRONTEND))
+    database, frontend = (wanted_claim(wanted, part, "test").to_wire() for part in (DATABASE, FRONTEND))
     for wire in (database, frontend):
         assert wire["spec"] == {
             "accessModes": ["ReadWriteOnce"],
@@ -45,6 +45,6 @@ def test_claims_are_of_the_wanted_size_and_class():
         assert wire["metadata"]["ownerReferences"][0]["uid"] == "u-1"
     assert database["metadata"]["name"] == "blog-mysql-pv-claim"
     assert frontend["metadata"]["name"] == "blog-wp-pv-claim"
-    kept = wanted_claim(site(), DATABASE).to_wire()
+    kept = wanted_claim(site(), DATABASE, "test").to_wire()
     assert "ownerReferences" not in kept["metadata"]
     assert "storageClassName" not in kept["spec"]

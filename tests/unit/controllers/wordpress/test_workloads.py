@@ -9,7 +9,7 @@ from controllers.example.workloads import Workloads
 from manager.api.apps_v1 import Deployment
 from tests.unit.controllers.wordpress.sites import site
 
-WORKLOADS = Workloads(mysql_image="mysql:default", wordpress_image="wordpress:default")
+WORKLOADS = Workloads(program="test", mysql_image="mysql:default", wordpress_image="wordpress:default")
 
 
 def pod_of(deployment: Deployment) -> dict[str, Any]:
