@@ -26,7 +26,7 @@ from manager.cache.failure import (
 )
 from manager.cache.intake import Intake
 from manager.cache.spec import WatchSpec
-from manager.kube.decoding import WatchEvent, decode_event, lines, status_error
+from manager.kube.decoding import Pages, WatchEvent, decode_event, lines, status_error
 from manager.kube.errors import (
     ApiError,
     Forbidden,
@@ -201,6 +201,7 @@ class Reflector:
         query = {**selection, **self._not_older()}
         accept = self._accept("List")
         self._intake.begin_list()
+        pages = Pages()
         while True:
             body = await self._transport.request(
                 "GET",
@@ -211,6 +212,7 @@ class Reflector:
                 longest=LONGEST_LIST,
             )
             answer = decode_page(body)
+            pages.turned(query.get("continue"), answer.resume, empty=not answer.items)
             for item in answer.items:
                 self._intake.list_item(item)
             if not answer.resume:

@@ -13,7 +13,7 @@ from manager.api import ObjectKey, Resource
 from manager.cache import Informer
 from manager.client.errors import Undecodable
 from manager.client.reader import ObjectList, decode_object, decode_records
-from manager.kube.decoding import Decoder
+from manager.kube.decoding import Decoder, Pages
 from manager.kube.errors import Gone, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import LONGEST_LIST, Transport
@@ -110,6 +110,7 @@ class LiveReader:
             raise ValueError(f"limit must be at least 1, not {limit}")
         mapping = await self._mapper.resolve(kind.gvk)
         path, query = mapping.path(namespace), _query(limit, label_selector, field_selector)
+        pages = Pages()
         while True:
             try:
                 answer = await self._transport.request("GET", path, query=query, longest=LONGEST_LIST)
@@ -119,6 +120,7 @@ class LiveReader:
                 query["continue"] = error.resume
                 continue
             page = _decode_list(answer)
+            pages.turned(query.get("continue"), page.metadata.resume, empty=not page.items)
             yield _decoded(page.items or (), kind)
             if not page.metadata.resume:
                 return

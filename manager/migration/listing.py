@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from manager.api import ObjectKey
-from manager.kube.decoding import Decoder
+from manager.kube.decoding import Decoder, Pages
 from manager.kube.errors import BadRequest, Gone, ProtocolError
 from manager.kube.transport import LONGEST_LIST, Transport
 from manager.migration.definitions import StoredDefinition
@@ -54,6 +54,7 @@ class Listing:
         self._patience = patience
         self._path = definition.collection()
         self._limit = str(page_size)
+        self._pages = Pages()
 
     async def page(self, resume: str) -> Page:
         """The page that `resume` leads to, "" for the first one.
@@ -92,6 +93,7 @@ class Listing:
         raw = await self._patience.insist(send)
         try:
             found = _decode(raw)
+            self._pages.turned(resume, found.metadata.resume, empty=not found.items)
         except ProtocolError as error:
             raise ProtocolError(f"GET {self._path}: {error}") from None
         items = [

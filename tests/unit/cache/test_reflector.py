@@ -304,6 +304,33 @@ class TestPages:
             assert following.reflector.problem is not None
             assert following.reflector.problem.startswith("pods: not a list: ")
 
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("objects", [(), (("a", 1),)])
+    async def test_that_lead_to_themselves_are_a_problem_and_asked_for_again_after_a_pause(
+        self, following: Following, server: PodServer, objects: tuple[tuple[str, int], ...]
+    ):
+        server.on("list", page(10, *objects, resume="a"))
+        async with following.running():
+            await asyncio.sleep(5)
+            problem = following.reflector.problem
+        assert problem == "pods: not a list: a page of it leads to itself"
+        assert len(server.sent("list")) < 20
+
+    async def test_that_are_empty_without_end_are_a_problem(self, following: Following, server: PodServer):
+        server.on("list", *(page(10, resume=str(number)) for number in range(1, 10_000)))
+        async with following.running():
+            await asyncio.sleep(0.1)
+            assert len(server.sent("list")) == 1001
+            await asyncio.sleep(5)
+            problem = following.reflector.problem
+        assert problem == "pods: not a list: 1001 pages of it in a row are empty"
+
+    async def test_may_be_empty_in_between(self, following: Following, server: PodServer):
+        empty = [page(10, resume=str(number)) for number in range(1, 500)]
+        server.on("list", *empty, page(10, ("a", 1), resume="x"), *empty, page(10, ("b", 2)))
+        await following.sync()
+        assert following.names == ["a", "b"]
+
     async def test_hold_objects_that_do_not_say_their_kind(self, following: Following, server: PodServer):
         server.on("list", page(10, ("a", 1)))
         await following.sync()
