@@ -1,0 +1,37 @@
+"""Webhooks of operators under test, as `manager.testing.operated` has them asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from manager.api import ObjectMeta
+from manager.kube.errors import Forbidden, Invalid, ServerError
+from manager.testing import operated
+from tests.integration.webhook.judged_operator import Judged, JudgedOperator, JudgedSpec, OldJudged
+
+
+def judged(name: str, ask: str = "") -> Judged:
+    return Judged(metadata=ObjectMeta(name=name), spec=JudgedSpec(ask=ask))
+
+
+async def test_objects_get_defaults_and_are_judged_as_by_a_server():
+    async with operated(JudgedOperator) as world:
+        stored = await world.create(judged("a"))
+        assert stored.spec.notes == {"asked by/~": "kubernetes-admin to CREATE"}
+        with pytest.raises(Invalid, match=r'"b" is invalid: spec\.ask: .* "refuse": must not be asked'):
+            await world.create(judged("b", "refuse"))
+        with pytest.raises(Forbidden, match="not here, not now"):
+            await world.create(judged("b", "forbid"))
+        with pytest.raises(Invalid, match=r"spec\.ask: Forbidden: may not change"):
+            await world.update(stored, lambda it: setattr(it.spec, "ask", "else"))
+        with pytest.raises(ServerError, match=r"failed calling webhook .* unexpectedly \(LookupError\)"):
+            await world.create(judged("b", "fail"))
+
+
+async def test_an_object_is_read_and_written_in_each_version():
+    async with operated(JudgedOperator) as world:
+        await world.create(judged("a", "much"))
+        assert (await world.get(OldJudged, "a")).spec.wish == "much"
+        old = OldJudged(metadata=ObjectMeta(name="b"), spec=OldJudged.Spec(wish="refuse"))
+        with pytest.raises(Invalid, match=r"spec\.ask"):
+            await world.create(old)
