@@ -181,7 +181,9 @@ class World:
                     return found
             if asyncio.get_running_loop().time() >= deadline:
                 gone = " (it is gone)" if found is None else ""
-                shown = orjson.dumps(last.to_wire(), option=orjson.OPT_INDENT_2).decode()
+                wire = last.to_wire()
+                wire["metadata"].pop("managedFields", None)
+                shown = orjson.dumps(wire, option=orjson.OPT_INDENT_2).decode()
                 raise AssertionError(f"not so after {timeout:g} s; at last{gone}:\n{shown}")
             await asyncio.sleep(_PAUSE)
 

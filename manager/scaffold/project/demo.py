@@ -14,6 +14,8 @@ from manager.scaffold.project.controllers.main import OPERATORS
 from manager.testing import World, operated
 
 SAMPLES = Path(__file__).parent / "config" / "samples"
+PATIENCE = 30
+"""Seconds for each sample."""
 
 
 async def demo() -> None:
@@ -39,7 +41,10 @@ async def follow(world: World, obj: Resource) -> None:
         return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
     say(f"{obj.kind} {obj.metadata.name}: created")
-    await world.until(await world.create(obj), is_ready, timeout=60)
+    try:
+        await world.until(await world.create(obj), is_ready, timeout=PATIENCE)
+    except AssertionError:
+        sys.exit(f"{obj.kind} {obj.metadata.name} is not Ready after {PATIENCE} s")
 
 
 def say(line: str) -> None:
