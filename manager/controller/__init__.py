@@ -24,7 +24,7 @@ from manager.controller.predicate import (
     resource_version_changed,
     termination_started,
 )
-from manager.controller.queue import QueueItem, QueueStatistics, WorkQueue
+from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import Priority, Reconciler, Request, Result, TerminalError
 from manager.controller.source import (
     ChannelSource,
@@ -37,14 +37,13 @@ from manager.controller.source import (
     enqueue_object,
     enqueue_owner,
 )
-from manager.controller.state import ControllerState, ControllerStatistics
+from manager.controller.state import ControllerState
 
 __all__ = [
     "ChannelSource",
     "Controller",
     "ControllerOptions",
     "ControllerState",
-    "ControllerStatistics",
     "Handler",
     "KeyBackoff",
     "KindSource",
@@ -52,7 +51,6 @@ __all__ = [
     "Predicate",
     "Priority",
     "QueueItem",
-    "QueueStatistics",
     "RateLimiter",
     "Reconciler",
     "Request",

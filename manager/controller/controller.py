@@ -12,7 +12,7 @@ from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Reconciler, Request
 from manager.controller.runner import ReconcileRunner
 from manager.controller.source import Source
-from manager.controller.state import ControllerMetrics, ControllerState, ControllerStatistics
+from manager.controller.state import ControllerMetrics, ControllerState
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
@@ -103,11 +103,6 @@ class Controller:
         if len(stuck) < self.options.max_concurrent_reconciles:
             return None
         return f"no worker is left: {len(stuck)} reconciles do not end, that of {stuck[0]} among them"
-
-    def statistics(self) -> ControllerStatistics:
-        """What it is doing at this moment."""
-        queue = None if self._queue is None else self._queue.statistics()
-        return ControllerStatistics(state=self._state, active=self._active(), queue=queue)
 
     async def run(self) -> None:
         """Work until stopped; a controller runs once.

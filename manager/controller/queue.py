@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -23,7 +22,6 @@ __all__ = [
     "QueueItem",
     "QueueMetrics",
     "QueueState",
-    "QueueStatistics",
     "ReadyItems",
     "WorkQueue",
 ]
@@ -210,35 +208,6 @@ class ReadyItems(Generic[K]):
 
 def _waiting_since(level: _Level[K]) -> float:
     return next(iter(level.values())).since
-
-
-@dataclass(frozen=True, slots=True)
-class QueueStatistics:
-    """The state of a `WorkQueue`. Durations are in seconds."""
-
-    ready: Mapping[Priority, int]
-    """Keys that a worker could take now."""
-
-    delayed: int
-    """Keys whose time has not come."""
-
-    processing: int
-    """Keys that are being worked on."""
-
-    dirty: int
-    """Keys that are being worked on and will be worked on again."""
-
-    backing_off: int
-    """Keys that have failed and not succeeded since."""
-
-    idle_getters: int
-    """Workers waiting for a key."""
-
-    unfinished: float
-    """Sum of the ages of the work in progress."""
-
-    longest_running: float
-    """Age of the oldest work in progress."""
 
 
 class QueueState(Protocol):
@@ -446,19 +415,6 @@ class WorkQueue(Generic[K]):
         """Age of the oldest work in progress, in seconds."""
         now = self._loop.time()
         return now - min(self._in_progress.values(), default=now)
-
-    def statistics(self) -> QueueStatistics:
-        """The state of the queue at this moment."""
-        return QueueStatistics(
-            ready={priority: self._ready.depth(priority) for priority in Priority},
-            delayed=len(self._delayed),
-            processing=len(self._in_progress),
-            dirty=len(self._items) - len(self._delayed) - len(self._ready),
-            backing_off=len(self._backoff),
-            idle_getters=len(self._getters),
-            unfinished=self.unfinished(),
-            longest_running=self.longest_running(),
-        )
 
     def _make_ready(self, item: QueueItem[K]) -> None:
         item.since = self._loop.time()

@@ -1,15 +1,13 @@
-"""Where a controller is in its life, and what it looks like from outside."""
+"""Where a controller is in its life, and what it records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
-from manager.controller.queue import QueueStatistics
 from manager.metrics import Metrics
 
-__all__ = ["ControllerMetrics", "ControllerState", "ControllerStatistics"]
+__all__ = ["ControllerMetrics", "ControllerState"]
 
 
 class ControllerState(Enum):
@@ -29,19 +27,6 @@ class ControllerState(Enum):
 
     STOPPED = "stopped"
     """Nothing of it runs any more, and it does not start again."""
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerStatistics:
-    """A controller at one moment."""
-
-    state: ControllerState
-
-    active: int
-    """Reconciles that are running."""
-
-    queue: QueueStatistics | None
-    """None before it starts."""
 
 
 class ControllerMetrics:

@@ -5,14 +5,27 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Self
+from typing import Any, Self
 
 from manager.controller.controller import Controller
 from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
-from manager.controller.reconciler import Request, Result
+from manager.controller.reconciler import Priority, Request, Result
 from manager.metrics import Metrics
 from tests.unit.cache.objects import Pod
+
+
+class Numbers:
+    """Where the keys of a queue are."""
+
+    def __init__(self, queue: WorkQueue[Any] | None) -> None:
+        assert queue is not None
+        self.ready = {priority: queue.depth(priority) for priority in Priority}
+        self.delayed = len(queue._delayed)
+        self.processing = len(queue._in_progress)
+        self.dirty = len(queue._items) - len(queue._delayed) - len(queue._ready)
+        self.backing_off = len(queue._backoff)
+        self.idle_getters = len(queue._getters)
 
 
 class ManualSource:

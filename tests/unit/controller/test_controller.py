@@ -18,7 +18,7 @@ from manager.controller.state import ControllerState
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import ManualSource, Reconciler, Running, turns
+from tests.unit.controller.doubles import ManualSource, Numbers, Reconciler, Running, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -75,8 +75,8 @@ async def test_standby_is_no_problem_and_holds_nothing(metrics: Metrics):
     standby = controller(Reconciler(), ManualSource(), metrics)
     assert standby.state is ControllerState.STANDBY
     assert standby.ready_problem() is None
-    assert standby.statistics().queue is None
-    assert standby.statistics().active == 0
+    assert standby._queue is None
+    assert standby._active() == 0
     assert standby.needs_leader_election
 
 
@@ -86,7 +86,7 @@ async def test_as_many_reconciles_run_at_once_as_allowed_and_no_more():
         await asyncio.sleep(0.5)
         assert running.sample("controller_runtime_active_workers") == 3
         assert running.sample("controller_runtime_max_concurrent_reconciles") == 3
-        assert running.controller.statistics().active == 3
+        assert running.controller._active() == 3
         await asyncio.sleep(10)
         assert running.reconciler.most_at_once == 3
         assert running.reconciler.times == [0, 0, 0, 1, 1, 1, 2]
@@ -203,9 +203,7 @@ async def test_a_back_off_of_ones_own_says_how_long_objects_wait():
     async with Running(Reconciler(act), backoff=backoff) as running:
         running.add("a")
         await asyncio.sleep(60)
-        statistics = running.controller.statistics()
-        assert statistics.queue is not None
-        assert (statistics.queue.backing_off, len(backoff)) == (1, 1)
+        assert (Numbers(running.controller._queue).backing_off, len(backoff)) == (1, 1)
         await asyncio.sleep(100)
         assert running.reconciler.times == [0, 40, 80, 120]
         assert len(backoff) == 0
@@ -449,8 +447,7 @@ async def test_a_resolved_object_leaves_no_entries():
     async with Running(Reconciler(act)) as running:
         running.add(*(f"{number}" for number in range(50)))
         await asyncio.sleep(60)
-        queue = running.controller.statistics().queue
-        assert queue is not None
+        queue = Numbers(running.controller._queue)
         assert (queue.backing_off, queue.delayed, queue.processing, queue.dirty) == (0, 0, 0, 0)
 
 

@@ -27,7 +27,7 @@ from manager.kube.errors import (
 from manager.logs import reconcile_log
 from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
-from tests.unit.controller.doubles import Reconciler, Running, turns
+from tests.unit.controller.doubles import Numbers, Reconciler, Running, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -165,7 +165,7 @@ async def test_an_error_is_retried_with_back_off_until_it_is_gone():
         assert running.sample(TOTAL, result="error") == 3
         assert running.sample(ERRORS) == 3
         assert running.sample(PANICS) == 0
-        assert running.controller.statistics().queue.backing_off == 0
+        assert Numbers(running.controller._queue).backing_off == 0
 
 
 async def test_a_change_retries_at_once():
@@ -212,7 +212,7 @@ async def test_a_terminal_error_leaves_the_back_off_as_it_was():
         again, then = running.reconciler.times[-2:]
         assert again == 1000
         assert then - again == pytest.approx(0.005 * 2**6, rel=0.15)
-        assert running.controller.statistics().queue.backing_off == 0
+        assert Numbers(running.controller._queue).backing_off == 0
 
 
 def undecodable(kind: type[Resource], name: str) -> Undecodable:

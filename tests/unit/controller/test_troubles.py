@@ -19,7 +19,7 @@ from manager.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from tests.unit.controller.doubles import Reconciler, Running
+from tests.unit.controller.doubles import Numbers, Reconciler, Running
 
 pytestmark = pytest.mark.virtual_time
 
@@ -72,7 +72,7 @@ async def test_when_it_answers_again_all_that_waited_are_tried_soon(error: KubeE
         await asyncio.sleep(OUTAGE + 60)
         assert len(server.done) == 40
         assert max(server.done.values()) < OUTAGE + 30
-        assert running.controller.statistics().queue.backing_off == 0
+        assert Numbers(running.controller._queue).backing_off == 0
 
 
 async def test_those_that_waited_come_at_the_pace_of_the_answers():

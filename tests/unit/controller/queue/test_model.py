@@ -15,6 +15,7 @@ from manager.controller.queue import AGED_TURN, QueueItem, WorkQueue
 from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
 from manager.simulation.loop import VirtualLoop
+from tests.unit.controller.doubles import Numbers
 
 AGEING = 3.0
 METRICS = Metrics()
@@ -201,7 +202,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_key_is_where_it_belongs(self) -> None:
-        statistics = self.queue.statistics()
+        statistics = Numbers(self.queue)
         takeable = self.model.takeable(self.now)
         wishes = self.model.wishes
         assert sum(statistics.ready.values()) == len(self.queue) == len(takeable)

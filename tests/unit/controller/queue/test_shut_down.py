@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from manager.controller.queue import WorkQueue
+from tests.unit.controller.doubles import Numbers
 from tests.unit.controller.queue.conftest import MakeQueue
 
 pytestmark = pytest.mark.virtual_time
@@ -95,7 +96,7 @@ async def test_work_in_progress_may_still_be_reported_done(make_queue: MakeQueue
     await queue.get()
     queue.shut_down()
     queue.done("a")
-    assert queue.statistics().processing == 0
+    assert Numbers(queue).processing == 0
 
 
 async def test_nothing_is_left_behind(make_queue: MakeQueue):
@@ -127,7 +128,7 @@ async def test_a_busy_life_leaves_no_entries(make_queue: MakeQueue):
             await asyncio.sleep(0.005)
             queue.forget(f"{number % 50}")
         await asyncio.sleep(60)
-        statistics = queue.statistics()
+        statistics = Numbers(queue)
         assert (statistics.delayed, statistics.processing, statistics.dirty) == (0, 0, 0)
         assert statistics.backing_off == 0
         assert not queue._items

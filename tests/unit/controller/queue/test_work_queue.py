@@ -6,6 +6,7 @@ import pytest
 
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority
+from tests.unit.controller.doubles import Numbers
 from tests.unit.controller.queue.conftest import MakeQueue
 
 pytestmark = pytest.mark.virtual_time
@@ -233,7 +234,7 @@ async def test_a_getter_cancelled_while_waiting_is_not_waited_for(make_queue: Ma
     first.cancel()
     queue.add("a")
     assert await second == "a"
-    assert queue.statistics().idle_getters == 0
+    assert Numbers(queue).idle_getters == 0
 
 
 async def test_many_workers_never_hold_the_same_key_at_once(make_queue: MakeQueue):
@@ -261,7 +262,7 @@ async def test_many_workers_never_hold_the_same_key_at_once(make_queue: MakeQueu
     assert not held
 
 
-async def test_statistics_show_where_every_key_is(make_queue: MakeQueue):
+async def test_every_key_is_in_one_place(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("in progress")
     await queue.get()
@@ -272,9 +273,9 @@ async def test_statistics_show_where_every_key_is(make_queue: MakeQueue):
     queue.add("delayed", after=60)
     queue.add_rate_limited("failed")
     await asyncio.sleep(2)
-    statistics = queue.statistics()
+    statistics = Numbers(queue)
     assert statistics.ready == {Priority.LOW: 1, Priority.NORMAL: 1, Priority.HIGH: 0}
     assert (statistics.delayed, statistics.processing, statistics.dirty) == (1, 2, 1)
     assert (statistics.backing_off, statistics.idle_getters) == (1, 0)
-    assert statistics.unfinished == pytest.approx(4)
-    assert statistics.longest_running == pytest.approx(2)
+    assert queue.unfinished() == pytest.approx(4)
+    assert queue.longest_running() == pytest.approx(2)

@@ -8,6 +8,7 @@ import pytest
 
 from manager.controller.reconciler import Priority, Request
 from manager.controller.source import TickerSource
+from tests.unit.controller.doubles import Numbers
 from tests.unit.controller.source.conftest import MakeQueue
 
 pytestmark = pytest.mark.virtual_time
@@ -58,7 +59,7 @@ async def test_very_many_come_in_small_portions(make_queue: MakeQueue, rng: rand
     depths = []
     for _ in range(12):
         await asyncio.sleep(1)
-        depths.append(sum(queue.statistics().ready.values()))
+        depths.append(sum(Numbers(queue).ready.values()))
     assert depths[8] == 0
     assert 0 < depths[9] < 1500
     assert depths[10] == 20_000
