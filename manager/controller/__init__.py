@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from manager.controller.controller import Controller
+from manager.controller.controller import Controller, ControllerState
 from manager.controller.options import ControllerOptions, KeyBackoff, RateLimiter, RetryBackoff
 from manager.controller.predicate import (
     Predicate,
@@ -37,7 +37,6 @@ from manager.controller.source import (
     enqueue_object,
     enqueue_owner,
 )
-from manager.controller.state import ControllerState
 
 __all__ = [
     "ChannelSource",

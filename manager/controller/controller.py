@@ -5,22 +5,41 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
+from enum import Enum
 
 from manager.api import GroupVersionKind
 from manager.controller.options import ControllerOptions, KeyBackoff, RateLimiter
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Reconciler, Request
-from manager.controller.runner import ReconcileRunner
+from manager.controller.runner import ControllerMetrics, ReconcileRunner
 from manager.controller.source import Source
-from manager.controller.state import ControllerMetrics, ControllerState
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
 
-__all__ = ["Controller"]
+__all__ = ["Controller", "ControllerState"]
 
 # Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
 _STUCK = 60.0
+
+
+class ControllerState(Enum):
+    """The states follow one another as they are listed; any may be followed by the last."""
+
+    STANDBY = "standby"
+    """Not started, for instance because another replica leads."""
+
+    SYNCING = "syncing"
+    """Waiting until its caches hold what exists."""
+
+    RUNNING = "running"
+    """Working through the queue."""
+
+    STOPPING = "stopping"
+    """Taking no more work; what is running may finish."""
+
+    STOPPED = "stopped"
+    """Nothing of it runs any more, and it does not start again."""
 
 
 class Controller:

@@ -13,24 +13,64 @@ from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, Failure, Trouble, Troubles, explain
 from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import Reconciler, Request, Result
-from manager.controller.state import ControllerMetrics
 from manager.kube.deadlines import Deadlines
 from manager.kube.errors import NotFound
 from manager.kube.transport import writes_from_here
 from manager.logs import reset_reconcile_log, set_reconcile_log
 from manager.loop import ended, threads_from_here
+from manager.metrics import Metrics
 from manager.rate_limit import Repeats, TokenBucket
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
     from collections.abc import Set as AbstractSet
 
     from structlog.typing import FilteringBoundLogger
 
-__all__ = ["ReconcileRunner"]
+__all__ = ["ControllerMetrics", "ReconcileRunner"]
 
 _PERSISTENT = 10
 """A race lost so often in a row, over some five seconds, is no longer one."""
+
+
+class ControllerMetrics:
+    """Records what becomes of reconciles; each is a bound method, because they run for every one.
+
+    All series are there from the start, at zero, so that an alert on an increase sees the first.
+    """
+
+    __slots__ = (
+        "error",
+        "event_latency",
+        "failed",
+        "failing",
+        "panicked",
+        "requeue",
+        "requeue_after",
+        "skipped",
+        "success",
+        "terminal",
+        "time",
+        "timed_out",
+    )
+
+    def __init__(self, metrics: Metrics, name: str, *, workers: int, active: Callable[[], float]) -> None:
+        """`active` is asked whenever someone scrapes how many reconciles are running."""
+        total = metrics.reconcile_total
+        self.success = total.labels(name, "success").inc
+        self.requeue = total.labels(name, "requeue").inc
+        self.requeue_after = total.labels(name, "requeue_after").inc
+        self.error = total.labels(name, "error").inc
+        self.failed = metrics.reconcile_errors.labels(name).inc
+        self.failing = metrics.failing_objects.labels(name).set_function
+        self.terminal = metrics.terminal_reconcile_errors.labels(name).inc
+        self.panicked = metrics.reconcile_panics.labels(name).inc
+        self.timed_out = metrics.reconcile_timeouts.labels(name).inc
+        self.skipped = metrics.reconciles_skipped.labels(name).inc
+        self.time = metrics.reconcile_time.labels(name).observe
+        self.event_latency = metrics.event_to_reconcile.labels(name).observe
+        metrics.max_concurrent_reconciles.labels(name).set(workers)
+        metrics.active_workers.labels(name).set_function(active)
 
 
 class ReconcileRunner:

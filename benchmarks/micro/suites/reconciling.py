@@ -17,8 +17,7 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.controller import Request
 from manager.controller.queue import QueueItem
-from manager.controller.runner import ReconcileRunner
-from manager.controller.state import ControllerMetrics
+from manager.controller.runner import ControllerMetrics, ReconcileRunner
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.operator.running import ObjectReconciler

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from manager.controller.controller import Controller
+from manager.controller.controller import Controller, ControllerState
 from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request, Result
-from manager.controller.state import ControllerState
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
 from tests.unit.conftest import LogLines
