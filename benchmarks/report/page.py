@@ -48,7 +48,7 @@ def page(results: Results, *, has_profiles: bool = False) -> str:
 
 
 def _lines(results: Results, *, has_profiles: bool) -> Iterator[str]:
-    yield "<!-- made by `python -m benchmarks`; do not edit -->"
+    yield "<!-- made by `.venv/bin/python -m benchmarks`; do not edit -->"
     yield INTRODUCTION
     if results.runs:
         # The run that most of the page is of.

@@ -100,6 +100,7 @@ make bench ONLY=cold,takeover   # some parts, printed only
 
 Peers are built into `.local/peers/` the first time, which takes minutes more; `go` and `cargo` have to be
 there for those that are written in Go and Rust. One that cannot be built is left out, and the page says so.
-The raw figures are in `{raw}` beside this page, which `python -m benchmarks --render` makes of them again.
+The raw figures are in `{raw}` beside this page; `.venv/bin/python -m benchmarks --render`
+makes it of them again.
 What single parts of the runtime cost, without a control plane: [microbenchmarks](micro.md).
 """

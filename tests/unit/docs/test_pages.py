@@ -97,7 +97,8 @@ def test_flags_are_known_to_one_of_our_programs(page: Page, flags: set[str]):
 
 @every_page
 def test_modules_to_run_are_there(page: Page):
-    named = {match[1] for word in page.words() if (match := re.match(r"python -m ([\w.]+)", word))}
+    found = (re.match(r"(?:\.venv/bin/)?python -m ([\w.]+)", word) for word in page.words())
+    named = {match[1] for match in found if match}
     assert [name for name in named if importlib.util.find_spec(name) is None] == []
 
 
