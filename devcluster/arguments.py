@@ -7,13 +7,14 @@ import difflib
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
 __all__ = ["Command", "CommandLine"]
 
 _WIDTHS = 60, 110
+_SHELLS = ("bash", "zsh", "fish")
 
 
 class CommandLine:
@@ -47,18 +48,35 @@ class CommandLine:
         if not name:
             sys.stderr.write(self._help())
             raise SystemExit(2)
+        if name == "completion":
+            self._complete(rest)
         if name not in self._commands:
             what = "flag" if name.startswith("-") else "command"
             known = f"; the commands are {', '.join(self._commands)}, and --help"
-            meant = _meant(name, [*self._commands, "--help", "--version"]) or known
+            meant = _meant(name, [*self._commands, "completion", "--help", "--version"]) or known
             sys.stderr.write(f"{self._program}: unknown {what} {name!r}{meant}\n")
             raise SystemExit(2)
         given = self._commands[name].read(rest)
         given.command = name
         return given
 
+    def _complete(self, arguments: Sequence[str]) -> NoReturn:
+        asked = " ".join(arguments)
+        if asked not in _SHELLS:
+            sys.stderr.write(
+                f"{self._program}: completion: one of {', '.join(_SHELLS)} is expected, not {asked!r}\n"
+            )
+            raise SystemExit(2)
+        words = {name: command.flags() for name, command in self._commands.items()}
+        sys.stdout.write(_completion(self._program, {**words, "completion": _SHELLS}, asked))
+        raise SystemExit(0)
+
     def _help(self) -> str:
-        commands = "\n".join(f"  {name:<15} {summary}" for name, summary in self._summaries.items())
+        summaries = {
+            **self._summaries,
+            "completion": "print what bash, zsh or fish reads to complete all this",
+        }
+        commands = "\n".join(f"  {name:<15} {summary}" for name, summary in summaries.items())
         return (
             f"{self._description}\n\nUsage: {self._program} COMMAND [FLAGS]\n\nCommands:\n{commands}\n\n"
             f"{self._program} COMMAND --help explains one and its flags, --version prints the version.\n"
@@ -86,9 +104,13 @@ class Command(argparse.ArgumentParser):
             if not argument.startswith("-"):
                 self.error(f"unexpected argument {argument!r}")
             flag = argument.partition("=")[0]
-            flags = [each for action in self._actions for each in action.option_strings]
-            self.error(f"unknown flag {flag!r}{_meant(flag, flags)}")
+            self.error(f"unknown flag {flag!r}{_meant(flag, self.flags())}")
         return given
+
+    def flags(self) -> list[str]:
+        """Those that it knows, in their long form."""
+        names = [each for action in self._actions for each in action.option_strings]
+        return [each for each in names if each.startswith("--")]
 
     def error(self, message: str) -> NoReturn:
         """End with one line."""
@@ -112,6 +134,29 @@ class _Help(argparse.HelpFormatter):
             return f"{text} (needed)"
         default = "off" if action.nargs == 0 else action.default or "none"
         return f"{text} (default {default})"
+
+
+def _completion(program: str, words: Mapping[str, Sequence[str]], shell: str) -> str:
+    """What a shell reads to complete a program's commands, and the `words` of each; files where none fits."""
+    if shell == "fish":
+        lines = [f"complete -c {program} -n __fish_use_subcommand -f -a '{' '.join(words)}'"]
+        lines += [
+            f"complete -c {program} -n '__fish_seen_subcommand_from {command}' -l {word.removeprefix('--')}"
+            for command, known in words.items()
+            for word in known
+        ]
+        return "\n".join([*lines, ""])
+    function = f"_{program.replace('-', '_')}"
+    cases = "".join(f"    {command}) words='{' '.join(known)}' ;;\n" for command, known in words.items())
+    return (
+        ("autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else "")
+        + f"{function}() {{\n"
+        + "  local words=\n  case ${COMP_WORDS[1]} in\n"
+        + cases
+        + f"  esac\n  [ \"$COMP_CWORD\" != 1 ] || words='{' '.join(words)} --help --version'\n"
+        + '  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))\n'
+        + f"}}\ncomplete -o default -F {function} {program}\n"
+    )
 
 
 def _meant(word: str, known: Iterable[str]) -> str:

@@ -19,13 +19,13 @@ from manager.program import Program
 if TYPE_CHECKING:
     from manager.operator import AnyOperator
 
-__all__ = ["FAILED", "OK", "WRONG_USAGE", "main"]
+__all__ = ["COMMANDS", "FAILED", "OK", "WRONG_USAGE", "command_named", "main"]
 
 OK, FAILED, WRONG_USAGE = 0, 1, 2
 
 Command: TypeAlias = "Callable[[Sequence[str], Sequence[AnyOperator], Program], int]"
 
-_COMMANDS = {
+COMMANDS = {
     "run": "run the controllers until interrupted",
     "crds": "print the custom resource definitions, ready for kubectl apply -f -",
     "generate": "write what is generated under config/",
@@ -34,6 +34,7 @@ _COMMANDS = {
     "model": "write the model of a kind that others have defined",
     "migrate-storage": "have every object stored in the storage version of its definition",
     "webhook-flags": "print flags with which `make run` serves webhooks",
+    "completion": "print what bash, zsh or fish reads to complete all this",
     "version": "print the version",
 }
 
@@ -125,7 +126,7 @@ def _dispatch(
             print(_help(program))
             return OK
         name, rest = rest[0], ["--help"]
-    command = _command("version" if name == "--version" else name)
+    command = command_named("version" if name == "--version" else name)
     if name in _WITHOUT_OPERATORS:
         return command(rest, (), program)
     from manager.cli.operators import all_operators  # noqa: PLC0415 - not for the version
@@ -134,14 +135,15 @@ def _dispatch(
     return command(rest, all_operators(own, program, installed=name not in _WITHOUT_INSTALLED), program)
 
 
-def _command(name: str) -> Command:
-    if name not in _COMMANDS:
+def command_named(name: str) -> Command:
+    """The function of a command. Raises `UsageError` where there is none of that name."""
+    if name not in COMMANDS:
         what = "flag" if name.startswith("-") else "command"
-        close = difflib.get_close_matches(name, [*_COMMANDS, "--help", "--version"], n=1)
+        close = difflib.get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
         meant = (
             f"; did you mean {close[0]}?"
             if close
-            else f"; the commands are {', '.join(_COMMANDS)}, and --help"
+            else f"; the commands are {', '.join(COMMANDS)}, and --help"
         )
         raise UsageError(f"unknown {what} {name!r}{meant}")
     function = name.replace("-", "_")
@@ -150,7 +152,7 @@ def _command(name: str) -> Command:
 
 
 def _help(program: Program) -> str:
-    commands = "\n".join(f"  {name:<15} {summary}" for name, summary in _COMMANDS.items())
+    commands = "\n".join(f"  {name:<15} {summary}" for name, summary in COMMANDS.items())
     return (
         f"A Kubernetes controller manager.\n\nUsage: {program.name} COMMAND [FLAGS]\n\n"
         f"Commands:\n{commands}\n\n"
