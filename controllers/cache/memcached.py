@@ -19,8 +19,15 @@ __all__ = ["CR_LABEL", "MANY", "MemcachedOperator"]
 CR_LABEL = "memcached_cr"
 """The label that ties a pod to its Memcached."""
 
+MOST_NODES = 100
+"""Pods that a status names: a list of thousands would be sent with each change of it."""
+
 MANY = 1_000
 """More servers than this are worth a warning. They are started all the same."""
+
+
+ANSWERS = {"tcpSocket": {"port": "memcached"}, "timeoutSeconds": 3}
+"""A probe of a server."""
 
 
 class MemcachedOperator(Operator[Memcached]):
@@ -49,14 +56,15 @@ class MemcachedOperator(Operator[Memcached]):
         status, size, labels = memcached.status, memcached.spec.size, labels_of(memcached)
         status.selector = ",".join(f"{name}={value}" for name, value in labels.items())
         # This is so for as long as there is no Deployment, since its name is taken.
-        status.nodes, status.replicas, status.ready_replicas = [], 0, 0
+        status.nodes, status.node_count, status.replicas, status.ready_replicas = [], 0, 0, 0
 
         deployment = await ctx.apply(
             self.deployment(memcached), created=f"with {size} replicas", changed=scaled
         )
 
         pods = await ctx.list_metadata(Pod, labels=labels)
-        status.nodes = sorted(pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp is None)
+        nodes = sorted(pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp is None)
+        status.nodes, status.node_count = nodes[:MOST_NODES], len(nodes)
         status.replicas = deployment.status.replicas
         ready = status.ready_replicas = deployment.status.ready_replicas
         progress = f"{ready} of {size} replicas are ready"
@@ -81,6 +89,10 @@ class MemcachedOperator(Operator[Memcached]):
             "image": memcached.spec.image or self.image,
             "command": ["memcached", "-m=64", "-o", "modern", "-v"],
             "ports": [{"name": "memcached", "containerPort": 11211, "protocol": "TCP"}],
+            # 64 MB for items, and what the program itself takes.
+            "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "128Mi"}},
+            "readinessProbe": {**ANSWERS, "periodSeconds": 5},
+            "livenessProbe": {**ANSWERS, "periodSeconds": 10},
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},
@@ -96,14 +108,15 @@ class MemcachedOperator(Operator[Memcached]):
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [container],
         }
+        shown = {**labels, **recommended(memcached)}
         return Deployment(
             metadata=ObjectMeta(
-                name=memcached.metadata.name, namespace=memcached.metadata.namespace, labels=labels
+                name=memcached.metadata.name, namespace=memcached.metadata.namespace, labels=shown
             ),
             spec={
                 "replicas": memcached.spec.size,
                 "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
+                "template": {"metadata": {"labels": shown}, "spec": pod},
             },
         )
 
@@ -118,7 +131,17 @@ class MemcachedOperator(Operator[Memcached]):
         return _many(new) if new.spec.size > old.spec.size else ()
 
 
+def recommended(memcached: Memcached) -> dict[str, str]:
+    """The labels by which tools group what belongs together."""
+    return {
+        "app.kubernetes.io/name": "memcached",
+        "app.kubernetes.io/instance": memcached.metadata.name,
+        "app.kubernetes.io/managed-by": "operator-manager",
+    }
+
+
 def labels_of(memcached: Memcached) -> dict[str, str]:
+    """The labels that select its pods. They can never change: a Deployment's selector cannot."""
     return {"app": "memcached", CR_LABEL: memcached.metadata.name}
 
 

@@ -95,6 +95,11 @@ class Passwords:
             return [Trouble("RootPasswordDiffers", f"{message}; it stays in force")]
         return []
 
+    async def check(self, site: Wordpress, ctx: Context) -> None:
+        """Raise Blocked when there is no Secret yet, and there could be none."""
+        if await _metadata(DATABASE.workload(site), ctx) is None:
+            await _root_password(site, ctx)
+
     def forget(self, site: ObjectKey) -> None:
         """Drop what is remembered of a site that is gone."""
         self._verdicts.pop(site, None)

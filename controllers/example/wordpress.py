@@ -146,9 +146,26 @@ class WordpressOperator(Operator[Wordpress]):
         The volumes come first, because what is in them outlives everything else; WordPress comes last, and
         its first start waits for the database. Once it is there it stays, whatever becomes of the database.
         """
+        blocked: list[Blocked] = []
         for part in PARTS:
-            sight.troubles += await self.volumes.ensure(site, part, ctx)
-        sight.troubles += await self.passwords.ensure(site, ctx)
+            try:
+                sight.troubles += await self.volumes.ensure(site, part, ctx)
+            except Blocked as each:
+                blocked.append(each)
+        try:
+            # Without its volumes a site gets no password, but what is wrong with that is told.
+            if blocked:
+                await self.passwords.check(site, ctx)
+            else:
+                sight.troubles += await self.passwords.ensure(site, ctx)
+        except Blocked as each:
+            blocked.append(each)
+        if blocked:
+            first, *others = blocked
+            sight.troubles += [
+                Trouble(each.reason, each.message, each.retry_after) for each in others if not each.passing
+            ]
+            raise first
         database = await self.apply(self.workloads.database(site), ctx)
         await self.apply(self.workloads.database_service(site), ctx)
         frontend = self.workloads.frontend(site)

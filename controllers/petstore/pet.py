@@ -252,6 +252,8 @@ class PetOperator(Operator[Pet]):
         ready = find_condition(pet.status.conditions, "Ready")
         # Each failure may have other words.
         told = reason == "StoreFailed" and ready is not None and ready.reason == reason
+        if pet.metadata.deletion_timestamp is not None:
+            message = f"is being deleted; waits for the pet store at {self.address}: {message}"
         message = message[:_MESSAGE_LENGTH]
         ctx.condition("Ready", False, reason, message, event=None if told else "Warning")
         if isinstance(error, PetStoreError):
@@ -290,12 +292,15 @@ class PetOperator(Operator[Pet]):
             self.outlook.doubt()
         self.outlook.wait(pet.key)
         # The same from one attempt to the next, so that they write nothing: the log has the details.
+        deleting = pet.metadata.deletion_timestamp is not None
         message = f"the pet store at {self.address} does not answer; it is asked again until it does"
         if not _was_unreachable(pet):
             told = message[0].upper() + message[1:]
             ctx.event("StoreUnreachable", told, warning=True, once_written=True)
+        if deleting:
+            message = f"is being deleted; waits for {message}"
         # What was right when the store was last seen may still be; what was never done, is not.
-        still = pet.metadata.deletion_timestamp is None and _is_settled(pet, "True", "Unknown")
+        still = not deleting and _is_settled(pet, "True", "Unknown")
         ctx.condition("Ready", "Unknown" if still else False, "StoreUnreachable", message)
         ctx.condition("StoreReachable", False, "NoAnswer", message)
         if self.outlook.down:

@@ -14,7 +14,7 @@ __all__ = ["Memcached", "MemcachedSpec", "MemcachedStatus"]
 class MemcachedSpec(ApiModel):
     """The memcached servers that are wanted."""
 
-    size: Annotated[Int32, Field(ge=0)]
+    size: Annotated[Int32, Field(ge=0, le=10_000)]
     """How many memcached servers to run, 0 for none."""
     image: Annotated[str, Field(max_length=1024, pattern=r"^[!-~]*$")] | None = None
     """Container image of the servers. By default the image that the manager was started with."""
@@ -24,7 +24,9 @@ class MemcachedStatus(ApiModel):
     """The memcached servers as they were last seen."""
 
     nodes: list[str] = Field(default_factory=list)
-    """Names of the pods that serve this Memcached and are not terminating, sorted."""
+    """Names of the pods that serve this Memcached and are not terminating, sorted; of many the first 100."""
+    node_count: Int32 | None = None
+    """How many such pods there are."""
     replicas: Int32 | None = None
     """How many servers there are, ready or not."""
     ready_replicas: Int32 | None = None
@@ -44,6 +46,13 @@ class MemcachedStatus(ApiModel):
     columns=(
         Column("Size", "integer", ".spec.size", "How many servers are wanted"),
         Column("Ready", "integer", ".status.readyReplicas", "How many servers are ready"),
+        Column(
+            "Reason",
+            "string",
+            '.status.conditions[?(@.type=="Available")].reason',
+            "Why it is available or not, in a word",
+            priority=1,
+        ),
     ),
     scale=Scale(".spec.size", ".status.replicas", ".status.selector"),
     short_names=("mc",),

@@ -26,6 +26,23 @@ if TYPE_CHECKING:
 REFERENCE = {"name": "given", "key": "root"}
 
 
+def test_two_things_that_are_wrong_at_once_are_both_told(walk: WordpressWalk) -> None:
+    claims = object_path("v1", walk.namespace, "persistentvolumeclaims")
+    for name in ("site-mysql-pv-claim", "site-wp-pv-claim"):
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        walk.plane.api.create(claims, {"metadata": {"name": name}, "spec": spec})
+    walk.create("site", sqlRootPasswordSecretRef=REFERENCE)
+
+    def told() -> None:
+        message = walk.condition("site", "Degraded")["message"]
+        assert "site-mysql-pv-claim already exists" in message
+        assert "site-wp-pv-claim already exists" in message
+        assert "waiting for Secret given" in message
+
+    eventually(told)
+    assert walk.events("site")["NameTaken"] == 2
+
+
 def test_the_site_starts_by_itself_once_its_secret_is_right(walk: WordpressWalk) -> None:
     walk.plane.require(Feature.READY_PODS)
     walk.create("site", sqlRootPasswordSecretRef=REFERENCE)

@@ -109,7 +109,12 @@ def test_the_definition_of_memcached_scales_by_size():
             "labelSelectorPath": ".status.selector",
         },
     }
-    assert [column["name"] for column in memcached["additionalPrinterColumns"]] == ["Size", "Ready", "Age"]
+    assert [column["name"] for column in memcached["additionalPrinterColumns"]] == [
+        "Size",
+        "Ready",
+        "Reason",
+        "Age",
+    ]
     spec = memcached["schema"]["openAPIV3Schema"]["properties"]["spec"]
     assert spec["required"] == ["size"]
     assert spec["properties"]["size"]["minimum"] == 0

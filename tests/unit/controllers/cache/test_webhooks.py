@@ -22,7 +22,7 @@ async def test_a_usual_size_passes_in_silence(size: int):
     assert list(await OPERATOR.warn_of_many(memcached(size), CREATE)) == []
 
 
-@pytest.mark.parametrize("size", [1001, 2**31 - 1])
+@pytest.mark.parametrize("size", [1001, 10_000])
 async def test_a_very_large_cluster_is_warned_about(size: int):
     (warning,) = await OPERATOR.warn_of_many(memcached(size), CREATE)
     assert warning.startswith(f"spec.size: {size} ")

@@ -452,6 +452,13 @@ async def test_no_answer_is_said_once_and_tried_again_more_and_more_rarely(stage
     assert reasons.count("StoreUnreachable") == 1
     assert reasons.count("StoreReachable") == 1
 
+    stage.server.delete(key)
+    stage.fate.script = {len(stage.fate.passed): "lost before"}
+    await stage.process.reconcile(key)
+    ready = find_condition(stage.pet(key).status.conditions, "Ready")
+    assert ready is not None
+    assert ready.message.startswith("is being deleted; waits for the pet store at ")
+
 
 async def test_a_store_that_is_down_is_not_asked(stage: Stage):
     key = stage.create()

@@ -1,0 +1,50 @@
+"""What a Memcached's servers are, and what its status tells of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from apis.cache.v1.memcached import Memcached, MemcachedSpec
+from controllers.cache.memcached import MOST_NODES, MemcachedOperator
+from manager.api import ObjectMeta
+from manager.api.apps_v1 import Deployment
+from manager.kube.errors import Invalid
+from manager.testing import operated
+
+pytestmark = pytest.mark.virtual_time
+
+
+def memcached(size: int) -> Memcached:
+    return Memcached(metadata=ObjectMeta(name="m"), spec=MemcachedSpec.model_construct(size=size))
+
+
+async def test_of_many_servers_the_status_names_some_and_counts_all():
+    size = MOST_NODES + 3
+    async with operated(MemcachedOperator) as world:
+        cluster = await world.create(memcached(size))
+        cluster = await world.until(cluster, lambda it: it.status.node_count == size)
+        assert len(cluster.status.nodes) == MOST_NODES
+        assert cluster.status.nodes == sorted(cluster.status.nodes)
+
+
+async def test_more_servers_than_anybody_can_mean_are_refused():
+    async with operated(MemcachedOperator) as world:
+        with pytest.raises(Invalid, match=r"spec\.size.*10000"):
+            await world.create(memcached(200_000))
+
+
+async def test_servers_have_probes_resources_and_the_labels_that_tools_know():
+    async with operated(MemcachedOperator) as world:
+        cluster = await world.create(memcached(1))
+        await world.until(cluster, lambda it: it.status.node_count == 1)
+        deployment = await world.get(Deployment, "m")
+        template = deployment.spec["template"]
+        for labels in (deployment.metadata.labels, template["metadata"]["labels"]):
+            assert labels["app.kubernetes.io/name"] == "memcached"
+            assert labels["app.kubernetes.io/instance"] == "m"
+            assert labels["app.kubernetes.io/managed-by"] == "operator-manager"
+        # A Deployment's selector cannot change, and so is what it was.
+        assert deployment.spec["selector"] == {"matchLabels": {"app": "memcached", "memcached_cr": "m"}}
+        (container,) = template["spec"]["containers"]
+        assert container["resources"]["limits"]["memory"] == "128Mi"
+        assert {"readinessProbe", "livenessProbe"} <= container.keys()
