@@ -64,6 +64,8 @@ class LeaseTiming:
         for flag, value in flags.items():
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{flag} must be longer than zero, not {value:g}s")
+        if self.lease_seconds > _MOST:
+            raise ValueError(f"{_LEASE} must be at most {_MOST}s, not {self.lease_seconds}s")
         if self.lease_duration <= self.renew_deadline:
             raise ValueError(
                 f"{_LEASE} ({format_duration(self.lease_duration)}) must be longer than "
@@ -89,7 +91,7 @@ class LeaseTiming:
 
 
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-_MOST_TRANSITIONS = 2**31 - 1  # what the server's type holds
+_MOST = 2**31 - 1  # what the server's types hold
 _VERSION_DIGITS = 20  # of 64 bits
 _RELEASED_SECONDS = 1  # the server wants more than zero
 
@@ -147,7 +149,7 @@ class Lease:
     def transitions(self) -> int:
         """How often it changed hands."""
         count = self.spec.get("leaseTransitions")
-        return count if isinstance(count, int) and 0 <= count < _MOST_TRANSITIONS else 0
+        return count if isinstance(count, int) and 0 <= count < _MOST else 0
 
     @property
     def uid(self) -> str:

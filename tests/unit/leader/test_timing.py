@@ -46,6 +46,12 @@ def test_durations_must_be_positive_and_finite(field: str, flag: str, value: flo
         LeaseTiming(**{field: value})
 
 
+def test_a_lease_lasts_no_longer_than_its_record_can_say():
+    assert LeaseTiming(lease_duration=2**31 - 1).lease_seconds == 2**31 - 1
+    with pytest.raises(ValueError, match="--leader-elect-lease-duration must be at most 2147483647s, not "):
+        LeaseTiming(lease_duration=2**31 - 0.5)
+
+
 def test_the_record_says_whole_seconds_and_never_too_few():
     assert LeaseTiming(lease_duration=15.2).lease_seconds == 16
     assert LeaseTiming().lease_seconds == 15

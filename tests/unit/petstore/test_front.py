@@ -333,3 +333,19 @@ async def test_an_honest_client_over_tls_gets_all_of_a_long_answer(
         await scene.beyond.until(len(HELLO))
         scene.beyond.writers[0].write(much)
         assert await client.reader.readexactly(len(much)) == much
+
+
+@pytest.mark.each_loop
+async def test_an_answer_to_who_has_broken_its_tls_meanwhile_ends_the_connection_and_is_no_error(
+    tls: ServerTls, trusting: ssl.SSLContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with standing(tls=tls) as scene, connected(scene.port, tls=trusting) as client:
+        await client.send(HELLO)
+        await scene.beyond.until(len(HELLO))
+        (inside,) = scene.front._tasks.values()
+        assert inside._secured is not None
+        with pytest.raises(ssl.SSLError):
+            inside._secured.received(b"\x17\x03\x03\x00\x20" + bytes(32))
+        scene.beyond.writers[0].write(frame(SETTINGS))
+        assert await client.is_cut_off()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
