@@ -61,6 +61,7 @@ class Operator(Generic[T]):
         options: limits, back-off, resync; what flags say goes before.
         rights: what it may do beyond what follows from the above.
         admission: how the API server asks the methods that are marked as its webhooks (`manager.webhook`).
+            What it asks about other kinds is an attribute of any name for each: a `webhook.Admission`.
         finalizer: the name of the one that holds an object until `cleanup` is done.
         former_finalizers: names that were in its place before.
         finalizer_first: put it there before `reconcile`; False where `reconcile` calls `ensure_finalizer`.
