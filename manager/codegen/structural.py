@@ -273,9 +273,16 @@ def structural_schema(kind: type[Resource]) -> JsonSchema:
     """
     whole = model_schema(kind)
     # The server has its own schemas for these, and accepts no other.
-    own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    own: JsonSchema = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+    }
     fields = {name: value for name, value in whole["properties"].items() if name not in own}
     schema = _convert({**whole, "properties": fields}, kind.__name__)
+    if any(each.get("fieldPath") == ".metadata.name" for each in schema.get("x-kubernetes-validations", ())):
+        # Which a rule may only blame if the schema has it.
+        own["metadata"] = {"type": "object", "properties": {"name": {"type": "string"}}}
     schema["properties"] = {**own, **schema["properties"]}
     return schema
 

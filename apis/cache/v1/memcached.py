@@ -11,12 +11,17 @@ from manager.api import ApiModel, Column, Condition, Int32, Int64, Resource, Sca
 __all__ = ["Memcached", "MemcachedSpec", "MemcachedStatus"]
 
 
+ImageName = Annotated[
+    str, Field(max_length=1024), cel("self.matches('^[!-~]*$')", "must be ASCII without spaces")
+]
+
+
 class MemcachedSpec(ApiModel):
     """The memcached servers that are wanted."""
 
     size: Annotated[Int32, Field(ge=0, le=10_000)]
     """How many memcached servers to run, 0 for none."""
-    image: Annotated[str, Field(max_length=1024, pattern=r"^[!-~]*$")] | None = None
+    image: ImageName | None = None
     """Container image of the servers. By default the image that the manager was started with."""
 
 
@@ -62,7 +67,9 @@ class Memcached(Resource, group="cache.example.com", version="v1", plural="memca
 
     # The name becomes the value of a label, by which the servers' pods are found.
     model_config = ConfigDict(
-        json_schema_extra=cel("size(self.metadata.name) <= 63", "metadata.name must be at most 63 characters")
+        json_schema_extra=cel(
+            "size(self.metadata.name) <= 63", "must be at most 63 characters", field_path=".metadata.name"
+        )
     )
 
     spec: MemcachedSpec

@@ -33,12 +33,26 @@ _PASSWORD_MEANS = "printable ASCII characters other than quotes and backslashes"
 _PASSWORD = "(has({0}.sqlrootpassword) ? {0}.sqlrootpassword : '')"  # noqa: S105 - a CEL expression
 
 
+_OBJECT_NAME = cel(
+    "self.matches('^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$')",
+    "must be made of lower case letters, digits, '-' and '.', and begin and end with a letter or digit",
+)
+
+ImageName = Annotated[
+    str, Field(max_length=1024), cel("self.matches('^[!-~]*$')", "must be ASCII without spaces")
+]
+
+
 class SecretKeyReference(ApiModel):
     """One key of a Secret in the same namespace."""
 
-    name: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")]
+    name: Annotated[str, Field(min_length=1, max_length=253), _OBJECT_NAME]
     """Name of the Secret."""
-    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+    key: Annotated[
+        str,
+        Field(min_length=1, max_length=253),
+        cel("self.matches('^[-._a-zA-Z0-9]*$')", "must be made of letters, digits, '-', '.' and '_'"),
+    ]
     """Which of the Secret's keys holds the value."""
 
 
@@ -82,9 +96,9 @@ class WordpressSpec(ApiModel):
     keep it in a Secret, and name that in sqlRootPasswordSecretRef. It cannot be changed later."""
     sql_root_password_secret_ref: SecretKeyReference | None = None
     """Where the password of the database's root user is. It cannot be changed later."""
-    mysql_image: Annotated[str, Field(max_length=1024, pattern=r"^[!-~]*$")] | None = None
+    mysql_image: ImageName | None = None
     """Container image of the database, MySQL 8. By default the one that the manager was started with."""
-    image: Annotated[str, Field(max_length=1024, pattern=r"^[!-~]*$")] | None = None
+    image: ImageName | None = None
     """Container image of the site, a WordPress with Apache. By default the one that the manager was
     started with."""
     storage_size: Annotated[
@@ -103,9 +117,7 @@ class WordpressSpec(ApiModel):
     ] = "10Gi"
     """How much room the site and its database have, each. It can grow, where the storage class allows
     it, but not shrink."""
-    storage_class_name: (
-        Annotated[str, Field(max_length=253, pattern=r"^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$")] | None
-    ) = None
+    storage_class_name: Annotated[str, Field(max_length=253), _OBJECT_NAME] | None = None
     """Storage class of the volumes. By default that of the cluster. It cannot be changed later."""
     service_type: ServiceType = "NodePort"
     """How the site is reached: on a port of every node, by a load balancer, or from within the cluster
@@ -153,11 +165,16 @@ class Wordpress(Resource, group="example.com", version="v1", plural="wordpresses
     # Its Services are named after it, and its Deployments' pods carry its name as a label.
     model_config = ConfigDict(
         json_schema_extra=together(
-            cel("size(self.metadata.name) <= 50", "metadata.name must be at most 50 characters"),
+            cel(
+                "size(self.metadata.name) <= 50",
+                "must be at most 50 characters",
+                field_path=".metadata.name",
+            ),
             cel(
                 "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-                "metadata.name must be made of lower case letters, digits and '-', begin with a letter,"
+                "must be made of lower case letters, digits and '-', begin with a letter,"
                 " and not end with '-'",
+                field_path=".metadata.name",
             ),
         )
     )
