@@ -8,7 +8,9 @@ before with what it holds now, so an event that tells of several changes at once
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from manager.cache import CacheEvent, Meta, Record
 
@@ -27,6 +29,7 @@ __all__ = [
     "not_",
     "presence_changed",
     "resource_version_changed",
+    "status_emptied",
     "termination_started",
 ]
 
@@ -99,6 +102,14 @@ def desired_state_changed(event: CacheEvent) -> bool:
     )
 
 
+def status_emptied(event: CacheEvent) -> bool:
+    """Somebody has taken all of the status away, which nobody but its reconciler can put there again."""
+    old, new = event.old, event.new
+    if old is None or new is None or len(new.raw) >= len(old.raw):
+        return False
+    return _has_status(old) and not _has_status(new)
+
+
 def any_of(*predicates: Predicate) -> Predicate:
     """An event passes if one of `predicates` lets it."""
     return lambda event: any(predicate(event) for predicate in predicates)
@@ -112,6 +123,19 @@ def all_of(*predicates: Predicate) -> Predicate:
 def not_(predicate: Predicate) -> Predicate:
     """An event passes if `predicate` does not let it."""
     return lambda event: not predicate(event)
+
+
+class _Object(msgspec.Struct):
+    status: Any = None
+
+
+_decode = msgspec.json.Decoder(_Object).decode
+
+
+def _has_status(record: Record) -> bool:
+    """Whether it says more than the defaults of a schema may."""
+    status = _decode(record.raw).status
+    return any(status.values()) if isinstance(status, dict) else bool(status)
 
 
 def _is_present(record: Record | None) -> bool:

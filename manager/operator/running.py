@@ -22,6 +22,7 @@ from manager.controller import (
     enqueue_owner,
 )
 from manager.controller.failure import Failure, explain
+from manager.controller.predicate import any_of, status_emptied
 from manager.kube.errors import ApiError, KubeError, NotFound, ServerError, TransportError
 from manager.logs import reconcile_log
 from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
@@ -60,7 +61,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
     sources: list[Source] = [
-        KindSource(objects, enqueue_object, predicates=(cls.on,)),
+        KindSource(objects, enqueue_object, predicates=(any_of(cls.on, status_emptied),)),
         operator.channel,
         *timers.sources(objects),
     ]
