@@ -119,7 +119,7 @@ class Watchdog:
     def limit(self, what: str, when: float, *, latest: float, since: float) -> None:
         """End the process at `when`, unless this is called again with the same `what`, or `lift`.
 
-        `latest` is when it has to be gone, so that there is that much time for the last lines of the log.
+        `latest` is when it has to have ended, which limits the time for the last lines of the log.
         The log says that `what` was `since`. Never waits.
         """
         self._limits[what] = _Limit(when, latest, since, what)
