@@ -75,10 +75,6 @@ $(VENV)/.tools: $(VENV)/.current
 	@scripts/make-venv $(VENV) tools
 	@touch $@
 
-$(VENV)/.site: $(VENV)/.tools
-	@scripts/make-venv $(VENV) site
-	@touch $@
-
 .PHONY: demo
 demo: venv ## the manager with every operator on an embedded control plane, to watch and to play with (ONCE=1: to its end)
 	@$(BIN)/python -m demo $(if $(filter-out 0,$(ONCE)),--once)
@@ -112,6 +108,10 @@ SECONDS ?= 60
 .PHONY: fuzz
 fuzz: tools ## odd input for everything that reads what others write (SECONDS=600: for longer; ARGS="--only=TARGET --seed=N")
 	@$(BIN)/python -m tests.fuzz --seconds=$(SECONDS) $(ARGS)
+
+.PHONY: simulate
+simulate: tools ## the operators in a simulated cluster where things go wrong (SEEDS=10000; ARGS="--operator=NAME --seed=N")
+	@$(BIN)/operator-manager simulate $(if $(SEEDS),--seeds=$(SEEDS)) $(ARGS)
 
 .PHONY: record
 record: tools ## what the real control plane of KUBEBUILDER_ASSETS answers, for tests to compare (ARGS=--only=kubectl)
@@ -147,10 +147,6 @@ generate: tools manifests ## everything that is generated: config/, and petstore
 .PHONY: pins
 pins: tools ## newer versions and hashes into constraints.txt, and the base image's digest (ARGS=--keep: the same versions)
 	@$(BIN)/python scripts/pin $(ARGS)
-
-.PHONY: docs
-docs: $(VENV)/.site mkdocs.yml ## build/site: the documentation as a site; a link that leads nowhere is an error
-	@$(BIN)/python scripts/build-site
 
 # The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover
 ONLY ?=

@@ -72,6 +72,7 @@ class DevCluster:
         admission_plugins: Sequence[str] = (),
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        webhooks: WebhookClient | None = None,
     ) -> None:
         """Blocks for a moment, the longer the more there is in the data file.
 
@@ -89,6 +90,7 @@ class DevCluster:
                 the real server: OwnerReferencesPermissionEnforcement.
             clock: The time that goes into objects.
             rng: Where uids, names, addresses and the like come from; tokens and keys do not.
+            webhooks: What calls webhooks; by default over HTTPS.
 
         Raises:
             JournalFailed: The data file cannot be used.
@@ -112,13 +114,13 @@ class DevCluster:
         self._journal = Journal(self._data) if self._data is not None else None
         limits = {} if history is None else {"history": history}
         self.store = Store(self._journal, **limits)
-        self.registry = Registry([*resources(), definitions_resource()])
+        self.registry = Registry([*resources(clock=self.clock, rng=self.rng), definitions_resource()])
         read_recorded()  # here, where it may block
         self.authorizer = RbacAuthorizer(self.store)
         self._signer = Signer(signing_key_file(self._data) if self._data is not None else None)
         tokens = ServiceAccountTokens(self.store, self.clock, self.rng, self._signer)
         self.authenticator = Authenticator(self.authorizer, tokens, _action_of)
-        self.webhooks = WebhookClient(self.store)
+        self.webhooks = webhooks or WebhookClient(self.store)
         self._establisher = Establisher(
             self.store,
             self.registry,

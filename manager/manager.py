@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -111,6 +112,7 @@ class Manager:
         watchdog: Watchdog | None = None,
         graceful_shutdown_timeout: float = 30.0,
         shutdown_delay: float = 0.0,
+        unguessable: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """Args:
         transport: carries every request; the caller closes it after `run`.
@@ -125,11 +127,13 @@ class Manager:
         graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
         shutdown_delay: seconds from the stop until what others call here (webhooks) may end: who is not
             ready any more is still sent requests for a moment. It runs beside the time above.
+        unguessable: makes as many random bytes as it is asked for, fit for passwords.
         """
         self.program = program
         self.metrics = metrics
         metrics.build_info.labels(program.name, program.version).set(1)
         self.rng = rng
+        self.unguessable = unguessable
         self.settings = settings or SettingValues()
         self.health = Health()
         self.mapper = RestMapper(transport)

@@ -13,7 +13,7 @@ import contextlib
 import datetime
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import grpc
 
@@ -106,13 +106,15 @@ class PetStoreClient:
         writing: Writing = contextlib.nullcontext,
         tls: Tls | None = None,
         server_name: str | None = None,
+        stub: Any = None,
     ) -> None:
         """`address` is `host:port`, or any other name that gRPC resolves; `handled` is told of each call.
 
         `writing` may refuse a call that changes something, or cancel it: what it raises leaves the call.
 
         Without `tls` nothing is encrypted. With it, the store's certificate has to be for `server_name`, else
-        for the host of `address`; files that are renewed are used for a new connection.
+        for the host of `address`; files that are renewed are used for a new connection. `stub` is called in
+        place of a connection.
         """
         self.address = address
         self.timeout = timeout
@@ -120,12 +122,15 @@ class PetStoreClient:
         self._writing = writing
         self._tls = tls
         self._server_name = server_name
+        self._given = stub
+        self._stub: PetStoreAsyncStub = stub
         self._channels: list[grpc.aio.Channel] = []
         self.knows_keys: bool | None = None
         """Whether the store knows idempotency keys, as far as its answers to searches have shown."""
 
     async def __aenter__(self) -> Self:
-        self._connect()
+        if self._given is None:
+            self._connect()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
 
@@ -29,7 +29,7 @@ from petstore.storage import (
     Update,
     WriteFailed,
 )
-from petstore.storage.operations import Operation
+from petstore.storage.operations import Operation, new_id
 from petstore.wire import Malformed, pet_message, read_date, read_pet, read_type
 
 __all__ = ["PetStoreService"]
@@ -56,14 +56,17 @@ class PetStoreService(PetStoreServicer):
         sampler: Sampler | None,
         *,
         ignore_idempotency_keys: bool = False,
+        new_id: Callable[[], str] = new_id,
     ) -> None:
         """With `sampler`, whoever can call may change it, and so what is logged.
 
-        `ignore_idempotency_keys` makes it a store that knows the published contract only.
+        `ignore_idempotency_keys` makes it a store that knows the published contract only. `new_id` makes up
+        the ids of new pets.
         """
         self._storage = storage
         self._sampler = sampler
         self._ignore_keys = ignore_idempotency_keys
+        self._new_id = new_id
 
     async def AddPets(self, request: pb.AddPetsReq, context: Context) -> pb.AddPetsResp:
         """Add all of them, or none; the answer has their ids in order."""
@@ -71,7 +74,7 @@ class PetStoreService(PetStoreServicer):
             pets = self._read(request.pets, with_ids=False)
         except Malformed as error:
             raise _invalid(error) from None
-        return pb.AddPetsResp(ids=await self._write(Add(pets)))
+        return pb.AddPetsResp(ids=await self._write(Add(pets, self._new_id)))
 
     async def UpdatePets(self, request: pb.UpdatePetsReq, context: Context) -> pb.UpdatePetsResp:
         """Change all of them, or none."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hmac
 import re
-import secrets
 from functools import partial
 from typing import NamedTuple
 
@@ -107,7 +106,7 @@ class Passwords:
     async def _create(self, site: Wordpress, source: _Version, ctx: Context) -> None:
         await ctx.confirm()  # what the site retains outlives it, and nobody else would remove it
         name, root = DATABASE.workload(site), await _root_password(site, ctx)
-        values = {ROOT_PASSWORD: root, USER_PASSWORD: secrets.token_urlsafe(_STRENGTH)}
+        values = {ROOT_PASSWORD: root, USER_PASSWORD: ctx.token(_STRENGTH)}
         secret = Secret(
             metadata=DATABASE.metadata(site, name, ctx.program),
             type="Opaque",

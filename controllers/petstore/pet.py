@@ -83,6 +83,7 @@ class PetOperator(Operator[Pet]):
     # Left by the operator that this one takes over from; it knows no record that we would not find.
     former_finalizers = ("pet.petstore.example.com",)
     finalizer_first = False
+    outside = "controllers.petstore.simulation:PetStoreOutside"
 
     address = Setting(
         "petstore-address",
@@ -131,21 +132,23 @@ class PetOperator(Operator[Pet]):
 
     def setup(self) -> None:
         """Make the client of the store, and the watch over the store beside it."""
-        from petstore.client import PetStoreClient  # noqa: PLC0415 - it brings gRPC
-
-        manager = self.manager
-        # One connection for the whole process; it is made with the first call.
-        store = PetStoreClient(
-            self.address,
-            timeout=self.timeout,
-            handled=calls_counted(manager.metrics.registry),
-            writing=manager.leadership.held,
-            tls=self.tls(),
-            server_name=self.tls_server_name,
-        )
+        store, manager = self.connect(), self.manager
         manager.keep(lambda: store)
         self.use(store)
         manager.add(Runnable("petstore-outlook", self.outlook.run, leader_only=True))
+
+    def connect(self) -> PetStoreClient:
+        """One connection for the whole process; it is made with the first call."""
+        from petstore.client import PetStoreClient  # noqa: PLC0415 - it brings gRPC
+
+        return PetStoreClient(
+            self.address,
+            timeout=self.timeout,
+            handled=calls_counted(self.manager.metrics.registry),
+            writing=self.manager.leadership.held,
+            tls=self.tls(),
+            server_name=self.tls_server_name,
+        )
 
     def use(self, store: PetStoreClient) -> None:
         """Keep Pets in that store."""
@@ -293,13 +296,12 @@ class PetOperator(Operator[Pet]):
         self.outlook.wait(pet.key)
         # The same from one attempt to the next, so that they write nothing: the log has the details.
         deleting = pet.metadata.deletion_timestamp is not None
-        store, after = f"the pet store at {self.address}", "it is asked again until it does"
-        message = f"{store} does not answer; {after}"
+        message = f"the pet store at {self.address} does not answer; it is asked again until it does"
         if not _was_unreachable(pet):
             told = message[0].upper() + message[1:]
             ctx.event("StoreUnreachable", told, warning=True, once_written=True)
         if deleting:
-            message = f"is being deleted; waits for {store}, which does not answer; {after}"
+            message = f"is being deleted; waits for {message}"
         # What was right when the store was last seen may still be; what was never done, is not.
         still = not deleting and _is_settled(pet, "True", "Unknown")
         ctx.condition("Ready", "Unknown" if still else False, "StoreUnreachable", message)

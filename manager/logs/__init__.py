@@ -22,13 +22,14 @@ from manager.logs.loggers import (
     set_reconcile_log,
     shortened,
 )
-from manager.logs.setup import LogFormat, LogLevel, configured
+from manager.logs.setup import LogFormat, LogLevel, captured, configured
 from manager.logs.writer import LineWriter
 
 __all__ = [
     "LineWriter",
     "LogFormat",
     "LogLevel",
+    "captured",
     "configured",
     "get_logger",
     "on_one_line",

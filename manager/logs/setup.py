@@ -127,3 +127,23 @@ def configured(
         _remove(handler)
         structlog.reset_defaults()
         writer.close(CLOSE_TIMEOUT)
+
+
+@contextmanager
+def captured(tell: Callable[[str, dict[str, Any]], object], *, level: LogLevel = "info") -> Iterator[None]:
+    """Lines go to `tell`, as their level and fields, while the context lasts: for tests and simulations."""
+
+    def end(_logger: Any, method: str, fields: EventDict) -> Any:
+        tell(method, dict(fields))
+        raise structlog.DropEvent
+
+    structlog.configure(
+        processors=[end],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=lambda *_: None,
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -129,6 +130,13 @@ class Context:
     def program(self) -> str:
         """The program's name, as the label `app.kubernetes.io/managed-by` says it."""
         return self._operator.manager.program.name
+
+    def token(self, nbytes: int) -> str:
+        """A text that nobody can guess, of so many random bytes, in letters, digits, `-` and `_`.
+
+        It comes from the system, and in a simulation from its seed.
+        """
+        return base64.urlsafe_b64encode(self._operator.manager.unguessable(nbytes)).rstrip(b"=").decode()
 
     # What people are told
 

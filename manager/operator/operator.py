@@ -68,6 +68,8 @@ class Operator(Generic[T]):
         skips_own_writes: not reconcile again only because a reconcile has written something. For one that
             goes on with what its writes return; one that creates something and returns, to be called again
             when that is there, would not be called.
+        outside: `module:Class` of the `manager.simulation.Outside` that stands, in simulations, for what it
+            keeps outside of the cluster.
     '''
 
     kind: ClassVar[type[Resource]]
@@ -87,6 +89,7 @@ class Operator(Generic[T]):
     former_finalizers: ClassVar[tuple[str, ...]] = ()
     finalizer_first: ClassVar[bool] = True
     skips_own_writes: ClassVar[bool] = False
+    outside: ClassVar[str] = ""
 
     # What follows from the above.
     sources: ClassVar[tuple[Owns | Watch | Reads, ...]] = ()

@@ -1,1 +1,13 @@
-"""Managers and a control plane in one process and in virtual time, where anything may go wrong."""
+"""Managers and a control plane in one process and in virtual time, where anything may go wrong.
+
+def test_it_holds_whatever_goes_wrong():
+assert_holds(GreetingOperator, seeds=range(50))
+"""
+
+from __future__ import annotations
+
+from manager.simulation.replica import Replica
+from manager.simulation.seeds import assert_holds
+from manager.simulation.world import Outside, World
+
+__all__ = ["Outside", "Replica", "World", "assert_holds"]

@@ -22,6 +22,7 @@ from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     import random
@@ -76,6 +77,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """
         self._ticks = 0
         self._rng = rng
+        self._owners: WeakKeyDictionary[asyncio.Task[Any], ProcessClock] = WeakKeyDictionary()
         super().__init__(_NoSelector())
         self._clock_resolution = 0.5 / TICKS
 
@@ -107,6 +109,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             # Late by a trifle rather than early by a rounding error.
             when = (when - clock.offset) / clock.rate + 1 / TICKS
         return super().call_at(when, callback, *args, context=context)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Any, *, name: str | None = None, context: Context | None = None, **more: Any
+    ) -> asyncio.Task[Any]:
+        """As any loop does; whose task it is, is remembered."""
+        task: asyncio.Task[Any] = super().create_task(coro, name=name, context=context, **more)
+        self._owners[task] = (
+            process_clock.get() if context is None else context.get(process_clock, TRUE_CLOCK)
+        )
+        return task
+
+    def tasks_of(self, clock: ProcessClock) -> list[asyncio.Task[Any]]:
+        """The tasks of the process with that clock that are not done."""
+        return [task for task, owner in self._owners.items() if owner is clock and not task.done()]
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts

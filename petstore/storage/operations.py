@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -19,6 +19,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 _INSERT = "INSERT INTO pets (id, name, type, birthday, idempotency_key) VALUES (?, ?, ?, ?, ?)"
 _UPDATE = "UPDATE pets SET name = ?, type = ?, birthday = ?, idempotency_key = ? WHERE id = ?"
+
+
+def new_id() -> str:
+    """What a new pet is known by."""
+    return str(uuid.uuid4())
 
 
 class Operation(Protocol[T_co]):
@@ -46,6 +51,7 @@ class Add:
     """
 
     pets: Sequence[Pet]
+    new_id: Callable[[], str] = new_id
 
     @property
     def weight(self) -> int:
@@ -60,7 +66,8 @@ class Add:
         """
         with _wholly(database, volume):
             return [
-                _find(database, pet.idempotency_key) or _insert(database, volume, pet) for pet in self.pets
+                _find(database, pet.idempotency_key) or _insert(database, volume, pet, self.new_id())
+                for pet in self.pets
             ]
 
 
@@ -132,9 +139,8 @@ def _find(database: sqlite3.Connection, key: str) -> str | None:
     return row[0] if row else None
 
 
-def _insert(database: sqlite3.Connection, volume: Volume, pet: Pet) -> str:
+def _insert(database: sqlite3.Connection, volume: Volume, pet: Pet, identity: str) -> str:
     volume.require(pets=1)
-    identity = str(uuid.uuid4())
     birthday = pet.birthday.isoformat()
     database.execute(_INSERT, (identity, pet.name, pet.type.value, birthday, pet.idempotency_key or None))
     volume.pets += 1

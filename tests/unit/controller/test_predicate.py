@@ -18,6 +18,7 @@ from manager.controller.predicate import (
     not_,
     presence_changed,
     resource_version_changed,
+    status_emptied,
     termination_started,
 )
 from tests.unit.controller.objects import Change, added, changed, removed
@@ -63,6 +64,7 @@ EVENTS = {
         (finalizer_changed, {"finalizers", "added", "removed"}),
         (resource_version_changed, set(EVENTS)),
         (desired_state_changed, set(EVENTS) - {"status", "still terminating"}),
+        (status_emptied, set()),
         (not_(label_changed), set(EVENTS) - {"labels", "added", "removed"}),
         (any_of(label_changed, generation_changed), {"labels", "spec", "added", "removed", "replaced"}),
         (all_of(label_changed, generation_changed), {"added", "removed"}),

@@ -8,7 +8,8 @@ import gc
 import pytest
 from aiohttp import web
 
-from manager.http.connection import Connection, Limits
+from manager.http.connection import Connection
+from manager.http.limits import Limits
 
 pytestmark = pytest.mark.virtual_time
 

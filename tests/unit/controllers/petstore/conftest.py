@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from tests.unit.controllers.petstore.world import Store, running_store
+from petstore.embedded import EmbeddedStore, embedded_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ async def grpc_stays() -> AsyncIterator[None]:
 
 
 @pytest.fixture(params=[False, True], ids=["knows keys", "knows no keys"])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[EmbeddedStore]:
     """A store in memory of each kind."""
-    async with running_store(ignore_idempotency_keys=request.param) as running:
+    async with embedded_store(ignore_idempotency_keys=request.param) as running:
         yield running

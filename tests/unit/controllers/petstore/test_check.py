@@ -10,8 +10,9 @@ import pytest
 from controllers.petstore.check import StoreCheck
 from petstore.client import Pet as Record
 from petstore.client import PetType
+from petstore.embedded import EmbeddedStore
 from tests.unit.controllers.fate import Fate
-from tests.unit.controllers.petstore.world import ApiServer, Process, Store
+from tests.unit.controllers.petstore.world import ApiServer, Process
 
 if TYPE_CHECKING:
     from manager.api import ObjectKey
@@ -23,7 +24,7 @@ DAY = datetime.date(2021, 4, 1)
 class Scene:
     """Some Pets that are settled, and a check over them."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: EmbeddedStore) -> None:
         self.store = store
         self.server = ApiServer()
         self.process = Process(self.server, store.client, Fate())
@@ -53,7 +54,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(store: Store) -> Scene:
+def scene(store: EmbeddedStore) -> Scene:
     return Scene(store)
 
 

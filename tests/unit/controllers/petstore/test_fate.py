@@ -14,9 +14,10 @@ from manager.api import ObjectKey
 from manager.kube.errors import Fenced
 from manager.leader import Leadership
 from petstore.client import PetStoreClient
+from petstore.embedded import EmbeddedStore
 from tests.support.petstores import Faults, local_store
 from tests.unit.controllers.fate import Died, Fate
-from tests.unit.controllers.petstore.world import ApiServer, Process, Store
+from tests.unit.controllers.petstore.world import ApiServer, Process
 
 BLOWS = ("lost before", "lost after", "died before", "died after")
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
@@ -54,7 +55,9 @@ STORIES: dict[str, list[Step]] = {
 }
 
 
-async def live(server: ApiServer, store: Store, fate: Fate, story: list[Step], *, patient: bool) -> None:
+async def live(
+    server: ApiServer, store: EmbeddedStore, fate: Fate, story: list[Step], *, patient: bool
+) -> None:
     """Live through the story: take each step when all is settled (`patient`), or as soon as may be."""
     process = Process(server, store.client, fate)
     left = list(story)
@@ -84,7 +87,7 @@ async def live(server: ApiServer, store: Store, fate: Fate, story: list[Step], *
             process = Process(server, store.client, fate)
 
 
-async def assert_in_step(server: ApiServer, store: Store) -> None:
+async def assert_in_step(server: ApiServer, store: EmbeddedStore) -> None:
     wanted = sorted(
         (pet["status"]["id"], pet["spec"]["name"], pet["spec"]["species"]) for pet in server.pets.values()
     )
@@ -92,7 +95,7 @@ async def assert_in_step(server: ApiServer, store: Store) -> None:
     assert len({identity for identity, *_ in wanted}) == len(wanted)
 
 
-async def one_life(store: Store, story: str, script: dict[int, str], *, patient: bool) -> Fate:
+async def one_life(store: EmbeddedStore, story: str, script: dict[int, str], *, patient: bool) -> Fate:
     server, fate = ApiServer(), Fate(script)
     await live(server, store, fate, STORIES[story], patient=patient)
     try:
@@ -110,7 +113,7 @@ async def one_life(store: Store, story: str, script: dict[int, str], *, patient:
 
 
 @pytest.mark.parametrize("story", STORIES)
-async def test_one_blow_at_each_step_in_turn(store: Store, story: str):
+async def test_one_blow_at_each_step_in_turn(store: EmbeddedStore, story: str):
     fate = await one_life(store, story, {}, patient=False)
     for step in range(len(fate.passed)):
         # To die before a step leaves behind what it leaves to die after the one before.
@@ -119,14 +122,14 @@ async def test_one_blow_at_each_step_in_turn(store: Store, story: str):
 
 
 @pytest.mark.parametrize("story", STORIES)
-async def test_several_blows_in_one_life(store: Store, story: str):
+async def test_several_blows_in_one_life(store: EmbeddedStore, story: str):
     chance = random.Random(story)
     for _ in range(12):
         blows = {step: chance.choice(BLOWS) for step in range(25) if chance.random() < 0.25}
         await one_life(store, story, blows, patient=chance.random() < 0.5)
 
 
-async def lease_lost_before(store: Store, step: int, story: list[Step]) -> bool:
+async def lease_lost_before(store: EmbeddedStore, step: int, story: list[Step]) -> bool:
     """Another process leads from just before that step on; returns whether there was one."""
     server, fate, leadership = ApiServer(), Fate(), Leadership()
     calls: list[tuple[str, str, str]] = []
@@ -149,7 +152,7 @@ async def lease_lost_before(store: Store, step: int, story: list[Step]) -> bool:
 
 
 @pytest.mark.parametrize("story", ["renamed and deleted", "twins"])
-async def test_who_has_lost_the_lease_changes_nothing_in_the_store(store: Store, story: str):
+async def test_who_has_lost_the_lease_changes_nothing_in_the_store(store: EmbeddedStore, story: str):
     step = 0
     while await lease_lost_before(store, step, STORIES[story]):
         await store.client.delete([pet.id for pet in await store.pets()])

@@ -7,8 +7,9 @@ import pytest
 from controllers.petstore.record import ADDED_AS
 from manager.api import ObjectKey
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
+from petstore.embedded import EmbeddedStore
 from tests.unit.controllers.fate import Fate
-from tests.unit.controllers.petstore.world import ApiServer, Process, Store
+from tests.unit.controllers.petstore.world import ApiServer, Process
 
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 TRON = {"name": "Tron", "species": "cat", "birthday": "2020-06-25"}
@@ -24,7 +25,7 @@ async def work(process: Process, *, rounds: int = 3) -> None:
             continue
 
 
-async def a_life(server: ApiServer, store: Store) -> None:
+async def a_life(server: ApiServer, store: EmbeddedStore) -> None:
     """A Pet is made, changed and deleted, and the manager of that time does all that it has to."""
     process = Process(server, store.client, Fate())
     server.create(KEY.name, THOR)
@@ -36,7 +37,7 @@ async def a_life(server: ApiServer, store: Store) -> None:
     assert (server.pets, await store.pets()) == ({}, [])
 
 
-async def test_a_leader_whose_cache_is_behind_adds_nothing_for_pets_that_are_gone(store: Store):
+async def test_a_leader_whose_cache_is_behind_adds_nothing_for_pets_that_are_gone(store: EmbeddedStore):
     """Whatever the cache stopped at: before the first write, between any two, before the last."""
     server = ApiServer()
     await a_life(server, store)
@@ -52,7 +53,7 @@ async def test_a_leader_whose_cache_is_behind_adds_nothing_for_pets_that_are_gon
         assert [reason for _, reason in process.told.events if reason != "Removed"] == []
 
 
-async def test_a_pet_that_is_behind_in_the_cache_is_not_mistaken_for_its_successor(store: Store):
+async def test_a_pet_that_is_behind_in_the_cache_is_not_mistaken_for_its_successor(store: EmbeddedStore):
     server = ApiServer()
     await a_life(server, store)
     moments = list(server.history)
@@ -71,7 +72,7 @@ async def test_a_pet_that_is_behind_in_the_cache_is_not_mistaken_for_its_success
 
 @pytest.mark.parametrize("lost", [False, True])
 async def test_a_leader_whose_cache_is_behind_puts_no_record_back_to_what_its_pet_said_before(
-    store: Store, lost: bool
+    store: EmbeddedStore, lost: bool
 ):
     server = ApiServer()
     process = Process(server, store.client, Fate())
@@ -94,7 +95,7 @@ async def test_a_leader_whose_cache_is_behind_puts_no_record_back_to_what_its_pe
         assert [pet.name for pet in await store.pets()] == ["Thorsten"], moment
 
 
-async def test_a_list_that_is_served_stale_once_brings_no_record_back(store: Store):
+async def test_a_list_that_is_served_stale_once_brings_no_record_back(store: EmbeddedStore):
     server = ApiServer()
     process = Process(server, store.client, Fate())
     server.create(KEY.name, THOR)
@@ -109,7 +110,7 @@ async def test_a_list_that_is_served_stale_once_brings_no_record_back(store: Sto
     assert await store.pets() == []
 
 
-async def test_a_pet_that_is_going_gets_no_record_from_a_cache_that_does_not_know(store: Store):
+async def test_a_pet_that_is_going_gets_no_record_from_a_cache_that_does_not_know(store: EmbeddedStore):
     server = ApiServer()
     process = Process(server, store.client, Fate())
     server.create(KEY.name, THOR, finalizers=["example.com/theirs"])
@@ -124,7 +125,9 @@ async def test_a_pet_that_is_going_gets_no_record_from_a_cache_that_does_not_kno
     assert server.pets[KEY]["metadata"]["finalizers"] == ["example.com/theirs"]
 
 
-async def one_that_vanishes(store: Store, *, before: int, replaced: bool, blow: str, behind: bool) -> bool:
+async def one_that_vanishes(
+    store: EmbeddedStore, *, before: int, replaced: bool, blow: str, behind: bool
+) -> bool:
     """A new Pet goes just before that step of its first reconcile; somebody has taken its finalizer away.
 
     Returns whether there was such a step.
@@ -160,7 +163,7 @@ async def one_that_vanishes(store: Store, *, before: int, replaced: bool, blow: 
 @pytest.mark.parametrize("behind", [False, True], ids=["cache is true", "cache is behind"])
 @pytest.mark.parametrize("replaced", [False, True], ids=["gone", "replaced"])
 async def test_what_was_added_for_a_pet_that_goes_meanwhile_is_taken_back(
-    store: Store, replaced: bool, behind: bool
+    store: EmbeddedStore, replaced: bool, behind: bool
 ):
     """At each step of its first reconcile, whose call or answer may be lost too."""
     for blow in ("", "lost before", "lost after"):
@@ -170,7 +173,7 @@ async def test_what_was_added_for_a_pet_that_goes_meanwhile_is_taken_back(
         assert steps >= 3, blow
 
 
-async def test_a_new_pet_costs_no_further_look_and_one_that_is_added_again_costs_one(store: Store):
+async def test_a_new_pet_costs_no_further_look_and_one_that_is_added_again_costs_one(store: EmbeddedStore):
     server, fate = ApiServer(), Fate()
     process = Process(server, store.client, fate)
     server.create(KEY.name, THOR)
@@ -182,7 +185,7 @@ async def test_a_new_pet_costs_no_further_look_and_one_that_is_added_again_costs
     assert [pet.name for pet in await store.pets()] == ["Thor"]
 
 
-async def test_a_kind_that_is_not_served_for_a_moment_is_no_pet_that_is_gone(store: Store):
+async def test_a_kind_that_is_not_served_for_a_moment_is_no_pet_that_is_gone(store: EmbeddedStore):
     """Its definition is replaced; the status of what was just added is not known to be written."""
     server, fate = ApiServer(), Fate()
     process = Process(server, store.client, fate)
@@ -206,7 +209,7 @@ async def test_a_kind_that_is_not_served_for_a_moment_is_no_pet_that_is_gone(sto
     assert len(await store.pets()) == 1
 
 
-async def test_what_was_begun_is_taken_back_although_its_successor_is_going_too(store: Store):
+async def test_what_was_begun_is_taken_back_although_its_successor_is_going_too(store: EmbeddedStore):
     server, fate = ApiServer(), Fate()
     process = Process(server, store.client, fate)
     server.create(KEY.name, THOR)
@@ -225,7 +228,7 @@ async def test_what_was_begun_is_taken_back_although_its_successor_is_going_too(
 
 
 async def test_a_pet_whose_name_another_one_has_when_the_status_is_written_is_taken_back_at_once(
-    store: Store,
+    store: EmbeddedStore,
 ):
     """Whatever the cache shows, and although the process may not live to see it catch up."""
     server, fate = ApiServer(), Fate()

@@ -12,11 +12,8 @@ import copy
 import datetime
 import json
 import random
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-
-import grpc
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
@@ -25,78 +22,16 @@ from manager.cache import Record
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, NotFound
 from manager.operator.running import ObjectReconciler
 from manager.settings import SettingValues
-from petstore.bounds import CallRefused
 from petstore.client import PetStoreClient, Unreachable
-from petstore.limits import Limits
-from petstore.service import PetStoreService
-from petstore.storage import Storage
 from tests.unit.controllers.fate import Fate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator
 
     from manager.controller import Result
-    from petstore.client import Pet as StoredPet
 
 NAMESPACE = "default"
 CREATED = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-
-
-class Store:
-    """A store in memory, and a client of it."""
-
-    def __init__(self, service: PetStoreService) -> None:
-        self._service = service
-        self.client = self.another_client()
-
-    def another_client(self, **options: Any) -> PetStoreClient:
-        """One with such options, which need not be entered."""
-        client = PetStoreClient("the store", timeout=20, **options)
-        client._stub = Calls(self._service)  # type: ignore[assignment]
-        return client
-
-    async def pets(self) -> list[StoredPet]:
-        """All of them, in the order they were added."""
-        return [pet async for pet in self.client.search()]
-
-
-class Calls:
-    """What a stub makes of the store's calls."""
-
-    def __init__(self, service: PetStoreService) -> None:
-        self._service: Any = service
-
-    def __getattr__(self, method: str) -> Callable[..., Any]:
-        call = Search if method == "SearchPets" else answer
-        return lambda request, timeout: call(getattr(self._service, method)(request, None))
-
-
-class Search:
-    """A search under way."""
-
-    def __init__(self, pets: AsyncIterator[Any]) -> None:
-        self._pets = pets
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        for pet in [pet async for pet in self._pets]:
-            yield pet
-
-    def cancel(self) -> None:
-        """It has ended with the first pet."""
-
-
-async def answer(call: Awaitable[Any]) -> Any:
-    try:
-        return await call
-    except CallRefused as error:
-        none = grpc.aio.Metadata()
-        raise grpc.aio.AioRpcError(error.code, none, none, details=str(error)) from None
-
-
-@asynccontextmanager
-async def running_store(*, ignore_idempotency_keys: bool = False) -> AsyncIterator[Store]:
-    async with Storage(None, Limits()) as storage:
-        yield Store(PetStoreService(storage, None, ignore_idempotency_keys=ignore_idempotency_keys))
 
 
 class FatefulStore:

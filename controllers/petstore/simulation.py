@@ -1,0 +1,115 @@
+"""The pet store of a simulation: in the same process, behind the same client, on each replica's network."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from apis.petstore.v1beta1.pet import Pet
+from controllers.petstore.birthday import InvalidBirthday
+from controllers.petstore.record import ADDED_AS, Content, wanted
+from manager.simulation import Outside, Replica
+from petstore.embedded import embedded_store
+
+if TYPE_CHECKING:
+    from manager import AnyOperator
+    from petstore.client import PetStoreClient
+
+__all__ = ["PetStoreOutside"]
+
+_PETS = "pets.petstore.example.com"
+
+
+class PetStoreOutside(Outside):
+    """One store, which every replica calls."""
+
+    ignored = frozenset({ADDED_AS})  # it tells of the past
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """It is there while this lasts."""
+        rng = random.Random(f"{self.world.seed}/store")
+        async with embedded_store(new_id=lambda: str(uuid.UUID(int=rng.getrandbits(128)))) as self.store:
+            yield
+
+    def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:
+        """The operator, with a client that is on that replica's network."""
+        outside = self
+
+        async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
+            return await outside.carried(replica, method, call)
+
+        class Simulated(operator):  # type: ignore[misc, valid-type]
+            name = operator.name
+
+            def connect(self) -> PetStoreClient:
+                return outside.store.another_client(around=around, writing=self.manager.leadership.held)
+
+        return Simulated
+
+    async def carried(self, replica: Replica, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """A call on its way to the store and back."""
+        weather, chance = replica.weather, replica.rng.random
+        if weather.refusing or chance() < weather.loss:
+            raise _unavailable("lost on the way")
+        await asyncio.sleep(replica.rng.uniform(0, weather.delay))
+        if weather.silent:
+            await asyncio.sleep(5.0)
+            raise grpc.aio.AioRpcError(
+                grpc.StatusCode.DEADLINE_EXCEEDED, grpc.aio.Metadata(), grpc.aio.Metadata()
+            )
+        writes = method != "SearchPets"
+        if writes and await replica.effect(f"store {method}", "before"):
+            raise _unavailable("dead")
+        answer = await call()
+        if writes:
+            await replica.effect(f"store {method}", "after")
+        if chance() < weather.loss:
+            raise _unavailable("lost on the way back")
+        await asyncio.sleep(replica.rng.uniform(0, weather.delay))
+        return answer
+
+    async def check(self) -> list[str]:
+        """Each Pet has one record, which says what it says, and there are no others."""
+        records = await self.store.pets()
+        by_key = {each.idempotency_key: each for each in records}
+        problems = []
+        if len(by_key) != len(records):
+            problems.append(f"there are {len(records)} records for {len(by_key)} pets")
+        seen = set()
+        for obj in self.world.cluster.client.list(_PETS):
+            pet = Pet.model_validate(obj)
+            seen.add(pet.metadata.uid)
+            try:
+                content = wanted(pet)
+            except InvalidBirthday:
+                continue
+            record = by_key.get(pet.metadata.uid)
+            if record is None:
+                problems.append(f"Pet {pet.key} has no record: {pet.status}")
+            elif Content.of(record) != content:
+                problems.append(f"the record of Pet {pet.key} says {Content.of(record)}, and not {content}")
+            elif pet.status.id != record.id:
+                problems.append(f"Pet {pet.key} has id {pet.status.id}, and its record {record.id}")
+        problems += [
+            f"a record is left of a Pet that is gone: {each}"
+            for key, each in by_key.items()
+            if key not in seen
+        ]
+        return problems
+
+    async def state(self) -> Any:
+        """What all records say."""
+        return sorted(str(Content.of(each)) for each in await self.store.pets())
+
+
+def _unavailable(why: str) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(
+        grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details=f"{why} (simulated)"
+    )

@@ -1,0 +1,140 @@
+"""The command `simulate`."""
+# ruff: noqa: T201 - a program's output is printed
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from manager.cli.arguments import ArgumentParser, UsageError, argument
+
+if TYPE_CHECKING:
+    from manager.operator import AnyOperator
+    from manager.program import Program
+    from manager.simulation.seeds import Outcome, Plan
+
+__all__ = ["simulate"]
+
+_DESCRIPTION = """\
+Run the operators in a simulated cluster, in virtual time, while people change objects and things go wrong:
+processes die and freeze, connections break, answers get lost, the API server is behind. Each seed is another
+run, and always the same one. What has to hold is checked at every write and in the end."""
+
+_TOLD_EVERY = 5.0
+
+
+def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
+    """Run seeds; returns 1 when one does not hold."""
+    parser = ArgumentParser("simulate", f"{program.name} simulate [FLAGS]", _DESCRIPTION)
+    number, seed = argument(_count), argument(_seed)
+    for flag, metavar, parse, told in (
+        ("--seeds", "N", number, "how many; default 100"),
+        ("--seed", "N", seed, "this one, or the first one"),
+        ("--minutes", "N", number, "virtual minutes of changes and faults; default 5"),
+        ("--jobs", "N", number, "processes; default one for each processor"),
+        ("--replay", "FILE", str, "run what an earlier failure has left in that file"),
+    ):
+        parser.add_argument(flag, metavar=metavar, type=parse, help=told)
+    told = "only this one; may be given again"
+    parser.add_argument("--operator", action="append", metavar="NAME", help=told)
+    told = "end a process before and after each write of a seed, and do nothing else to it"
+    parser.add_argument("--crash-points", action="store_true", default=False, help=told)
+    given = vars(parser.read(argv))
+    if importlib.util.find_spec("devcluster") is None:
+        print(f"{program.name}: simulate needs what operator-manager[testing] installs", file=sys.stderr)
+        return 1
+    from manager.simulation.seeds import run_all  # noqa: PLC0415 - other commands do without
+
+    chosen = _chosen(operators, given.get("operator"))
+    count = 1 if {"seed", "replay"} & set(given) else 100
+    count = given.get("seeds", count)
+    plans = _plans(given, chosen, count)
+    if given["crash_points"]:
+        count = 0  # nobody knows before
+    jobs = given.get("jobs", os.cpu_count() or 1)
+    return _run(run_all(plans, lambda: chosen, jobs=1 if count == 1 else jobs), count, chosen)
+
+
+def _plans(given: Mapping[str, Any], operators: Sequence[AnyOperator], count: int) -> Iterable[Plan]:
+    from manager.simulation.seeds import Plan, crash_points, plan_of  # noqa: PLC0415 - as above
+
+    if "replay" in given:
+        path = Path(given["replay"])
+        try:
+            return [Plan.from_json(path.read_text())]
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(f"simulate: --replay {path}: {reason}") from None
+    first = given.get("seed", 0)
+    plans = (
+        plan_of(each, operators, minutes=given.get("minutes", 5)) for each in range(first, first + count)
+    )
+    if given["crash_points"]:
+        return chain.from_iterable(crash_points(plan, operators) for plan in plans)
+    return plans
+
+
+def _run(outcomes: Iterator[Outcome], count: int, operators: Sequence[AnyOperator]) -> int:
+    began = told_at = time.monotonic()
+    done = writes = 0
+    virtual = 0.0
+    for outcome in outcomes:
+        done, writes, virtual = done + 1, writes + outcome.writes, virtual + outcome.seconds
+        if outcome.violations:
+            _tell(outcome, operators)
+            return 1
+        now = time.monotonic()
+        if now - told_at >= _TOLD_EVERY:
+            told_at = now
+            of = f" of {count:,}" if count else ""
+            print(f"{done:,}{of} runs hold, {done / (now - began) * 60:,.0f} a minute", flush=True)
+    took = max(time.monotonic() - began, 0.001)
+    print(
+        f"{done:,} runs hold: {virtual / 3600:,.1f} virtual hours with {writes:,} writes of managers, "
+        f"in {took:,.0f} s ({done / took * 60:,.0f} runs a minute)"
+    )
+    return 0
+
+
+def _tell(outcome: Outcome, operators: Sequence[AnyOperator]) -> None:
+    from manager.simulation.seeds import shrunk, told  # noqa: PLC0415 - as above
+
+    print(f"seed {outcome.plan.seed} does not hold: {outcome.violations[0].what}", flush=True)
+    print("making it small ...", flush=True)
+    small = shrunk(outcome, operators)
+    path = Path(f"simulation-{outcome.plan.seed}.json")
+    path.write_text(small.plan.to_json())
+    print(told(small))
+    print(f"\nto see this again: simulate --replay {path}")
+
+
+def _chosen(operators: Sequence[AnyOperator], names: Sequence[str] | None) -> Sequence[AnyOperator]:
+    known = {operator.name: operator for operator in operators}
+    for name in names or ():
+        if name not in known:
+            raise UsageError(f"simulate: --operator: there is no {name!r}; there are {', '.join(known)}")
+    return tuple(known[name] for name in names or known)
+
+
+def _count(text: str) -> int:
+    return _number(text, above=0)
+
+
+def _seed(text: str) -> int:
+    return _number(text, above=-1)
+
+
+def _number(text: str, *, above: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = above
+    if number <= above:
+        raise ValueError(f"a whole number above {above} is expected")
+    return number

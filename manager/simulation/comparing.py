@@ -1,0 +1,112 @@
+"""What a cluster has come to, to be compared with a fresh install of what people have asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from manager.operator import Owns
+
+if TYPE_CHECKING:
+    from devcluster import DevCluster
+    from manager.api import Resource
+    from manager.operator import AnyOperator
+
+__all__ = ["asked_for", "differences", "owned_resources", "resource_of", "state_of"]
+
+Object = dict[str, Any]
+
+_CHANCE = frozenset(
+    (
+        *("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "deletionTimestamp"),
+        *("lastTransitionTime", "lastUpdateTime", "lastProbeTime", "startTime", "observedGeneration"),
+        *("clusterIP", "clusterIPs", "nodePort", "volumeName", "podIP", "podIPs", "hostIP"),
+        "imagePullPolicy",  # it stays what it became with the first image
+        *("deletionGracePeriodSeconds", "deployment.kubernetes.io/revision", "spoilt"),
+    )
+)
+"""Fields that differ from run to run, and what people have added to what is not theirs."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_POD = re.compile(r"\b([a-z0-9-]+)-[bcdf0-9]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+"""The name of a ReplicaSet's pod."""
+
+
+def resource_of(kind: type[Resource]) -> str:
+    """How the cluster's own client names it."""
+    return f"{kind.plural}.{kind.gvk.group}".rstrip(".")
+
+
+def owned_resources(operators: Sequence[AnyOperator]) -> list[str]:
+    """The kinds of children."""
+    kinds = [each.kind for operator in operators for each in operator.sources if isinstance(each, Owns)]
+    return list(dict.fromkeys(map(resource_of, kinds)))
+
+
+def state_of(cluster: DevCluster, operators: Sequence[AnyOperator], ignored: frozenset[str]) -> Object:
+    """The operators' objects and their children by place, without what is up to chance, or `ignored`."""
+    found: Object = {}
+    chance = _CHANCE | ignored
+    for resources, left_out in (
+        ([resource_of(each.kind) for each in operators], chance),
+        (owned_resources(operators), chance | {"status"}),
+    ):
+        for resource in resources:
+            for each in cluster.client.list(resource):
+                place = f"{resource} {each['metadata'].get('namespace', '')}/{each['metadata']['name']}"
+                found[place] = _comparable(each, left_out)
+    return found
+
+
+def asked_for(cluster: DevCluster, operators: Sequence[AnyOperator]) -> list[tuple[str, Object]]:
+    """What people have asked for, as it stands, with its resource: what nobody owns, and then the objects."""
+    free = [
+        (resource, _bare(each))
+        for resource in owned_resources(operators)
+        for each in cluster.client.list(resource)
+        if not each["metadata"].get("ownerReferences")
+    ]
+    resources = [resource_of(each.kind) for each in operators]
+    return free + [
+        (resource, _bare(each)) for resource in resources for each in cluster.client.list(resource)
+    ]
+
+
+def differences(have: Any, fresh: Any, where: str = "") -> Iterator[str]:
+    """Where two states differ, in words."""
+    if isinstance(have, dict) and isinstance(fresh, dict):
+        for name in sorted({*have, *fresh}):
+            if name not in fresh:
+                yield f"{where}{name} is not there: {have[name]}"
+            elif name not in have:
+                yield f"{where}{name} is only there: {fresh[name]}"
+            else:
+                yield from differences(have[name], fresh[name], f"{where}{name}: ")
+    elif isinstance(have, list) and isinstance(fresh, list) and len(have) == len(fresh):
+        for number, (one, other) in enumerate(zip(have, fresh, strict=True)):
+            yield from differences(one, other, f"{where}{number}: ")
+    elif have != fresh:
+        yield f"{where}{have!r} instead of {fresh!r}"
+
+
+def _comparable(value: Any, chance: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _comparable(inner, chance) for name, inner in value.items() if name not in chance}
+    if isinstance(value, list):
+        return sorted((_comparable(each, chance) for each in value), key=_type_of)
+    return _UUID.sub("*", _POD.sub(r"\1-*", value)) if isinstance(value, str) else value
+
+
+def _type_of(item: Any) -> str:
+    """Conditions come in the order in which they were first set."""
+    return str(item.get("type", "")) if isinstance(item, dict) else ""
+
+
+def _bare(obj: Object) -> Object:
+    kept = {name: value for name, value in obj.items() if name not in {"status", "metadata"}}
+    if isinstance(kept.get("spec"), dict):
+        kept["spec"] = {name: value for name, value in kept["spec"].items() if name not in _CHANCE}
+    metadata = obj["metadata"]
+    stays = ("name", "namespace", "labels", "annotations")
+    return {**kept, "metadata": {name: metadata[name] for name in stays if name in metadata}}

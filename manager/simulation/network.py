@@ -1,0 +1,382 @@
+"""A network between one process and the API server, with every fault that a network and a server have.
+
+Requests and answers take time, get lost one way or the other, and arrive although their sender has given up.
+What goes wrong is drawn from one source of chance; how often is up to the `Weather`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import orjson
+
+from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
+from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
+from manager.kube.wire import LONGEST, WireRequest
+
+if TYPE_CHECKING:
+    import random
+
+    from devcluster import DevCluster
+
+__all__ = ["Network", "Sent", "Weather"]
+
+T = TypeVar("T")
+
+
+@dataclass
+class Weather:
+    """What the network is like for one process, and the server as far as it sees it."""
+
+    delay: float = 0.002
+    """Longest time that a request, an answer or a piece of a stream takes, in seconds."""
+    loss: float = 0.0
+    """Part of the requests, and of the answers, that get lost with their connection."""
+    refusals: float = 0.0
+    """Part of the requests that the server answers with 429, 500 or 503."""
+    lag: float = 0.0
+    """Seconds by which watches, and lists that may be answered from a cache, are behind."""
+    stale: float = 0.0
+    """Seconds by which lists are behind; watches are not streamed lists then."""
+    refusing: bool = False
+    """No connection can be made."""
+    silent: bool = False
+    """Nothing arrives, in either direction, and nobody says so."""
+    no_bookmarks: bool = False
+    """Watches send no bookmarks but the one that ends a list."""
+
+
+@dataclass(eq=False)
+class Sent:
+    """A request that has left a process, as whoever follows the simulation sees it."""
+
+    process: str
+    method: str
+    path: str
+    number: int = 0
+    """How many writes of this process came before it."""
+
+    def __str__(self) -> str:
+        return f"{self.process}: {self.method} {self.path}"
+
+
+sender: contextvars.ContextVar[Sent | None] = contextvars.ContextVar("sender", default=None)
+"""On behalf of which request the control plane does what it does."""
+
+Fate = Callable[[Sent], str]
+"""Says what becomes of a request beside the weather: "", "before" or "after" for a death of the sender."""
+
+Told = Callable[[str, str], None]
+"""Gets what happened, for a time line: the process, and what."""
+
+
+class Network:
+    """Implements `manager.kube.wire.Wire`."""
+
+    host = "simulated"
+
+    def __init__(
+        self,
+        cluster: DevCluster,
+        process: str,
+        token: str,
+        *,
+        rng: random.Random,
+        weather: Weather,
+        told: Told,
+        crash: Callable[[Sent, str], bool] = lambda _sent, _when: False,
+        versions: Sequence[tuple[float, int]] = (),
+        context: contextvars.Context,
+    ) -> None:
+        """`context` is the server's: what it does goes on when who asked for it is frozen or dead.
+
+        `crash` is asked, before and after each write has its effect, whether the process dies there.
+        `versions` are those that the server has had, with the time of each.
+        """
+        self.weather = weather
+        self.requests = 0
+        self.writes = 0
+        self._cluster = cluster
+        self._process = process
+        self._token = token
+        self._rng = rng
+        self._told = told
+        self._crash = crash
+        self._versions = versions
+        self._open: dict[_Exchange, None] = {}
+        self._dead = False
+        self._context = context
+
+    @asynccontextmanager
+    async def exchange(self, request: WireRequest) -> AsyncIterator[_Answer]:
+        """See `Wire`."""
+        self.requests += 1
+        exchange = _Exchange(asyncio.get_running_loop())
+        self._open[exchange] = None
+        try:
+            if self._dead:
+                await exchange.answered
+            if self.weather.refusing:
+                await asyncio.sleep(self._delay())
+                raise Unreachable("connection refused (simulated)")
+            parts = urlsplit(request.path)
+            sent = Sent(self._process, request.method, request.path)
+            if request.permit is not None:
+                request.permit()
+            carrying = asyncio.get_running_loop().create_task(
+                self._carry(exchange, sent, request, parts.path, parts.query), context=self._context.copy()
+            )
+            exchange.carrying = carrying
+            yield _Answer(await exchange.answered, exchange, self)
+        finally:
+            self._open.pop(exchange, None)
+            exchange.leave(self._rng)
+
+    def abort(self) -> None:
+        """See `Wire`."""
+        for exchange in list(self._open):
+            exchange.fail("the connection was aborted")
+
+    async def aclose(self) -> None:
+        """See `Wire`."""
+        self.abort()
+
+    def cut(self) -> None:
+        """Break all connections from outside."""
+        for exchange in list(self._open):
+            exchange.fail("the connection was cut (simulated)")
+
+    def unplug(self) -> None:
+        """The process is dead: nothing that it does has an effect any more, but for what is on its way."""
+        self._dead = True
+
+    async def _carry(
+        self, exchange: _Exchange, sent: Sent, request: WireRequest, path: str, query: str
+    ) -> None:
+        """What becomes of a request once it has left."""
+        writes = request.method != "GET"
+        sender.set(sent)
+        chance = self._rng.random
+        if self._is_silent():
+            return
+        await asyncio.sleep(self._delay())
+        if chance() < self.weather.loss:
+            exchange.fail("connection lost on the way (simulated)")
+            return
+        if writes:
+            self.writes += 1
+            sent.number = self.writes
+            if self._crash(sent, "before"):
+                return
+        exchange.arrived = True
+        if chance() < self.weather.refusals:
+            answer = self._refusal()
+        else:
+            answer = await self._ask(request, path, query)
+        if writes:
+            self._told(self._process, f"{request.method} {request.path} -> {answer.status}{_reason(answer)}")
+            if self._crash(sent, "after"):
+                return
+        if self._is_silent():
+            return
+        if not request.stream and chance() < self.weather.loss:
+            exchange.fail("connection lost on the way back (simulated)")
+            return
+        await asyncio.sleep(self._delay())
+        exchange.answer(answer)
+
+    async def _ask(self, request: WireRequest, path: str, query: str) -> ApiResponse:
+        asked = parse_qs(query, keep_blank_values=True)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        headers["authorization"] = f"Bearer {self._token}"
+        if self.weather.stale and request.method == "GET":
+            if "sendInitialEvents" in asked:
+                return self._error(422, "Invalid", "sendInitialEvents is forbidden for watch (simulated)")
+            if "watch" not in asked and "continue" not in asked and (version := self._past()) is not None:
+                asked["resourceVersion"] = [str(version)]
+                asked["resourceVersionMatch"] = ["Exact"]
+        try:
+            return await self._cluster.handle(
+                ApiRequest(
+                    method=request.method,
+                    path=unquote(path),
+                    query=asked,
+                    headers=headers,
+                    body=request.body or b"",
+                )
+            )
+        except StatusError as refusal:
+            return ApiResponse.failure(refusal)
+
+    def _past(self) -> int | None:
+        """The last version of a while ago, as far as it is still known."""
+        then = self._true_time() - self.weather.stale
+        found = None
+        for when, version in self._versions:
+            if when > then:
+                break
+            found = version
+        return None if found is None else max(found, self._cluster.store.oldest)
+
+    def _error(self, code: int, reason: str, message: str) -> ApiResponse:
+        status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
+        return ApiResponse.json({**status, "reason": reason, "message": message}, status=code)
+
+    def _refusal(self) -> ApiResponse:
+        code = self._rng.choice((429, 500, 503))
+        answer = self._error(code, _REASONS[code], "simulated")
+        if code != 500:  # noqa: PLR2004 - the one without
+            answer.headers["Retry-After"] = "1"
+        return answer
+
+    def _is_silent(self) -> bool:
+        return self.weather.silent
+
+    def _delay(self) -> float:
+        return self._rng.uniform(0.0, self.weather.delay)
+
+    async def pieces(self, answer: ApiResponse, exchange: _Exchange) -> AsyncGenerator[bytes, None]:
+        """A stream as it arrives: each piece late by the lag of this moment, in order."""
+        stream = answer.stream
+        assert stream is not None
+        arrived: asyncio.Queue[tuple[float, bytes] | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        async def pump() -> None:
+            try:
+                async for piece in stream:
+                    await arrived.put((self._true_time(), piece))
+            except ConnectionCut:
+                pass
+            finally:
+                await arrived.put(None)
+
+        pumping = loop.create_task(pump(), context=self._context.copy())
+        try:
+            while True:
+                came = await exchange.unless_cut(arrived.get())
+                if came is None:
+                    return
+                when, piece = came
+                late = when + self.weather.lag + self._delay() - self._true_time()
+                if late > 0:
+                    await exchange.unless_cut(asyncio.sleep(late))
+                while self.weather.silent:
+                    await exchange.unless_cut(asyncio.sleep(1.0))
+                if self.weather.no_bookmarks and b'"BOOKMARK"' in piece:
+                    piece = _without_bookmarks(piece)
+                if len(piece) > 1 and self._rng.random() < _SPLIT:
+                    middle = self._rng.randrange(1, len(piece))
+                    yield piece[:middle]
+                    await exchange.unless_cut(asyncio.sleep(0))
+                    piece = piece[middle:]
+                if piece:
+                    yield piece
+        finally:
+            pumping.cancel()
+            await asyncio.wait([pumping])
+            if hasattr(stream, "aclose"):
+                await stream.aclose()
+
+    def _true_time(self) -> float:
+        return self._context.run(asyncio.get_running_loop().time)
+
+
+_SPLIT = 0.05
+"""The part of a stream's pieces that come in two."""
+
+_REASONS = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
+
+
+def _reason(answer: ApiResponse) -> str:
+    if answer.status < 400:  # noqa: PLR2004 - an error
+        return ""
+    try:
+        status = orjson.loads(answer.body)
+        return f" {status['reason']}: {status['message']}"
+    except (orjson.JSONDecodeError, LookupError, TypeError):
+        return ""
+
+
+def _without_bookmarks(piece: bytes) -> bytes:
+    kept = [
+        line
+        for line in piece.splitlines(keepends=True)
+        if b'"BOOKMARK"' not in line or b"initial-events-end" in line
+    ]
+    return b"".join(kept)
+
+
+class _Exchange:
+    """One request and its answer, on their way."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.answered: asyncio.Future[ApiResponse] = loop.create_future()
+        self.broken: asyncio.Future[None] = loop.create_future()
+        self.carrying: asyncio.Task[None] | None = None
+        self.arrived = False
+
+    def answer(self, answer: ApiResponse) -> None:
+        if not self.answered.done():
+            self.answered.set_result(answer)
+
+    def fail(self, why: str) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(ConnectionLost(why))
+        if not self.broken.done():
+            self.broken.set_exception(ConnectionLost(why))
+
+    def leave(self, rng: random.Random) -> None:
+        """What is on its way may arrive although nobody waits for the answer any more."""
+        for each in (self.answered, self.broken):
+            if each.done() and not each.cancelled():
+                each.exception()
+            else:
+                each.cancel()
+        if self.carrying is not None and not self.arrived and rng.random() < 0.5:  # noqa: PLR2004 - either
+            self.carrying.cancel()
+
+    async def unless_cut(self, waited: Awaitable[T]) -> T:
+        work = asyncio.ensure_future(waited)
+        try:
+            await asyncio.wait((work, self.broken), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                self.broken.result()
+            return work.result()
+        finally:
+            if not work.done():
+                work.cancel()
+                await asyncio.wait([work])
+
+
+class _Answer:
+    """Implements `manager.kube.wire.WireResponse`."""
+
+    def __init__(self, answer: ApiResponse, exchange: _Exchange, network: Network) -> None:
+        self.status = answer.status
+        self.headers = {"Content-Type": answer.content_type, **answer.headers}
+        self._answer = answer
+        self._exchange = exchange
+        self._network = network
+
+    async def read(self, limit: int = LONGEST) -> bytes:
+        body = self._answer.body
+        if self._answer.stream is not None:
+            body = b"".join([piece async for piece in self.chunks()])
+        if len(body) > limit:
+            raise ProtocolError(f"the answer is longer than {limit} bytes")
+        return body
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        if self._answer.stream is None:
+            yield self._answer.body
+            return
+        async for piece in self._network.pieces(self._answer, self._exchange):
+            yield piece

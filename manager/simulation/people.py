@@ -1,0 +1,185 @@
+"""People, who do to a cluster what people do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from devcluster.errors import StatusError
+from manager.operator import Owns
+from manager.simulation.comparing import owned_resources, resource_of
+from manager.simulation.workload import NAMES, NAMESPACES, Step, changed, drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from devcluster import DevCluster
+    from manager.operator import AnyOperator
+
+__all__ = ["People"]
+
+Object = dict[str, Any]
+
+_ATTEMPTS = 6
+"""How often somebody tries to write a spec that the API server takes."""
+
+_SPOILT: tuple[Object, ...] = (
+    {"metadata": {"labels": None}},
+    {"metadata": {"ownerReferences": None}},
+    {"spec": {"replicas": 0}},
+    {"metadata": {"labels": {"spoilt": "yes"}}},
+)
+
+_TAKERS: dict[str, Object] = {
+    "ConfigMap": {"data": {"somebody": "else's"}},
+    "Secret": {"data": {}},
+    "Service": {"spec": {"ports": [{"port": 80}], "selector": {"app": "other"}}},
+    "Deployment": {
+        "spec": {
+            "selector": {"matchLabels": {"app": "other"}},
+            "template": {
+                "metadata": {"labels": {"app": "other"}},
+                "spec": {"containers": [{"name": "other", "image": "other"}]},
+            },
+        }
+    },
+}
+"""Others' objects whose names may be in the way."""
+
+
+class People:
+    """They do one step at a time, each drawn from the step itself, so that others may be left out."""
+
+    def __init__(self, cluster: DevCluster, operators: Sequence[AnyOperator]) -> None:
+        self._client = cluster.client
+        self._operators = operators
+        self._schemas = [_spec_schema(cluster, operator) for operator in operators]
+
+    async def act(self, step: Step) -> str:
+        """Do it, and say what was done."""
+        rng = random.Random(step.draw)
+        kind = self._operators[step.kind].kind
+        resource, name = resource_of(kind), f"{rng.choice(NAMES)}-{step.kind}"
+        namespace = rng.choice(NAMESPACES) if kind.namespaced else ""
+        where = f"{resource} {namespace}/{name}"
+        acts: dict[str, Callable[..., Awaitable[str | None]]] = {
+            "create": self._create,
+            "change": self._change,
+            "delete": self._delete,
+            "orphan": self._orphan,
+            "annotate": self._annotate,
+            "empty status": self._empty_status,
+            "take name": self._take_name,
+            "spoil child": self._spoil_child,
+            "delete child": self._delete_child,
+            "delete namespace": self._delete_namespace,
+        }
+        try:
+            more = await acts[step.act](step.kind, resource, namespace, name, rng)
+        except StatusError as error:
+            more = f"-> {error.code} {error.reason}"
+        return f"{step.act}: {where} {more or ''}"
+
+    async def _create(self, number: int, resource: str, namespace: str, name: str, rng: random.Random) -> str:
+        schema = self._schemas[number]
+        for _ in range(_ATTEMPTS):
+            obj: Object = {"metadata": {"name": name}}
+            if schema is not None:
+                obj["spec"] = drawn(schema, rng)
+            try:
+                await self._client.create(resource, namespace, obj)
+            except StatusError as error:
+                if error.code != HTTPStatus.UNPROCESSABLE_ENTITY:
+                    raise
+            else:
+                return _shown(obj.get("spec"))
+        return "-> nothing that is valid"
+
+    async def _change(
+        self, number: int, resource: str, namespace: str, name: str, rng: random.Random
+    ) -> str | None:
+        live, schema = self._client.peek(resource, namespace, name), self._schemas[number]
+        if live is None or schema is None:
+            return None
+        patch = changed(live.get("spec") or {}, schema, rng)
+        await self._client.patch(resource, namespace, name, {"spec": patch})
+        return _shown(patch)
+
+    async def _delete(self, _: int, resource: str, namespace: str, name: str, rng: random.Random) -> None:
+        propagation = rng.choice(("Background", "Foreground"))
+        await self._client.delete(resource, namespace, name, propagation=propagation)
+
+    async def _orphan(self, _: int, resource: str, namespace: str, name: str, _rng: random.Random) -> None:
+        await self._client.delete(resource, namespace, name, propagation="Orphan")
+
+    async def _annotate(self, _: int, resource: str, namespace: str, name: str, rng: random.Random) -> None:
+        annotations = {"seen": str(rng.getrandbits(16))}
+        await self._client.patch(resource, namespace, name, {"metadata": {"annotations": annotations}})
+
+    async def _empty_status(
+        self, _: int, resource: str, namespace: str, name: str, _rng: random.Random
+    ) -> None:
+        await self._client.patch(resource, namespace, name, {"status": None}, subresource="status")
+
+    async def _take_name(
+        self, number: int, _: str, namespace: str, name: str, _rng: random.Random
+    ) -> str | None:
+        for source in self._operators[number].sources:
+            if isinstance(source, Owns) and source.kind.gvk.kind in _TAKERS:
+                obj = {**_TAKERS[source.kind.gvk.kind], "metadata": {"name": name}}
+                await self._client.create(resource_of(source.kind), namespace, obj)
+                return source.kind.gvk.kind
+        return None
+
+    async def _spoil_child(self, _: int, *where: Any) -> str | None:
+        rng = where[-1]
+        if (child := self._child(rng)) is None:
+            return None
+        patch = rng.choice(_SPOILT)
+        await self._client.patch(*child, patch)
+        return f"{' '.join(child)} {_shown(patch)}"
+
+    async def _delete_child(self, _: int, *where: Any) -> str | None:
+        if (child := self._child(where[-1])) is None:
+            return None
+        await self._client.delete(*child)
+        return " ".join(child)
+
+    async def _delete_namespace(self, _: int, *_where: Any) -> str:
+        namespace = NAMESPACES[-1]
+        await self._client.delete("namespaces", "", namespace)
+        await asyncio.sleep(30)
+        await self._client.create("namespaces", "", {"metadata": {"name": namespace}})
+        return f"{namespace}, and make it anew"
+
+    def _child(self, rng: random.Random) -> tuple[str, str, str] | None:
+        """The resource, namespace and name of something that an operator has made."""
+        children = [
+            (resource, str(each["metadata"]["namespace"]), str(each["metadata"]["name"]))
+            for resource in owned_resources(self._operators)
+            for each in self._client.list(resource)
+            if any(owner.get("controller") for owner in each["metadata"].get("ownerReferences") or ())
+        ]
+        return rng.choice(children) if children else None
+
+
+def _shown(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _spec_schema(cluster: DevCluster, operator: AnyOperator) -> Object | None:
+    name = resource_of(operator.kind)
+    definition = cluster.client.peek("customresourcedefinitions.apiextensions.k8s.io", "", name)
+    if definition is None:
+        return None
+    [schema] = [
+        version["schema"]["openAPIV3Schema"]
+        for version in definition["spec"]["versions"]
+        if version["storage"]
+    ]
+    found: Object | None = schema["properties"].get("spec")
+    return found

@@ -1,0 +1,184 @@
+"""One process of a simulation: a manager as a user would start it, with its own clock, network and end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from typing import TYPE_CHECKING
+
+from manager.kube.transport import Transport
+from manager.leader import LeaderElector, LeadershipLost
+from manager.manager import Manager
+from manager.metrics import Metrics
+from manager.operator import add_controller
+from manager.program import Program
+from manager.settings import SettingValues
+from manager.simulation.loop import ProcessClock, VirtualLoop, process_clock
+from manager.simulation.network import Network, Sent
+from manager.webhook.methods import registrations
+from manager.webhook.registration import Webhooks
+from manager.webhook.server import endpoints_of
+
+if TYPE_CHECKING:
+    from manager.simulation.world import World
+    from manager.webhook.endpoint import Endpoint
+
+__all__ = ["LEASE_NAMESPACE", "PROGRAM", "Replica", "current_process"]
+
+PROGRAM = Program("simulated", "0")
+LEASE_NAMESPACE = "kube-system"
+LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 40.0, 25.0, 8.0
+"""Seconds. Longer than by default, since most of what a run costs is half an hour of renewals."""
+
+current_process: contextvars.ContextVar[str] = contextvars.ContextVar("current_process", default="")
+
+
+class Replica:
+    """One process: a manager as a user would start it, with its own clock, network and end."""
+
+    def __init__(self, world: World, number: int, generation: int) -> None:
+        self.name = f"manager-{number}.{generation}" if generation else f"manager-{number}"
+        self.number = number
+        self.world = world
+        rng = random.Random(f"{world.seed}/{self.name}")
+        self.rng = rng
+        self.clock = ProcessClock(
+            rate=rng.uniform(0.97, 1.03), offset=rng.uniform(0, 1e6), skew=rng.uniform(-40, 40)
+        )
+        self.weather = world.weathers[number]
+        self.stop = asyncio.Event()
+        self.metrics = Metrics()
+        self.dead = False
+        self.endpoints: dict[str, Endpoint] = {}
+        self.context = contextvars.copy_context()
+        self.context.run(process_clock.set, self.clock)
+        self.context.run(current_process.set, self.name)
+        self.manager: Manager
+        self.task: asyncio.Task[None]
+        self.networks: list[Network] = []
+
+    def start(self) -> None:
+        """Begin, in a context of its own."""
+        self.context.run(self._assemble)
+        self.task = asyncio.get_running_loop().create_task(
+            self._run(), name=self.name, context=self.context.copy()
+        )
+
+    def _network(self) -> Network:
+        network = Network(
+            self.world.cluster,
+            self.name,
+            self.world.token,
+            rng=random.Random(self.rng.getrandbits(64)),
+            weather=self.weather,
+            told=self.world.told,
+            crash=self._crash,
+            versions=self.world.versions,
+            context=self.world.context,
+        )
+        self.networks.append(network)
+        return network
+
+    def _assemble(self) -> None:
+        world = self.world
+        transport = Transport(self._network(), metrics=self.metrics, rng=self.rng, user_agent=PROGRAM.agent)
+        elector = None
+        if world.replicas > 1:
+            elector = LeaderElector(
+                Transport(
+                    self._network(),
+                    metrics=self.metrics,
+                    rng=self.rng,
+                    user_agent=PROGRAM.agent,
+                    beside=transport,
+                ),
+                namespace=LEASE_NAMESPACE,
+                name=PROGRAM.name,
+                identity=self.name,
+                rng=self.rng,
+                metrics=self.metrics,
+                lease_duration=LEASE_DURATION,
+                renew_deadline=RENEW_DEADLINE,
+                retry_period=RETRY_PERIOD,
+            )
+        operators = [
+            world.outsides[each].operator(each, self) if each in world.outsides else each
+            for each in world.operators
+        ]
+        values = {key: key.default_value() for each in operators for key in each.declared_settings}
+        self.manager = Manager(
+            transport,
+            program=PROGRAM,
+            metrics=self.metrics,
+            rng=self.rng,
+            identity=self.name,
+            settings=SettingValues(values),
+            elector=elector,
+            graceful_shutdown_timeout=10.0,
+            unguessable=self.rng.randbytes,
+        )
+        made = [operator(self.manager) for operator in operators]
+        for operator in made:
+            add_controller(operator)
+        webhooks = Webhooks([each for operator in made for each in registrations(operator)])
+        self.endpoints = {each.path: each for each in endpoints_of(webhooks, self.metrics)}
+
+    async def _run(self) -> None:
+        try:
+            await self.manager.run(self.stop)
+        except LeadershipLost:
+            self.world.told(self.name, "ended: the lease was lost")
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            self.world.violated(f"{self.name} ended with {type(error).__name__}: {error}")
+        else:
+            self.world.told(self.name, "ended in order")
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        left = [task.get_name() for task in loop.tasks_of(self.clock) if task is not asyncio.current_task()]
+        if left:
+            self.world.violated(f"{self.name} has left tasks behind: {sorted(left)}")
+
+    async def effect(self, what: str, when: str) -> bool:
+        """Tell of an effect outside of the cluster, `before` and `after` it; True if the process dies here.
+
+        Does not return after a death: nobody is there any more.
+        """
+        sent = Sent(self.name, "CALL", what)
+        if when == "after":
+            self.world.told(self.name, what)
+        elif self.world.replicas > 1 and (holder := self.world.holder()) not in {self.name, ""}:
+            self.world.violated(f"{sent} took effect while {holder} had the lease")
+        if self._crash(sent, when):
+            await asyncio.get_running_loop().create_future()
+        return False
+
+    def _crash(self, sent: Sent, when: str) -> bool:
+        if self.dead:
+            return when == "before"
+        if self.world.dies_at(sent, when):
+            self.kill()
+            return True
+        return False
+
+    def kill(self) -> None:
+        """End at once: nothing of it runs any more."""
+        if not self.dead:
+            self.world.told(self.name, "killed")
+            self.dead = True
+            self.clock.paused = self.clock.paused or []
+            for network in self.networks:
+                network.unplug()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can do anything, now or when it is no longer frozen."""
+        return not self.dead and not self.task.done()
+
+    async def bury(self) -> None:
+        """Let go of what it holds, when the world is over; raises what no process should end with."""
+        self.clock.resume()
+        self.task.cancel()
+        await asyncio.wait([self.task])
+        if not self.task.cancelled():
+            self.task.result()

@@ -1,0 +1,219 @@
+"""Seeds: what a number stands for, running many of them, and making a failure small."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from manager.simulation.comparing import differences
+from manager.simulation.faults import Fault, faults
+from manager.simulation.loop import simulate
+from manager.simulation.workload import Step, steps
+from manager.simulation.world import Violation, World
+
+if TYPE_CHECKING:
+    from manager.operator import AnyOperator
+    from manager.simulation.world import Outside
+
+__all__ = ["Outcome", "Plan", "assert_holds", "crash_points", "plan_of", "run", "run_all", "shrunk"]
+
+_MOST_STEPS = 40
+_MOST_FAULTS = 10
+_SHRINKS = 80
+"""Runs that are spent on making a failure small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What happens in a run; all else is drawn from its seed."""
+
+    seed: int
+    replicas: int
+    steps: tuple[Step, ...]
+    faults: tuple[Fault, ...]
+    crash_at: tuple[int, str] | None = None
+
+    def to_json(self) -> str:
+        """To be read by `from_json`."""
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Raises ValueError for what is no plan."""
+        try:
+            read = json.loads(text)
+            crash_at = read["crash_at"]
+            return cls(
+                seed=int(read["seed"]),
+                replicas=int(read["replicas"]),
+                steps=tuple(Step(**each) for each in read["steps"]),
+                faults=tuple(Fault(**each) for each in read["faults"]),
+                crash_at=None if crash_at is None else (int(crash_at[0]), str(crash_at[1])),
+            )
+        except (TypeError, LookupError) as error:
+            raise ValueError(f"it is no plan of a simulation: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes: `violations` is what did not hold; `digest` is the same for the same seed, on any machine;
+    `writes` are those of the managers; `seconds` are virtual; `timeline` has (seconds, who, what).
+    """
+
+    plan: Plan
+    violations: tuple[Violation, ...]
+    digest: str
+    writes: int
+    seconds: float
+    timeline: tuple[tuple[float, str, str], ...]
+
+    @property
+    def sort(self) -> str:
+        """What sort of failure it is, without names and numbers."""
+        return (
+            re.sub(r"[0-9][-0-9a-z.]*|\S*/\S*", "*", self.violations[0].what)[:60] if self.violations else ""
+        )
+
+
+def plan_of(seed: int, operators: Sequence[AnyOperator], *, minutes: float = 5.0) -> Plan:
+    """What that number stands for, with so many virtual minutes of people and faults."""
+    rng = random.Random(f"{seed}/plan")
+    replicas, seconds = rng.choice((1, 2, 2, 3)), minutes * 60
+    return Plan(
+        seed=seed,
+        replicas=replicas,
+        steps=tuple(steps(rng, len(operators), seconds=seconds, count=rng.randrange(5, _MOST_STEPS))),
+        faults=tuple(faults(rng, replicas, seconds=seconds, count=rng.randrange(_MOST_FAULTS))),
+    )
+
+
+def crash_points(plan: Plan, operators: Sequence[AnyOperator]) -> Iterator[Plan]:
+    """The same with a death right before and right after each write of a manager, and no other fault.
+
+    Once with one replica, which is started again, and once with another that takes over.
+    """
+    calm = replace(plan, faults=(), replicas=1)
+    writes = run(calm, operators, compare=False).writes
+    for number in range(1, writes + 1):
+        for when in ("before", "after"):
+            for replicas in (1, 2):
+                yield replace(calm, crash_at=(number, when), replicas=replicas)
+
+
+def run(plan: Plan, operators: Sequence[AnyOperator], *, compare: bool = True) -> Outcome:
+    """Run it, and see that a fresh install comes to the same."""
+    world = World(
+        seed=str(plan.seed),
+        operators=operators,
+        steps=plan.steps,
+        faults=plan.faults,
+        replicas=plan.replicas,
+        crash_at=plan.crash_at,
+        outside=_outsides(operators),
+    )
+    simulate(world.run(), random.Random(f"{plan.seed}/order"))
+    violations = list(world.violations)
+    if compare and not violations:
+        fresh = replace(world, steps=(), faults=(), replicas=1, crash_at=None, objects=world.asked)
+        simulate(fresh.run(), random.Random(f"{plan.seed}/order"))
+        at = world.timeline[-1][0]
+        violations += [
+            Violation(at, f"not as a fresh install has it: {what}")
+            for what in differences(world.final, fresh.final)
+        ]
+        violations += [replace(each, what=f"in a fresh install, {each.what}") for each in fresh.violations]
+    return Outcome(
+        plan, tuple(violations), world.digest, world.writes, world.timeline[-1][0], tuple(world.timeline)
+    )
+
+
+def run_all(
+    plans: Iterable[Plan], operators: Callable[[], Sequence[AnyOperator]], *, jobs: int
+) -> Iterator[Outcome]:
+    """Run them in so many processes, in order; of those that hold, the time line is left out."""
+    if jobs == 1:
+        known = operators()
+        for plan in plans:
+            yield _slim(run(plan, known))
+        return
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(operators,)) as pool:
+        yield from pool.map(_run, plans)
+
+
+def shrunk(outcome: Outcome, operators: Sequence[AnyOperator], *, runs: int = _SHRINKS) -> Outcome:
+    """The same failure with as few faults and steps as a number of runs finds."""
+    best = outcome
+    for part in ("faults", "steps"):
+        size = max(1, len(getattr(best.plan, part)) // 2)
+        while size:
+            start = 0
+            while start < len(getattr(best.plan, part)) and runs:
+                kept = getattr(best.plan, part)
+                tried = replace(best.plan, **{part: kept[:start] + kept[start + size :]})
+                runs -= 1
+                came = run(tried, operators)
+                if came.sort == outcome.sort:
+                    best = came
+                else:
+                    start += size
+            size //= 2
+    return best
+
+
+def assert_holds(*operators: AnyOperator, seeds: Iterable[int] = range(20), minutes: float = 5.0) -> None:
+    """For the tests of an operator: raises AssertionError, which tells the story, when a seed fails."""
+    for seed in seeds:
+        outcome = run(plan_of(seed, operators, minutes=minutes), operators)
+        if outcome.violations:
+            raise AssertionError(told(shrunk(outcome, operators)))
+
+
+def told(outcome: Outcome) -> str:
+    """The story of a failure, for a person."""
+    plan = outcome.plan
+    lines = [f"seed {plan.seed}, {plan.replicas} replicas"]
+    if plan.crash_at is not None:
+        lines.append(f"a manager dies {plan.crash_at[1]} write {plan.crash_at[0]}")
+    lines += ["", "what did not hold:", *(f"  {each}" for each in outcome.violations)]
+    lines += ["", "what happened (virtual seconds):"]
+    lines += [f"{at:10.3f}  {who:<14} {what}" for at, who, what in outcome.timeline if _is_news(what)]
+    return "\n".join(lines)
+
+
+def _is_news(what: str) -> bool:
+    return "/leases/" not in what and "/events" not in what
+
+
+def _outsides(operators: Sequence[AnyOperator]) -> dict[AnyOperator, type[Outside]]:
+    found = {}
+    for operator in operators:
+        if operator.outside:
+            module, _, name = operator.outside.partition(":")
+            found[operator] = getattr(importlib.import_module(module), name)
+    return found
+
+
+_known: Sequence[AnyOperator] = ()
+
+
+def _begin(operators: Callable[[], Sequence[AnyOperator]]) -> None:
+    global _known  # noqa: PLW0603 - of a process that does nothing else
+    _known = operators()
+
+
+def _run(plan: Plan) -> Outcome:
+    return _slim(run(plan, _known))
+
+
+def _slim(outcome: Outcome) -> Outcome:
+    return outcome if outcome.violations else replace(outcome, timeline=())

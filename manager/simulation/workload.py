@@ -1,0 +1,138 @@
+"""What people do to a cluster, made from the kinds' own schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
+
+__all__ = ["ACTS", "NAMES", "NAMESPACES", "Step", "changed", "drawn", "steps"]
+
+Object = dict[str, Any]
+
+NAMESPACES = ("default", "team")
+NAMES = ("web", "db", "tron")
+"""Few, so that names are taken, and given again."""
+
+ACTS = {
+    "create": 8,
+    "change": 6,
+    "delete": 3,
+    "orphan": 1,
+    "spoil child": 2,
+    "delete child": 2,
+    "take name": 1,
+    "annotate": 1,
+    "empty status": 1,
+    "delete namespace": 0.3,
+}
+"""What people do, and how often."""
+
+_WORDS = (
+    *("", "a", "web", "db", "tron", "dog", "cat", "secret word", "ä b", "x" * 70),
+    *("2021-04-01", "2020-02-29", "2021-04-01T00:00:00Z", "10Mi", "1Gi", "2Gi"),
+    *("ann@example.com", "nginx:1.27"),
+)
+"""Texts that something in some schema may want; the API server says which."""
+
+_LARGEST = 3
+_UNSET = 0.6
+_BEYOND = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One act at a time, in virtual seconds; `draw` seeds all that is drawn for it."""
+
+    at: float
+    act: str
+    kind: int
+    """Of the operators' kinds, which."""
+    draw: int
+
+    def __str__(self) -> str:
+        return f"{self.at:8.3f}  {self.act}"
+
+
+def steps(rng: random.Random, kinds: int, *, seconds: float, count: int) -> list[Step]:
+    """What is done in the course of that time, to so many kinds."""
+    acts, weights = list(ACTS), list(ACTS.values())
+    made = [
+        Step(
+            at=0.0 if number < kinds else rng.uniform(0.0, seconds),
+            act="create" if number < kinds else rng.choices(acts, weights)[0],
+            kind=number if number < kinds else rng.randrange(kinds),
+            draw=rng.getrandbits(64),
+        )
+        for number in range(count)
+    ]
+    return sorted(made, key=lambda step: step.at)
+
+
+def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
+    """A value that the schema allows, or nearly."""
+    if rng.random() < _BEYOND:
+        return rng.choice((None, "", -1, 2**31, [], {}, "x" * 300))
+    if values := schema.get("enum"):
+        return rng.choice(values)
+    match schema.get("type"):
+        case "object":
+            return _object(schema, rng)
+        case "array":
+            return [drawn(schema["items"], rng) for _ in range(rng.randrange(_LARGEST))]
+        case "boolean":
+            return rng.random() < 0.5  # noqa: PLR2004 - either
+        case "integer" | "number":
+            least = schema.get("minimum", 0)
+            return rng.randint(int(least), int(min(least + _LARGEST, schema.get("maximum", 2**31 - 1))))
+        case "string":
+            return _text(schema, rng)
+    return rng.choice(_WORDS)  # an int or a string
+
+
+def changed(spec: Object, schema: Mapping[str, Any], rng: random.Random) -> Object:
+    """A merge patch that changes one field of it, or takes one away."""
+    name = rng.choice(sorted(schema.get("properties") or {"": None}))
+    if not name:
+        return {}
+    inner = schema["properties"][name]
+    if name in spec and name not in schema.get("required", ()) and rng.random() > _UNSET:
+        return {name: None}
+    if inner.get("type") == "object" and "properties" in inner and isinstance(spec.get(name), dict):
+        return {name: changed(spec[name], inner, rng)}
+    return {name: drawn(inner, rng)}
+
+
+def _object(schema: Mapping[str, Any], rng: random.Random) -> Object:
+    required = schema.get("required", ())
+    made = {
+        name: drawn(inner, rng)
+        for name, inner in sorted((schema.get("properties") or {}).items())
+        if name in required or rng.random() > _UNSET
+    }
+    if not made and "additionalProperties" in schema:
+        made = {rng.choice(NAMES): drawn(schema["additionalProperties"], rng)}
+    return made
+
+
+def _text(schema: Mapping[str, Any], rng: random.Random) -> str:
+    fitting = _fitting(schema)
+    return rng.choice(fitting or _WORDS)
+
+
+def _fitting(schema: Mapping[str, Any]) -> Sequence[str]:
+    least, most = schema.get("minLength", 0), schema.get("maxLength", 2**31)
+    pattern = schema.get("pattern")
+    words = [word for word in _WORDS if least <= len(word) <= most]
+    if schema.get("format") == "date":
+        words = [word for word in words if re.fullmatch(r"\d{4}-\d\d-\d\d", word)]
+    if pattern is None:
+        return words
+    try:
+        return [word for word in words if re.search(pattern, word)]
+    except re.error:
+        return words

@@ -1,0 +1,421 @@
+"""One run: a cluster, the managers in it, people, and what goes wrong, all of it drawn from one number."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+import functools
+import hashlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from devcluster import DevCluster
+from devcluster.admission import WebhookClient, WebhookFailed
+from devcluster.clock import Clock
+from devcluster.errors import StatusError
+from devcluster.storage import Change
+from manager.codegen import custom_resource_definitions
+from manager.logs import captured
+from manager.operator import AnyOperator, rights_of
+from manager.simulation.comparing import asked_for, state_of
+from manager.simulation.faults import Fault, befall
+from manager.simulation.loop import VirtualLoop
+from manager.simulation.network import Sent, Weather, sender
+from manager.simulation.people import People
+from manager.simulation.replica import LEASE_NAMESPACE, PROGRAM, Replica, current_process
+from manager.simulation.workload import NAMESPACES, Step
+from manager.webhook.configurations import by_url, webhook_configurations
+from manager.webhook.methods import registrations
+from manager.webhook.registration import Conversion, Webhooks
+
+__all__ = ["Outside", "Violation", "World"]
+
+Object = dict[str, Any]
+
+_WEBHOOKS = "https://webhooks.simulated"
+_TOKEN = "simulated"  # noqa: S105 - there is nothing that it would open
+_QUIET_KINDS = {("coordination.k8s.io", "leases"), ("", "events"), ("events.k8s.io", "events")}
+"""What may be written while nothing changes."""
+
+# In virtual seconds.
+_DEFINED_AFTER = 1.0
+_LOOK_EVERY = 20.0
+_CALM_AFTER = 660.0
+"""So long without a change, and nothing is under way: a Deployment gives up its progress after 600."""
+_CALM_WITHIN = 1_800.0
+_STAYS_CALM = 1_800.0
+_AFTER_A_CRASH = 120.0
+_STOPS_WITHIN = 60.0
+
+
+class Outside:
+    """What an operator keeps outside of the cluster, in the same process; made once for each world."""
+
+    ignored: frozenset[str] = frozenset()
+    """Fields of objects that may differ from those of a fresh install."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """It is there while this lasts."""
+        yield
+
+    def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:  # noqa: ARG002
+        """The operator as it runs in that replica."""
+        return operator
+
+    async def check(self) -> list[str]:
+        """What does not hold once all is calm."""
+        return []
+
+    async def state(self) -> Any:
+        """What is compared with a fresh install."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that has to hold, and did not."""
+
+    at: float
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.at:8.3f}  {self.what}"
+
+
+class _Webhooks(WebhookClient):
+    """Calls the webhooks of any replica that is there."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def close(self) -> None:
+        """There is no connection."""
+
+    async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
+        """See `WebhookClient`."""
+        path = client_config["url"].removeprefix(_WEBHOOKS)
+        there = [each for each in self._world.running if each.alive and each.clock.paused is None]
+        if not there:
+            raise WebhookFailed(f"Post {path}: connection refused")
+        replica = self._world.rng.choice(there)
+        endpoint = replica.endpoints[path]
+        task = asyncio.get_running_loop().create_task(
+            endpoint.answer(orjson.dumps(review), waits=timeout), context=replica.context.copy()
+        )
+        done, _ = await asyncio.wait((task,), timeout=timeout)
+        if not done:
+            task.cancel()
+            raise WebhookFailed(f"Post {path}: context deadline exceeded")
+        try:
+            answer: Object = orjson.loads(task.result())
+        except Exception as error:
+            raise WebhookFailed(f"Post {path}: {error}") from error
+        return answer
+
+
+@dataclass
+class World:
+    """The run of one seed; `steps` are what people do, `faults` what goes wrong."""
+
+    seed: str
+    operators: Sequence[AnyOperator]
+    steps: Sequence[Step] = ()
+    faults: Sequence[Fault] = ()
+    replicas: int = 2
+    outside: Mapping[AnyOperator, type[Outside]] = field(default_factory=dict)
+    crash_at: tuple[int, str] | None = None
+    """The write of all managers, and whether the process that sends it dies before or after its effect."""
+    objects: Sequence[tuple[str, Object]] = ()
+    """What is created at the start, by resource."""
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(f"{self.seed}/world")
+        self.weathers = [Weather() for _ in range(self.replicas)]
+        self.running: list[Replica] = []
+        self.buried: list[Replica] = []
+        self.timeline: list[tuple[float, str, str]] = []
+        self.violations: list[Violation] = []
+        self.writes = 0
+        self.last_write = 0.0
+        self.last_change = 0.0
+        self.versions: list[tuple[float, int]] = []
+        self.outsides: dict[AnyOperator, Outside] = {}
+        self.token = _TOKEN
+        self.final: Object = {}
+        self.asked: list[tuple[str, Object]] = []
+        self._digest = hashlib.sha256()
+        self._generations = [0] * self.replicas
+        self._people: People
+        self._ending = False
+        self.context = contextvars.copy_context()
+
+    # What is told
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the beginning, on nobody's clock."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return loop.true_time
+
+    def told(self, process: str, what: str) -> None:
+        """Add a line to the time line."""
+        self.timeline.append((self.now, process, what))
+
+    def violated(self, what: str) -> None:
+        """Note that something does not hold."""
+        if not self._ending:
+            self.violations.append(Violation(self.now, what))
+            self.told("VIOLATED", what)
+
+    @property
+    def digest(self) -> str:
+        """Of every change of the store, in order: the same for the same seed."""
+        return self._digest.hexdigest()
+
+    def _seen(self, change: Change) -> None:
+        """Called within each write."""
+        kept = change.new or change.final
+        assert kept is not None
+        self._digest.update(kept.data if change.new is not None else b"-" + kept.data)
+        self.versions.append((self.now, change.version))
+        if (change.key.group, change.key.plural) in _QUIET_KINDS:
+            return
+        self.last_change = self.now
+        sent = sender.get()
+        if sent is None:
+            return
+        self.last_write = self.now
+        if self.replicas > 1 and (holder := self.holder()) not in {sent.process, ""}:
+            self.violated(f"{sent} took effect while {holder} had the lease")
+
+    def holder(self) -> str:
+        """Who has the lease."""
+        lease = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, PROGRAM.name)
+        return ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
+
+    def dies_at(self, sent: Sent, when: str) -> bool:
+        """Asked before and after each write of a manager."""
+        if "/leases" in sent.path or "/events" in sent.path:
+            return False
+        if when == "before":
+            self.writes += 1
+        return self.crash_at == (self.writes, when)
+
+    # What happens
+
+    async def run(self) -> None:
+        """All of it; what does not hold is in `violations` then."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        async with AsyncExitStack() as stack:
+            stack.enter_context(captured(_told_by_logs(self)))
+            # The first one of a process reads what kinds there are.
+            self.cluster = await asyncio.to_thread(
+                DevCluster,
+                port=None,
+                clock=Clock(loop.wall_clock),
+                rng=random.Random(f"{self.seed}/cluster"),
+                pod_ready_delay=2.0,
+                webhooks=_Webhooks(self),
+            )
+            await stack.enter_async_context(self.cluster)
+            self.cluster.store.subscribe(self._seen)
+            await self._prepare()
+            for operator, outside in self.outside.items():
+                self.outsides[operator] = outside(self)
+                await stack.enter_async_context(self.outsides[operator].running())
+            for number in range(self.replicas):
+                self._start(number)
+            await asyncio.sleep(_DEFINED_AFTER)
+            for resource, obj in self.objects:
+                await self._put(resource, obj)
+            await self._live()
+            if await self._is_calm():
+                await self._check()
+            await self._end()
+
+    async def _prepare(self) -> None:
+        client = self.cluster.client
+        # It reads the models' sources, for what is said of their fields.
+        for resource, obj in await asyncio.to_thread(_declared, tuple(self.operators)):
+            await client.create(resource, "", copy.deepcopy(obj))
+        self._people = People(self.cluster, self.operators)
+        self.cluster.add_user("manager", token=self.token)
+        group = "rbac.authorization.k8s.io"
+        role = {"metadata": {"name": "manager"}, "rules": _rules(self.operators)}
+        await client.create(f"clusterroles.{group}", "", role)
+        binding = {
+            "metadata": {"name": "manager"},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "manager"},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": "manager"}],
+        }
+        await client.create(f"clusterrolebindings.{group}", "", binding)
+        for namespace in NAMESPACES[1:]:
+            await client.create("namespaces", "", {"metadata": {"name": namespace}})
+
+    async def _put(self, resource: str, obj: Object) -> None:
+        namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        try:
+            await self.cluster.client.create(resource, namespace, obj)
+        except StatusError as error:
+            self.told("person", f"cannot put {resource} {namespace}/{name}: {error}")
+
+    def _start(self, number: int) -> None:
+        replica = Replica(self, number, self._generations[number])
+        self._generations[number] += 1
+        self.running.append(replica)
+        self.told(replica.name, "starts")
+        replica.start()
+
+    def _replace(self) -> None:
+        """Start another one for each that has ended, as a Deployment does."""
+        for replica in [each for each in self.running if not each.alive]:
+            self.running.remove(replica)
+            self.buried.append(replica)
+            self._start(replica.number)
+
+    async def _live(self) -> None:
+        """People do what they do, and things go wrong."""
+
+        async def keep_running() -> None:
+            while True:
+                await asyncio.sleep(1.0)
+                self._replace()
+
+        async def take(step: Step) -> None:
+            self.told("person", await self._people.act(step))
+
+        async def go_wrong(fault: Fault) -> None:
+            self.told("FAULT", f"{fault.what}, replica {fault.replica}, {fault.seconds:.1f} s")
+            await befall(self, fault)
+
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(keep_running(), name="keep-running")
+            acts = [group.create_task(self._at(step.at, take, step)) for step in self.steps]
+            acts += [group.create_task(self._at(fault.at, go_wrong, fault)) for fault in self.faults]
+            if acts:
+                await asyncio.wait(acts)
+            for weather in self.weathers:
+                vars(weather).update(vars(Weather()))
+            if self.crash_at is not None:
+                await asyncio.sleep(_AFTER_A_CRASH)
+            keeping.cancel()
+
+    async def _at(self, when: float, act: Callable[[Any], Awaitable[None]], what: Any) -> None:
+        await asyncio.sleep(max(0.0, when - self.now))
+        await act(what)
+
+    # What has to hold in the end
+
+    async def _is_calm(self) -> bool:
+        """Wait until nothing is written any more, and see that it stays so."""
+        deadline = self.now + _CALM_WITHIN
+        while self.now - self.last_change <= _CALM_AFTER or self.leader is None:
+            if self.now > deadline:
+                self.violated("it never becomes calm: nobody leads, or something is written all the time")
+                return False
+            await asyncio.sleep(_LOOK_EVERY)
+            self._replace()
+        before = self.last_write
+        await asyncio.sleep(_STAYS_CALM)
+        if self.last_write > before:
+            self.violated(f"written again at {self.last_write:.1f} s, when it was calm since {before:.1f} s")
+        return True
+
+    @property
+    def leader(self) -> Replica | None:
+        """The one that works."""
+        alive = [each for each in self.running if each.alive]
+        return next((each for each in alive if self.replicas == 1 or self.holder() == each.name), None)
+
+    async def _check(self) -> None:
+        leader = self.leader
+        if leader is None:
+            self.violated("nobody leads in the end")
+            return
+        for controller in leader.manager.controllers:
+            queue = controller._queue
+            if queue is None or queue.unfinished():
+                self.violated(f"the queue of {controller.name} is not empty in the end")
+        for replica in self.running:
+            for problem in replica.manager.cache.problems():
+                self.violated(f"{replica.name}: {problem}")
+            self._check_caches(replica)
+        for operator, outside in self.outsides.items():
+            for problem in await outside.check():
+                self.violated(problem)
+            self.final[f"outside {operator.name}"] = await outside.state()
+        ignored = frozenset[str]().union(*(each.ignored for each in self.outsides.values()))
+        self.final |= state_of(self.cluster, self.operators, ignored)
+        self.asked = asked_for(self.cluster, self.operators)
+
+    def _check_caches(self, replica: Replica) -> None:
+        """They have what the store has."""
+        for shared in replica.manager.cache._shared.values():
+            informer = shared.informer
+            if informer.spec.label_selector or informer.spec.field_selector:
+                continue
+            stored = {
+                (each.key.namespace, each.key.name): each.version
+                for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
+            }
+            cached = {tuple(each.key): each.version for each in informer._store}
+            if stored != cached:
+                differ = sorted(set(stored.items()) ^ set(cached.items()))[:6]
+                self.violated(f"{replica.name} has other {informer.spec.resource} than the server: {differ}")
+
+    async def _end(self) -> None:
+        for replica in self.running:
+            replica.stop.set()
+        tasks = [each.task for each in self.running]
+        _, late = await asyncio.wait(tasks, timeout=_STOPS_WITHIN)
+        for task in late:
+            self.violated(f"{task.get_name()} does not end within {_STOPS_WITHIN:g} s")
+        self._ending = True
+        for each in (*self.buried, *self.running):
+            await each.bury()
+
+
+@functools.cache
+def _declared(operators: tuple[AnyOperator, ...]) -> Sequence[tuple[str, Object]]:
+    """The definitions and webhook configurations of the operators, with their resources."""
+    kinds = dict.fromkeys(kind for each in operators for kind in each.kinds())
+    found = [each for operator in operators for each in registrations(operator)]
+    webhooks, where = Webhooks(found), by_url(_WEBHOOKS)
+    conversions = [each for each in found if isinstance(each, Conversion)]
+    definitions = custom_resource_definitions(kinds, conversions, where)
+    configurations = webhook_configurations(webhooks, where, PROGRAM, prefix=PROGRAM.prefix)
+    return [
+        *(("customresourcedefinitions.apiextensions.k8s.io", each) for each in definitions),
+        *((f"{each['kind'].lower()}s.admissionregistration.k8s.io", each) for each in configurations),
+    ]
+
+
+def _rules(operators: Sequence[AnyOperator]) -> list[Object]:
+    rules = [
+        {"apiGroups": list(rule.groups), "resources": list(rule.resources), "verbs": list(rule.verbs)}
+        for operator in operators
+        for rule in rights_of(operator)
+    ]
+    verbs = ["get", "list", "watch", "create", "update"]
+    return [*rules, {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}]
+
+
+def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
+    def tell(level: str, fields: dict[str, Any]) -> None:
+        name, event = fields.pop("logger_name", ""), fields.pop("event", "")
+        rest = "".join(f" {key}={value}" for key, value in fields.items())
+        world.told(current_process.get(), f"log {level} {name}: {event}{rest}")
+
+    return tell

@@ -1,0 +1,92 @@
+"""A store in memory, and clients of it in the same process, without gRPC between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from petstore.bounds import CallRefused
+from petstore.client import PetStoreClient
+from petstore.limits import Limits
+from petstore.pet import Pet
+from petstore.service import PetStoreService
+from petstore.storage import Storage
+from petstore.storage.operations import new_id
+
+__all__ = ["EmbeddedStore", "embedded_store"]
+
+Around = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""Gets the name of a call and what makes it, and returns its answer; may do without, or fail after."""
+
+
+class EmbeddedStore:
+    """It knows the published calls."""
+
+    def __init__(self, service: PetStoreService) -> None:
+        self._service = service
+        self.client = self.another_client()
+
+    def another_client(self, *, around: Around | None = None, **options: Any) -> PetStoreClient:
+        """One with such options, which need not be entered; `around` is in the way of each of its calls."""
+        return PetStoreClient("the store", timeout=20, stub=_Stub(self._service, around), **options)
+
+    async def pets(self) -> list[Pet]:
+        """All of them, in the order they were added."""
+        return [pet async for pet in self.client.search()]
+
+
+@asynccontextmanager
+async def embedded_store(
+    *, ignore_idempotency_keys: bool = False, new_id: Callable[[], str] = new_id
+) -> AsyncIterator[EmbeddedStore]:
+    """It is there while this lasts; with `ignore_idempotency_keys` it knows the published contract only."""
+    async with Storage(None, Limits()) as storage:
+        yield EmbeddedStore(
+            PetStoreService(storage, None, ignore_idempotency_keys=ignore_idempotency_keys, new_id=new_id)
+        )
+
+
+class _Stub:
+    """What a stub makes of the store's calls."""
+
+    def __init__(self, service: PetStoreService, around: Around | None) -> None:
+        self._service: Any = service
+        self._around = around
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        serve = getattr(self._service, method)
+
+        def call(request: Any, timeout: float) -> Any:  # noqa: ARG001 - nothing here takes long
+            if method == "SearchPets":
+
+                async def search() -> list[Any]:
+                    return [pet async for pet in serve(request, None)]
+
+                return _Search(self._carried(method, search))
+            return self._carried(method, lambda: serve(request, None))
+
+        return call
+
+    async def _carried(self, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        try:
+            return await (call() if self._around is None else self._around(method, call))
+        except CallRefused as error:
+            none = grpc.aio.Metadata()
+            raise grpc.aio.AioRpcError(error.code, none, none, details=str(error)) from None
+
+
+class _Search:
+    """A search under way."""
+
+    def __init__(self, answer: Awaitable[list[Any]]) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        for pet in await self._answer:
+            yield pet
+
+    def cancel(self) -> None:
+        """It has ended with the first pet."""

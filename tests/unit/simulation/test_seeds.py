@@ -1,0 +1,156 @@
+"""Simulated worlds: that they are the same each time, find what is wrong, and tell it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from controllers.main import OPERATORS
+from manager import Context, Operator, Result
+from manager.api import ApiModel, Condition, ObjectMeta, Resource, crd, list_map
+from manager.api.core_v1 import ConfigMap
+from manager.simulation import assert_holds
+from manager.simulation.seeds import Plan, crash_points, plan_of, run, shrunk, told
+
+NAMES = {each.name: each for each in OPERATORS}
+
+
+class GreetingSpec(ApiModel):
+    """Who is greeted."""
+
+    name: Annotated[str, Field(max_length=40)] = "you"
+
+
+class GreetingStatus(ApiModel):
+    """What became of it."""
+
+    text: str = ""
+    conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
+
+
+@crd()
+class Greeting(Resource, group="test.example.com", version="v1", plural="greetings"):
+    """A greeting."""
+
+    spec: GreetingSpec = Field(default_factory=GreetingSpec)
+    status: GreetingStatus = Field(default_factory=GreetingStatus)
+
+
+class GreetingOperator(Operator[Greeting]):
+    """Keeps a ConfigMap with the greeting."""
+
+    owns = (ConfigMap,)
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        text = f"Hello, {greeting.spec.name}"
+        await self.write(greeting, text, ctx)
+        greeting.status.text = text
+        ctx.condition("Ready", True, "Greeted", text)
+        return None
+
+    async def write(self, greeting: Greeting, text: str, ctx: Context) -> None:
+        metadata = ObjectMeta(name=greeting.metadata.name, namespace=greeting.metadata.namespace)
+        await ctx.apply(ConfigMap(metadata=metadata, data={"text": text}))
+
+
+class ForgetfulOperator(GreetingOperator):
+    """Makes its child once, and then never looks at it again: it believes its own status."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def write(self, greeting: Greeting, text: str, ctx: Context) -> None:
+        if not greeting.status.text:
+            await super().write(greeting, text, ctx)
+
+
+class RestlessOperator(GreetingOperator):
+    """Writes something new each time, again and again."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        greeting.status.text = f"{greeting.status.text[-20:]}."
+        ctx.condition("Ready", True, "Greeted", f"{ctx.object.metadata.resource_version}")
+        return Result(requeue_after=30)
+
+
+@pytest.mark.parametrize(
+    "first", [0, 3, 6, 9, *(pytest.param(first, marks=pytest.mark.whole) for first in range(12, 120, 6))]
+)
+def test_the_operators_hold_whatever_goes_wrong(first: int):
+    assert_holds(*OPERATORS, seeds=range(first, first + (3 if first < 12 else 6)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["memcached", *(pytest.param(name, marks=pytest.mark.whole) for name in NAMES if name != "memcached")],
+)
+def test_a_death_before_or_after_any_write_is_made_good(
+    name: str,
+):
+    operators = (NAMES[name],)
+    plan = plan_of(3, operators, minutes=1)
+    for point in crash_points(Plan(plan.seed, 1, plan.steps[:4], ()), operators):
+        outcome = run(point, operators)
+        assert not outcome.violations, told(outcome)
+
+
+def test_a_number_is_the_same_run_in_every_process():
+    program = (
+        "from controllers.main import OPERATORS; from manager.simulation.seeds import plan_of, run\n"
+        "print(*(run(plan_of(seed, OPERATORS), OPERATORS, compare=False).digest for seed in (4, 6)))"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
+    assert len(digests.pop().split()) == 2
+
+
+def test_an_operator_of_ones_own_holds_without_more_ado():
+    assert_holds(GreetingOperator, seeds=range(5), minutes=2)
+
+
+@pytest.mark.parametrize(
+    ("operator", "what"),
+    [(ForgetfulOperator, "not as a fresh install has it"), (RestlessOperator, "never becomes calm")],
+)
+def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any]], what: str):
+    with pytest.raises(AssertionError) as failed:
+        assert_holds(operator, seeds=range(10), minutes=2)
+    story = str(failed.value)
+    assert what in story
+    assert "what happened (virtual seconds):" in story
+    assert "create: greetings.test.example.com" in story
+
+
+def test_what_is_made_small_fails_alike_with_less_and_can_be_kept_in_a_file():
+    operators = (ForgetfulOperator,)
+    outcomes = (run(plan_of(seed, operators, minutes=2), operators) for seed in range(20))
+    found = next(each for each in outcomes if each.violations)
+    small = shrunk(found, operators)
+    assert small.sort == found.sort
+    assert len(small.plan.steps) <= 3
+    again = run(Plan.from_json(small.plan.to_json()), operators)
+    assert again.violations == small.violations
+    assert again.digest == small.digest
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"seed": "x"}', '{"seed": 1, "steps": [{}]}'])
+def test_a_file_that_holds_no_plan_is_refused(text: str):
+    with pytest.raises(ValueError, match=r"plan|Expecting|literal"):
+        Plan.from_json(text)
