@@ -58,6 +58,8 @@ class Connection(asyncio.Protocol):
         """What has come and is not passed on yet."""
         self._waits = False
         """Whether nothing more is read, as this is to be passed on first."""
+        self._has_ended = False
+        """Whether the client sends no more."""
         self._is_enough = False
         """Whether nothing that still comes is wanted: no client of ours sends so much ahead of an answer."""
         self._body = 0
@@ -96,7 +98,7 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._idle_since = loop.time()
         self._heard_of(self)
-        if self._is_enough:
+        if self._is_enough and not self._has_ended:
             # Taken for a while, as it may be lost to who is still sending that this is the end.
             self._limit(self._limits.goodbye, self._abort)
         else:
@@ -140,6 +142,9 @@ class Connection(asyncio.Protocol):
             start = end
         if self._transport.is_closing():
             return
+        if self._has_ended and (self._body or not (self.answering or self._passed_head)):
+            self._transport.close()
+            return
         if self.answering and len(kept) - start > _LONGEST_HEAD:
             self._is_enough, start = True, len(kept)
         self._kept = kept[start:]
@@ -170,9 +175,11 @@ class Connection(asyncio.Protocol):
             self._end_with(_TOO_LARGE)
         return start, 0
 
-    def eof_received(self) -> bool | None:
-        """The client sends no more."""
-        return self.protocol.eof_received()
+    def eof_received(self) -> bool:
+        """The client sends no more; what it has asked for is answered, if all of that is there."""
+        self._has_ended = True
+        self._pass_on()
+        return self._transport is not None and not self._transport.is_closing()
 
     def pause_writing(self) -> None:
         """The client takes the answer more slowly than it is made."""

@@ -170,10 +170,11 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._has_ended = True
         if not self._is_made:
             return False
-        self._protocol.eof_received()
+        goes_on = self._protocol.eof_received()
         if self._closing and not self._backlog:
             return False
-        self.close()
+        if not goes_on:
+            self.close()
         return True
 
     def pause_writing(self) -> None:

@@ -78,6 +78,11 @@ class Client:
         """Close our direction of the connection."""
         self._writer.write_eof()
 
+    def end_sending(self) -> None:
+        """The same below TLS, if there is any."""
+        with socket.socket(fileno=os.dup(self._writer.get_extra_info("socket").fileno())) as same:
+            same.shutdown(socket.SHUT_WR)
+
     def take_nothing(self) -> None:
         """Leave what comes where it is."""
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -650,3 +655,37 @@ async def refuses(address: BindAddress) -> bool:
         return True
     writer.transport.abort()
     return False
+
+
+@pytest.mark.each_loop
+@pytest.mark.parametrize("tls", [False, True])
+async def test_who_sends_no_more_after_its_requests_gets_its_answers_and_then_the_end(tls: bool):
+    async def slow(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.01)
+        return await hello(request)
+
+    async with site(slow, tls=tls) as address:
+        for requests in (0, 1, 2):
+            async with client(address, tls=tls) as hasty:
+                hasty.send(REQUEST * requests)
+                hasty.end_sending()
+                assert (await hasty.rest()).count(b"hello") == requests
+        await eventually_async(no_connection_is_open)
+
+
+@pytest.mark.each_loop
+@pytest.mark.parametrize("tls", [False, True])
+async def test_who_sends_no_more_before_all_of_its_request_is_there_is_let_go_at_once(tls: bool):
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(body=await request.read())
+
+    certificate = ServedCertificate(SelfSigned()) if tls else None
+    at = BindAddress("127.0.0.1", 0)
+    async with serve("x", at, {"/": echo}, certificate=certificate, method="POST", limits=PATIENT) as address:
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
+        for sent, answer in ((head + b"half", b"half"), (head + b"ha", b""), (head, b""), (head[:20], b"")):
+            async with client(address, tls=tls) as hasty:
+                hasty.send(sent)
+                hasty.end_sending()
+                assert (await hasty.rest())[-4:] == answer
+        await eventually_async(no_connection_is_open)
