@@ -75,6 +75,10 @@ $(VENV)/.tools: $(VENV)/.current
 	@scripts/make-venv $(VENV) tools
 	@touch $@
 
+$(VENV)/.site: $(VENV)/.tools
+	@scripts/make-venv $(VENV) site
+	@touch $@
+
 .PHONY: demo
 demo: venv ## the manager with every operator on an embedded control plane, to watch and to play with (ONCE=1: to its end)
 	@$(BIN)/python -m demo $(if $(filter-out 0,$(ONCE)),--once)
@@ -147,6 +151,10 @@ generate: tools manifests ## everything that is generated: config/, and petstore
 .PHONY: pins
 pins: tools ## newer versions and hashes into constraints.txt, and the base image's digest (ARGS=--keep: the same versions)
 	@$(BIN)/python scripts/pin $(ARGS)
+
+.PHONY: docs
+docs: $(VENV)/.site mkdocs.yml ## build/site: the documentation as a site; a link that leads nowhere is an error
+	@$(BIN)/python scripts/build-site
 
 # The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover
 ONLY ?=

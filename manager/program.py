@@ -9,7 +9,7 @@ __all__ = ["Program"]
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST = 40
-"""With all that is put to it, such as "-webhook-service", it still names an object of each kind."""
+"""With all that is appended to it, such as "-webhook-service", it still names an object of each kind."""
 
 
 @dataclass(frozen=True, slots=True)

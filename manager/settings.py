@@ -329,7 +329,7 @@ def _read_file(path: str) -> dict[Any, Any]:
     except RecursionError as error:
         raise SettingsError(f"{path}: not a settings file: it is nested too deeply") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # A number or a date may be none that there is, which the parser leaves to Python to say.
+        # A number or a date may be impossible, which the parser leaves to Python to say.
         raise SettingsError(f"{path}: not a YAML text: {str(error).splitlines()[0]}") from error
     if content is None:
         return {}

@@ -38,6 +38,8 @@ _MOST = 10
 _KEPT = 0.1
 """Seconds between two looks at the loop, and that one task may keep it without being named."""
 _KEPT_AGAIN = 60.0
+_RECONCILES = "-worker-"
+"""What is in the names of tasks that call reconcilers. The manager itself computes at the start, for one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -59,7 +61,7 @@ class Watchdog:
     While entered it has a thread. Before that it only notes what it is told, so that it need not be there.
     What holds the interpreter's lock for ever holds this thread as well, and all else of the process with it.
 
-    It also names whoever keeps the loop to itself: a reconciler that computes, or waits without `await`.
+    It also names a reconciler that keeps the loop to itself: that computes, or waits without `await`.
     """
 
     def __init__(
@@ -119,7 +121,7 @@ class Watchdog:
     def limit(self, what: str, when: float, *, latest: float, since: float) -> None:
         """End the process at `when`, unless this is called again with the same `what`, or `lift`.
 
-        `latest` is when it has to be gone, so that there is that much time for the last lines of the log.
+        `latest` is when it has to have ended, which limits the time for the last lines of the log.
         The log says that `what` was `since`. Never waits.
         """
         self._limits[what] = _Limit(when, latest, since, what)
@@ -206,20 +208,20 @@ class Watchdog:
             return
 
     def _look_at_loop(self, now: float) -> None:
-        """Name the task that has had the loop to itself since the last look, once a minute."""
+        """Name the reconciler that has had the loop to itself since the last look, once a minute."""
         loop, before, self._kept = self._loop, self._kept, None
         if loop is None or now < self._tell_kept_from:
             return
         try:
             task = asyncio.current_task(loop)
-            if task is None:
+            if task is None or _RECONCILES not in task.get_name():
                 return
             if before is not None and before[0] is task and not before[1].is_set():
                 stack = traceback.format_stack(_frames().get(threading.main_thread().ident or 0))
                 if not before[1].is_set():
                     self._tell_kept_from = now + _KEPT_AGAIN
                     self._log.warning(
-                        "a task keeps the event loop to itself: it computes, or waits without await",
+                        "a reconcile keeps the event loop to itself: it computes, or waits without await",
                         ms=round(_KEPT * 1000),
                         task=task.get_name(),
                         stack="".join(stack[-_DEEPEST:]),

@@ -296,12 +296,13 @@ class PetOperator(Operator[Pet]):
         self.outlook.wait(pet.key)
         # The same from one attempt to the next, so that they write nothing: the log has the details.
         deleting = pet.metadata.deletion_timestamp is not None
-        message = f"the pet store at {self.address} does not answer; it is asked again until it does"
+        store, after = f"the pet store at {self.address}", "it is asked again until it does"
+        message = f"{store} does not answer; {after}"
         if not _was_unreachable(pet):
             told = message[0].upper() + message[1:]
             ctx.event("StoreUnreachable", told, warning=True, once_written=True)
         if deleting:
-            message = f"is being deleted; waits for {message}"
+            message = f"is being deleted; waits for {store}, which does not answer; {after}"
         # What was right when the store was last seen may still be; what was never done, is not.
         still = not deleting and _is_settled(pet, "True", "Unknown")
         ctx.condition("Ready", "Unknown" if still else False, "StoreUnreachable", message)

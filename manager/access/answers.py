@@ -96,7 +96,7 @@ STRANGERS_AT_ONCE = 4
 """Questions under way at once for all others."""
 
 STRANGERS_PER_SECOND = 20
-"""How often the server is asked for all of them, in the mean."""
+"""How often the server is asked for all of them, on average."""
 
 WAITING = 8
 """Strangers of one client whose question waits or is under way; more are turned away."""

@@ -32,7 +32,7 @@ _WEBHOOK = f"""\
 Add methods to the operator of a kind, which answer what the API server asks, with a test of each sort and
 generated manifests; and, to convert, another version of the kind.{_BACK}"""
 
-_GROUP = "a word; the project's domain is put to it, as hello.example.com"
+_GROUP = "a word; the project's domain is appended, as in hello.example.com"
 _KIND = "such as Greeting"
 
 

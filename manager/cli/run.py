@@ -106,7 +106,7 @@ async def _manage(
             _tell(error)
             return 1
         finally:
-            # However it ended: what is left to be closed is not waited for without end.
+            # However it ended: what is left to be closed is waited for only so long.
             watchdog.stopping()
     return 0
 

@@ -186,7 +186,7 @@ class Settings:
         default="0s",
         group="Controllers",
         description="how long a manager that is stopped is not ready and answers webhooks all the same, "
-        "until no API server is led to it any more; runs beside the timeout above",
+        "until no API server is sent to it any more; runs beside the timeout above",
     )
     leader_elect = Setting(
         "leader-elect",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import keyword
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
@@ -51,6 +53,12 @@ _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _ALTERNATIVES = ("allOf", "anyOf", "not", "oneOf")
+_STRICTER: dict[str, Callable[[Any, Any], Any]] = {
+    "enum": lambda some, others: [each for each in some if each in others],
+    **dict.fromkeys(("maxLength", "maxItems", "maxProperties", "maximum"), min),
+    **dict.fromkeys(("minLength", "minItems", "minProperties", "minimum"), max),
+}
+"""What several of a word come to, where all have to hold."""
 
 _INTEGERS = {"int32": "Int32", "int64": "Int64"}
 _LENGTHS = {"minLength": "min_length", "maxLength": "max_length"}
@@ -157,7 +165,7 @@ class _Writer:
         """The whole module."""
         root = self._root_class()
         body = "\n\n".join((*self._classes, root))
-        words = set(re.findall(r"\w+", re.sub(r'"""(?s:.*?)"""', "", body)))
+        words = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
         imports = [imported(module, names & words) for module, names in _IMPORTED.items() if names & words]
         gvk = self._served.gvk
         head = docstring(f"{gvk.kind} of {gvk.api_version}, as {origin} has it.", indent=0)
@@ -373,7 +381,7 @@ class _Writer:
         parts: list[Any] = node.get("allOf") or []
         only = parts[0] if len(parts) == 1 and isinstance(parts[0], Mapping) else node
         if "$ref" not in only:
-            return node
+            return _together(node)
         name = str(only["$ref"]).rpartition("/")[2]
         if name not in self._served.schemas:
             raise DefinitionError(f"{path}: there is no schema {only['$ref']!r}")
@@ -531,7 +539,13 @@ def _column(column: Mapping[str, Any]) -> Expression:
 def _is_condition(node: Schema) -> bool:
     """Whether its objects are what the model Condition says, whatever the words about it."""
     theirs = (node.get("properties") or {}).keys()
-    return bool(theirs == _CONDITION["properties"].keys() and _wordless(node) == _wordless(_CONDITION))
+    ours = _condition()
+    return bool(theirs == ours["properties"].keys() and _wordless(node) == ours)
+
+
+@cache
+def _condition() -> Any:
+    return _wordless(object_schema(Condition))
 
 
 def _wordless(node: Any) -> Any:
@@ -544,7 +558,15 @@ def _wordless(node: Any) -> Any:
     return node
 
 
-_CONDITION = object_schema(Condition)
+def _together(node: Schema) -> Schema:
+    """The schema without an `allOf` of limits, as markers of a type and of its field make them."""
+    parts = node.get("allOf") or ()
+    if not parts or not all(isinstance(part, Mapping) and part.keys() <= _STRICTER.keys() for part in parts):
+        return node
+    merged = {word: value for word, value in node.items() if word != "allOf"}
+    for word, value in ((word, value) for part in parts for word, value in part.items()):
+        merged[word] = _STRICTER[word](merged[word], value) if word in merged else value
+    return merged
 
 
 def _description(node: Schema) -> str:

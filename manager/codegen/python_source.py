@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import textwrap
 from collections.abc import Iterable
@@ -78,7 +79,7 @@ class Text:
 
     def __str__(self) -> str:
         raw = "\\" in self.value and self.value.isprintable() and not self.value.endswith("\\")
-        quote = "'" if '"' in self.value and "'" not in self.value else '"'
+        quote = "'" if self.value.count('"') > self.value.count("'") else '"'
         if raw and quote not in self.value:
             return f"r{quote}{self.value}{quote}"
         escaped = "".join(
@@ -127,6 +128,8 @@ def field_source(name: str, annotation: Expression, default: Expression | None) 
         return f"{flat}\n"
     ending = "" if default is None else " = "
     rest = len(ending) + (0 if default is None else len(str(default)))
+    if isinstance(annotation, Union) and len(f"{head}{annotation} = (") <= _WIDTH:
+        return f"{head}{annotation} = (\n{' ' * _STEP * 2}{default}\n{' ' * _STEP})\n"
     if isinstance(annotation, Union):
         inner = " " * _STEP * 2
         fits = len(inner) + len(str(annotation)) <= _WIDTH
@@ -173,7 +176,8 @@ def class_source(head: str, about: str, body: str) -> str:
 
 def docstring(text: str, indent: int = _STEP) -> str:
     """The description as a docstring; nothing without a text."""
-    text = "".join(each for each in text.expandtabs() if each.isprintable() or each == "\n").strip()
+    text = "".join(each for each in text.expandtabs() if each.isprintable() or each == "\n")
+    text = inspect.cleandoc(text).strip()
     if not text:
         return ""
     raw = "r" if "\\" in text and _QUOTES not in text else ""

@@ -12,7 +12,14 @@ import yaml
 __all__ = ["HEADER", "GeneratedTree", "yaml_document", "yaml_documents", "yaml_stream"]
 
 # In C it takes a tenth of the time; whoever built PyYAML may have had no libyaml.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _LOADER(_BASE):  # type: ignore[misc] # which of the two is known when it runs
+    """Takes `=` for text, as everybody else does."""
+
+
+_LOADER.add_constructor("tag:yaml.org,2002:value", _BASE.construct_yaml_str)
 
 # Lines of prose are broken at this width; the server never sees where.
 _WIDTH = 110

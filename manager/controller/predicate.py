@@ -8,7 +8,9 @@ before with what it holds now, so an event that tells of several changes at once
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from manager.cache import CacheEvent, Meta, Record
 
@@ -72,12 +74,6 @@ def resource_version_changed(event: CacheEvent) -> bool:
     return event.old is None or event.new is None or event.new.version != event.old.version
 
 
-def status_emptied(event: CacheEvent) -> bool:
-    """Somebody has taken away the status as a whole; it passes nothing else."""
-    old, new = event.old, event.new
-    return old is not None and new is not None and _has_status(old) and not _has_status(new)
-
-
 def label_changed(event: CacheEvent) -> bool:
     """The labels have changed."""
     return _differs(event, lambda meta: meta.labels)
@@ -106,6 +102,14 @@ def desired_state_changed(event: CacheEvent) -> bool:
     )
 
 
+def status_emptied(event: CacheEvent) -> bool:
+    """Somebody has taken all of the status away, which nobody but its reconciler can put there again."""
+    old, new = event.old, event.new
+    if old is None or new is None or len(new.raw) >= len(old.raw):
+        return False
+    return _has_status(old) and not _has_status(new)
+
+
 def any_of(*predicates: Predicate) -> Predicate:
     """An event passes if one of `predicates` lets it."""
     return lambda event: any(predicate(event) for predicate in predicates)
@@ -121,6 +125,19 @@ def not_(predicate: Predicate) -> Predicate:
     return lambda event: not predicate(event)
 
 
+class _Object(msgspec.Struct):
+    status: Any = None
+
+
+_decode = msgspec.json.Decoder(_Object).decode
+
+
+def _has_status(record: Record) -> bool:
+    """Whether it says more than the defaults of a schema may."""
+    status = _decode(record.raw).status
+    return any(status.values()) if isinstance(status, dict) else bool(status)
+
+
 def _is_present(record: Record | None) -> bool:
     return record is not None and not record.deleting
 
@@ -128,13 +145,6 @@ def _is_present(record: Record | None) -> bool:
 def _is_replaced(event: CacheEvent) -> bool:
     """Whether another object of the same name has taken the place of the old one, unseen in between."""
     return event.old is not None and event.new is not None and event.new.uid != event.old.uid
-
-
-def _has_status(record: Record) -> bool:
-    raw = record.raw
-    # As the server writes it; where a spec has such a field too, nothing worse comes of it than a resync.
-    at = raw.rfind(b'"status":{')
-    return at >= 0 and not raw.startswith(b"}", at + len(b'"status":{'))
 
 
 def _differs(event: CacheEvent, part: Callable[[Meta], object]) -> bool:

@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from operator import itemgetter
 
 from manager.address import client_at
-from manager.http.connection import Connection
-from manager.http.limits import Limits
+from manager.http.connection import Connection, Limits
 from manager.http.tls_transport import TlsTransport, Turn
 from manager.logs import get_logger
 from manager.open_files import NONE_LEFT, Reserve, are_scarce

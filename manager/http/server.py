@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Literal
 
 from manager.address import BindAddress
+from manager.http.connection import Limits
 from manager.http.connections import Connections
-from manager.http.limits import Limits
 from manager.logs import get_logger
 from manager.rate_limit import Lines
 from manager.tls import CertificateUnusable, ServedCertificate

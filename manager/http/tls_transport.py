@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, cast
 
-from manager.http.limits import Limits
+from manager.http.connection import Limits
 from manager.logs import get_logger
 from manager.tls.served import is_over
 

@@ -76,10 +76,10 @@ class ClusterConfig:
 
         Args:
             rejected: the header that the server just answered with 401. The answer is another one
-                where there is another to be had, else the same.
+                if others can be obtained, else the same.
 
         Raises:
-            ConfigError: there have never been any credentials to be had.
+            ConfigError: credentials could never be obtained.
         """
         if self.server.scheme != "https":
             return None
@@ -106,7 +106,7 @@ class ClusterConfig:
 async def load_config(
     *, kubeconfig: str | None, context: str | None, environ: Mapping[str, str]
 ) -> ClusterConfig:
-    """Find out how to reach the API server, and that credentials are to be had.
+    """Find out how to reach the API server, and make sure that credentials can be obtained.
 
     The first that applies: the `kubeconfig` flag, the files in KUBECONFIG, the pod this runs in,
     `~/.kube/config`. Naming a context leaves out the pod.

@@ -72,7 +72,7 @@ class Credentials(ABC):
             rejected: the server no longer takes those that this gave before.
 
         Raises:
-            ConfigError: there are none to be had.
+            ConfigError: they cannot be obtained.
         """
 
     async def current(self, *, rejected: str | None = None) -> Obtained:
@@ -83,7 +83,7 @@ class Credentials(ABC):
 
         Args:
             rejected: the header that the server just answered with 401. The answer holds another
-                one where there is another to be had.
+                one if others can be obtained.
 
         Raises:
             ConfigError: there have never been any.

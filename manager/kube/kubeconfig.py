@@ -159,7 +159,7 @@ def _load(path: Path) -> Mapping[str, Any]:
     except RecursionError as error:
         raise ConfigError(f"{path}: not a kubeconfig: it is nested too deeply") from error
     except Exception as error:
-        # A number or a date may be none that there is, which the parser leaves to whatever meets it.
+        # A number or a date may be impossible, which the parser leaves to Python to say.
         # Not the parser's whole text: it quotes the file, which holds credentials.
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f" in line {mark.line + 1}"

@@ -199,7 +199,7 @@ class Position:
 
     @classmethod
     def kept_at(cls, definition: StoredDefinition) -> Self | None:
-        """The position that an earlier run has left, or None where there is none that holds."""
+        """The position that an earlier run has left, or None without one that is still valid."""
         if definition.position is None:
             return None
         try:

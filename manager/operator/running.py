@@ -61,7 +61,6 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
     sources: list[Source] = [
-        # A status that is lost comes back, whatever else counts.
         KindSource(objects, enqueue_object, predicates=(any_of(cls.on, status_emptied),)),
         operator.channel,
         *timers.sources(objects),

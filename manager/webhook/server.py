@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from manager.duration import parse_duration
-from manager.http.limits import Limits
+from manager.http.connection import Limits
 from manager.http.server import Page, serve
 from manager.logs import get_logger
 from manager.rate_limit import Lines

@@ -83,9 +83,9 @@ def pinned() -> list[dict[str, str]]:
 
 
 def pack_all(folder: Path) -> str:
-    """Write the wheels of all but what development adds. Returns constraints.txt with their hashes."""
+    """Write the wheels of all parts but the last two. Returns constraints.txt with their hashes."""
     text = PINS.read_text()
-    for part in pinned()[:-1]:
+    for part in pinned()[:-2]:
         for name, entry in part.items():
             wheel = pack(distribution(name), folder)
             digest = hashlib.sha256(wheel.read_bytes()).hexdigest()

@@ -140,7 +140,7 @@ def test_every_package_of_the_wheels_is_copied(project: dict[str, Any]):
     ("program", "argument", "shown"),
     [
         ("controllers.main", "crds", "kind: CustomResourceDefinition"),
-        ("petstore.cli", "--help", "usage: petstore"),
+        ("petstore.cli", "--help", "Usage: petstore"),
     ],
 )
 def test_what_is_copied_is_enough_for_a_program_to_start(

@@ -17,6 +17,7 @@ PARTS = (
     "What the demo adds",
     "What lists them",
     "What development adds",
+    "What the documentation as a site adds",
 )
 PROJECT = "This project"
 DEMO = [PARTS[0], PARTS[1], PROJECT, PARTS[2]]
@@ -66,10 +67,11 @@ def checkout(tmp_path: Path):
     return Checkout(tmp_path)
 
 
-def test_the_demo_needs_less_than_the_tools_which_add_to_it(checkout: Checkout):
+def test_the_demo_needs_less_than_the_tools_and_these_less_than_the_site(checkout: Checkout):
     assert checkout.filled("demo") == DEMO
-    assert checkout.filled("tools") == list(PARTS[3:])
-    assert checkout.filled("demo") == checkout.filled("tools") == []
+    assert checkout.filled("tools") == list(PARTS[3:5])
+    assert checkout.filled("site") == [PARTS[5]]
+    assert checkout.filled("demo") == checkout.filled("tools") == checkout.filled("site") == []
 
 
 def test_every_heading_of_the_pins_is_a_part():

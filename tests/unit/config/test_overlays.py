@@ -18,7 +18,7 @@ from manager.manager import EVENTS_FLUSH_TIMEOUT
 from manager.version import VERSION
 from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
-from petstore.cli.flags import parser as petstore_parser
+from petstore.cli.flags import command_line
 from release.kustomize import ROOT, build
 from release.namespaces import limited_to
 from tests.support.manifests import (
@@ -314,7 +314,7 @@ def test_api_servers_reach_the_port_of_the_webhooks_and_nothing_else():
 
 def test_the_store_understands_its_flags():
     deployment = the("Deployment", PETSTORE)
-    options = petstore_parser().parse_args(container_of(deployment)["args"])
+    options = command_line().read(container_of(deployment)["args"])
     ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
     assert options.bind_address.port == ports["grpc"]
     assert options.metrics_bind_address.port == ports["metrics"]

@@ -9,7 +9,7 @@ import pytest
 
 from controllers.main import PROGRAM
 from manager.cli.flags import parse_flags
-from petstore.cli.flags import parser as petstore_parser
+from petstore.cli.flags import command_line
 from tests.support.dockerfile import ROOT, Dockerfile
 from tests.support.manifests import MANAGER, PETSTORE, container_of, manifests, the
 from tests.support.tilt import Tilt, TiltfileFailed
@@ -121,7 +121,7 @@ def test_without_a_cluster_programs_understand_their_flags(clusterless: Tilt):
     flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:], (), PROGRAM)
     assert flags["health-probe-bind-address"] == f"localhost:{clusterless.local['manager']['probe']['port']}"
     words = shlex.split(clusterless.local["petstore"]["serve_cmd"])
-    options = petstore_parser().parse_args(words[words.index("serve") :])
+    options = command_line().read(words[words.index("serve") :])
     assert clusterless.local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(options.bind_address)}
 
 

@@ -45,6 +45,12 @@ def test_every_page_is_found_from_the_readme():
     assert {page.path for page in PAGES} - found == set()
 
 
+def test_every_page_is_in_the_menu_of_the_site_once():
+    # `make docs` finds what is not there too, but nobody calls it as often.
+    menu = re.findall(r"^ *- (?:[^:\n]+: )?(\S+\.md)$", Path("mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(menu) == sorted(str(page.path) for page in PAGES)
+
+
 @pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.where)
 def test_every_example_is_of_the_language_it_says(block: Block):
     if block.language == "yaml":

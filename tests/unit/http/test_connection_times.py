@@ -8,8 +8,7 @@ import gc
 import pytest
 from aiohttp import web
 
-from manager.http.connection import Connection
-from manager.http.limits import Limits
+from manager.http.connection import Connection, Limits
 
 pytestmark = pytest.mark.virtual_time
 

@@ -25,7 +25,7 @@ from structlog.testing import capture_logs
 from manager import open_files
 from manager.address import BindAddress
 from manager.http import connections
-from manager.http.limits import Limits
+from manager.http.connection import Limits
 from manager.http.server import Page, serve
 from manager.tls import SelfSigned, ServedCertificate
 from tests.support.eventually import eventually_async

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from manager.address import BindAddress
-from manager.http.limits import Limits
+from manager.http.connection import Limits
 from manager.http.server import CannotListen, serve
 
 ANY_PORT = BindAddress("127.0.0.1", 0)

@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from manager.http import tls_transport
-from manager.http.limits import Limits
+from manager.http.connection import Limits
 from manager.http.tls_transport import TlsTransport, Turn
 from manager.tls import SelfSigned
 

@@ -459,6 +459,7 @@ async def test_no_answer_is_said_once_and_tried_again_more_and_more_rarely(stage
     ready = find_condition(stage.pet(key).status.conditions, "Ready")
     assert ready is not None
     assert ready.message.startswith("is being deleted; waits for the pet store at ")
+    assert ready.message.endswith(", which does not answer; it is asked again until it does")
 
 
 async def test_a_store_that_is_down_is_not_asked(stage: Stage):
