@@ -210,6 +210,17 @@ async def test_many_who_send_at_once_have_their_turns_one_after_the_other(
         assert max(turns.values()) <= 2  # as they are counted in the middle of a turn
 
 
+async def test_all_together_they_have_5_ms_of_a_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch):
+    now = 100.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    turn = Turn()
+    assert not turn.is_over()
+    now += 0.0049
+    assert not turn.is_over()
+    now += 0.0002
+    assert turn.is_over()
+
+
 async def test_what_is_sent_arrives_though_it_is_taken_slowly(connected: Connect):
     sent = bytes(range(256)) * 64 * 1024  # more than sockets keep
     async with connected() as (heard, client):

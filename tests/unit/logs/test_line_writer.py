@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from manager.logs import LineWriter
+from manager.logs.writer import MAX_WAITING
 
 PIPE_HOLDS = 64 * 1024
 """What Linux keeps for a pipe's reader; a write beyond that waits."""
@@ -105,6 +106,14 @@ def test_few_long_lines_are_no_way_to_fill_the_memory(narrow_ends: Ends):
     narrow_ends.read_until_line(b"dropped 9 of %d" % (9 * MOST // 2))
     narrow_ends.writer.write(b"and on")
     assert narrow_ends.read_until(b"and on")
+
+
+@pytest.mark.timeout(30)
+def test_8_mb_wait_and_no_more():
+    with contextlib.closing(Ends(max_waiting=MAX_WAITING)) as ends:
+        for _ in range(12):
+            ends.writer.write(b"x" * 1024 * 1024)
+        ends.read_until_line(b"dropped [45] of ")  # one may be on its way
 
 
 def test_a_line_larger_than_the_pipe_comes_out_whole(ends: Ends):
