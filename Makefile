@@ -156,6 +156,11 @@ pins: tools ## newer versions and hashes into constraints.txt, and the base imag
 docs: $(VENV)/.site mkdocs.yml ## build/site: the documentation as a site; a link that leads nowhere is an error
 	@$(BIN)/python scripts/build-site
 
+.PHONY: picture
+picture: venv ## docs/demo.svg: the demo on a small terminal, recorded anew
+	$(call need,$(KUBECTL),do what a person would)
+	@$(BIN)/python -m demo.recording
+
 # The parts, as `python -m benchmarks --help` lists them: ONLY=cold or ONLY=cold,takeover
 ONLY ?=
 

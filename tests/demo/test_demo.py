@@ -13,10 +13,12 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import IO
+from xml.etree import ElementTree
 
 import pytest
 
 from demo.programs import STOP_WITHIN
+from demo.recording import CELL_WIDTH, MARGIN, PICTURE
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHIN = 180.0
@@ -156,13 +158,35 @@ def test_on_a_terminal_it_is_a_live_view(tmp_path: Path) -> None:
     assert "\x1b[H" in text
     # What was drawn last stays.
     seen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.rpartition("\x1b[?1049l")[2])
-    assert picture(seen) == picture((ROOT / "README.md").read_text())
+    assert above_events(seen) == above_events(of_the_readme("$ kubectl scale"))
     assert "Available" in seen.partition("Events")[2]
     assert max(map(len, seen.replace("\r", "").split("\n"))) <= 80
     assert "Traceback" not in text
 
 
-def picture(text: str) -> list[str]:
+def of_the_readme(typed: str) -> str:
+    """What the README's picture shows when this is typed beside it."""
+    text = PICTURE.read_text()
+    groups = ElementTree.fromstring(text).findall("{*}g")
+    spans = [
+        (min(at), max(at))
+        for each in re.findall(r"@keyframes k\d+\{(.*)\}", text)
+        for at in [[float(part) for part in re.findall(r"(\d+\.\d+)%", each)]]
+    ]
+    (now,) = [
+        began
+        for group, (began, _) in zip(groups, spans, strict=True)
+        if any((piece.text or "").startswith(typed) for piece in group)
+    ]
+    lines: dict[float, str] = {}
+    for group, (began, ended) in zip(groups, spans, strict=True):
+        for piece in group if began <= now < ended else ():
+            y, column = float(piece.attrib["y"]), round((float(piece.attrib["x"]) - MARGIN) / CELL_WIDTH)
+            lines[y] = lines.get(y, "").ljust(column) + (piece.text or "")
+    return "\n".join(line for _, line in sorted(lines.items()))
+
+
+def above_events(text: str) -> list[str]:
     """The lines above the Events, without the store's identifiers, which are others each time."""
     above = text[text.index("Custom resources") : text.index("Events   ")]
     return [re.sub(r"ID [-0-9a-f]+", "ID", line.rstrip()) for line in above.splitlines()]
