@@ -108,7 +108,7 @@ class MemcachedOperator(Operator[Memcached]):
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [container],
         }
-        shown = {**labels, **recommended(memcached)}
+        shown = {**labels, **recommended(memcached, self.manager.program.name)}
         return Deployment(
             metadata=ObjectMeta(
                 name=memcached.metadata.name, namespace=memcached.metadata.namespace, labels=shown
@@ -131,12 +131,12 @@ class MemcachedOperator(Operator[Memcached]):
         return _many(new) if new.spec.size > old.spec.size else ()
 
 
-def recommended(memcached: Memcached) -> dict[str, str]:
+def recommended(memcached: Memcached, program: str) -> dict[str, str]:
     """The labels by which tools group what belongs together."""
     return {
         "app.kubernetes.io/name": "memcached",
         "app.kubernetes.io/instance": memcached.metadata.name,
-        "app.kubernetes.io/managed-by": "operator-manager",
+        "app.kubernetes.io/managed-by": program,
     }
 
 
