@@ -245,7 +245,7 @@ def test_a_volume_does_not_shrink(person: Person) -> None:
 
 def test_a_name_is_not_too_long_for_the_children(person: Person) -> None:
     said = person.cannot("create", given=wordpress("n" * 51))
-    assert "metadata.name must be at most 50 characters" in said
+    assert "metadata.name: Invalid value: must be at most 50 characters" in said
     person.can("create", given=wordpress("n" * 50))
 
 
