@@ -34,6 +34,7 @@ _PATIENCE = 5.0
 """Seconds that taking all of it away may take, and that somebody at a URL has to let us connect."""
 
 _HTTPS = 443
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 _log = get_logger("webhook.certificates")
 
@@ -93,7 +94,9 @@ class UntilStopped:
         answered: dict[str, bool] = {}
         for path in self._paths:
             name = path.rpartition("/")[2]
-            with contextlib.suppress(KubeError):  # not there, or not for us to see
+            with contextlib.suppress(KubeError):  # not there
+                if not await self._may_get(path):
+                    continue  # to be refused would look as if a role lacked something
                 found = await self._get(path)
                 for base in {f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, _urls(found))}:
                     host = urlsplit(base).hostname or ""
@@ -147,6 +150,19 @@ class UntilStopped:
             body=orjson.dumps(operations),
             content_type="application/json-patch+json",
         )
+
+    async def _may_get(self, path: str) -> bool:
+        _, _, group, version, resource, name = path.split("/")
+        asked = {"group": group, "version": version, "resource": resource, "name": name, "verb": "get"}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked},
+        }
+        answer = json_object(
+            await self._transport.request("POST", _REVIEWS, body=orjson.dumps(review)), "a review"
+        )
+        return bool((answer.get("status") or {}).get("allowed"))
 
     async def _get(self, path: str) -> JsonObject:
         return json_object(await self._transport.request("GET", path), "an object")

@@ -63,7 +63,8 @@ class Work:
             assert reference["uid"] == owners[name]["metadata"]["uid"]
             assert reference["controller"]
             assert reference["blockOwnerDeletion"]
-            assert each["metadata"]["labels"] == {"app": "memcached", "memcached_cr": name}
+            labels = each["metadata"]["labels"]
+            assert (labels["app"], labels["memcached_cr"]) == ("memcached", name)
             assert each["spec"]["replicas"] == owners[name]["spec"]["size"]
             assert each["metadata"]["generation"] == 1, f"{name} was changed after it was made"
         done = {each["metadata"]["name"] for each in deployments}

@@ -42,7 +42,7 @@ async def test_servers_have_probes_resources_and_the_labels_that_tools_know():
         for labels in (deployment.metadata.labels, template["metadata"]["labels"]):
             assert labels["app.kubernetes.io/name"] == "memcached"
             assert labels["app.kubernetes.io/instance"] == "m"
-            assert labels["app.kubernetes.io/managed-by"] == "operator-manager"
+            assert labels["app.kubernetes.io/managed-by"] == world.manager.program.name
         # A Deployment's selector cannot change, and so is what it was.
         assert deployment.spec["selector"] == {"matchLabels": {"app": "memcached", "memcached_cr": "m"}}
         (container,) = template["spec"]["containers"]
