@@ -110,7 +110,7 @@ def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
     """Whether the user may create something that keeps `owner` from going before it."""
     reference = {**owner, "controller": True, "blockOwnerDeletion": True}
     metadata = {"name": "owned", "ownerReferences": [reference]}
-    labels = {"app": "owned"}
+    labels = {"app": "memcached", "memcached_cr": "owned"}  # the policy knows no others
     spec = {
         "selector": {"matchLabels": labels},
         "template": {
