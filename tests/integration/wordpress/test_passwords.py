@@ -40,7 +40,7 @@ def test_two_things_that_are_wrong_at_once_are_both_told(walk: WordpressWalk) ->
         assert "waiting for Secret given" in message
 
     eventually(told)
-    assert walk.events("site")["NameTaken"] == 2
+    eventually(lambda: walk.events("site")["NameTaken"] == 2)
 
 
 def test_the_site_starts_by_itself_once_its_secret_is_right(walk: WordpressWalk) -> None:
