@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ __all__ = ["Fault", "befall", "faults"]
 
 KINDS_OF_FAULT = {
     "kill": 3,
+    "reborn": 3,
     "stop": 2,
     "freeze": 2,
     "cut": 2,
@@ -46,12 +47,14 @@ class Fault:
     size: float = 0.0
 
 
-def faults(rng: random.Random, replicas: int, *, seconds: float, count: int) -> list[Fault]:
-    """What goes wrong in the course of that time."""
+def faults(
+    rng: random.Random, replicas: int, *, seconds: float, count: int, near: Sequence[float]
+) -> list[Fault]:
+    """What goes wrong in the course of that time, half of it shortly before one of the times `near`."""
     kinds, weights = list(KINDS_OF_FAULT), list(KINDS_OF_FAULT.values())
     made = [
         Fault(
-            at=rng.uniform(0.0, seconds),
+            at=_when(rng, seconds, near),
             what=rng.choices(kinds, weights)[0],
             replica=rng.randrange(replicas),
             seconds=rng.choice((1.0, 5.0, 20.0, 60.0)) * rng.uniform(0.5, 1.5),
@@ -60,6 +63,12 @@ def faults(rng: random.Random, replicas: int, *, seconds: float, count: int) -> 
         for _ in range(count)
     ]
     return sorted(made, key=lambda fault: fault.at)
+
+
+def _when(rng: random.Random, seconds: float, near: Sequence[float]) -> float:
+    if near and rng.random() < 0.5:  # noqa: PLR2004 - half
+        return max(0.0, rng.choice(near) - rng.choice((0.0, 0.002, 0.5, 5.0)))
+    return rng.uniform(0.0, seconds)
 
 
 async def befall(world: World, fault: Fault) -> None:
@@ -76,7 +85,15 @@ async def befall(world: World, fault: Fault) -> None:
             await _freeze(here, fault.seconds)
         case "cut":
             _cut(here)
+        case "reborn":
+            weather = world.weathers[fault.replica]
+            weather.stale = weather.lag = fault.seconds
+            for each in here:
+                each.kill()
+            await asyncio.sleep(fault.seconds)
+            weather.stale = weather.lag = 0.0
         case "compact":
+            await _be_bad_weather(world, replace(fault, what="silent"))
             world.cluster.store.expire_history()
             _cut(world.running)
         case "rights":

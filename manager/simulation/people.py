@@ -74,6 +74,7 @@ class People:
             "annotate": self._annotate,
             "empty status": self._empty_status,
             "take name": self._take_name,
+            "free name": self._free_name,
             "spoil child": self._spoil_child,
             "delete child": self._delete_child,
             "delete namespace": self._delete_namespace,
@@ -130,10 +131,26 @@ class People:
     ) -> str | None:
         for source in self._operators[number].sources:
             if isinstance(source, Owns) and source.kind.gvk.kind in _TAKERS:
-                obj = {**_TAKERS[source.kind.gvk.kind], "metadata": {"name": name}}
+                obj = {
+                    **_TAKERS[source.kind.gvk.kind],
+                    "metadata": {"name": name, "labels": {"taken": "yes"}},
+                }
                 await self._client.create(resource_of(source.kind), namespace, obj)
                 return source.kind.gvk.kind
         return None
+
+    async def _free_name(self, _: int, *where: Any) -> str | None:
+        taken = [
+            (resource, each["metadata"]["namespace"], each["metadata"]["name"])
+            for resource in owned_resources(self._operators)
+            for each in self._client.list(resource)
+            if each["metadata"].get("labels", {}).get("taken")
+        ]
+        if not taken:
+            return None
+        found = where[-1].choice(taken)
+        await self._client.delete(*found)
+        return " ".join(found)
 
     async def _spoil_child(self, _: int, *where: Any) -> str | None:
         rng = where[-1]

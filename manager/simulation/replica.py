@@ -31,6 +31,9 @@ LEASE_NAMESPACE = "kube-system"
 LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 40.0, 25.0, 8.0
 """Seconds. Longer than by default, since most of what a run costs is half an hour of renewals."""
 
+FROZEN = 90.0
+"""Seconds: more than the lease lasts, on anybody's clock."""
+
 current_process: contextvars.ContextVar[str] = contextvars.ContextVar("current_process", default="")
 
 
@@ -159,6 +162,10 @@ class Replica:
         if self.world.dies_at(sent, when):
             self.kill()
             return True
+        if when == "after" and self.world.dies_at(sent, "freeze") and self.clock.paused is None:
+            self.world.told(self.name, f"frozen for {FROZEN:g} s")
+            self.clock.paused = []
+            self.world.thaw_later(self, FROZEN)
         return False
 
     def kill(self) -> None:

@@ -88,18 +88,17 @@ def plan_of(seed: int, operators: Sequence[AnyOperator], *, minutes: float = 5.0
     """What that number stands for, with so many virtual minutes of people and faults."""
     rng = random.Random(f"{seed}/plan")
     replicas, seconds = rng.choice((1, 2, 2, 3)), minutes * 60
-    return Plan(
-        seed=seed,
-        replicas=replicas,
-        steps=tuple(steps(rng, len(operators), seconds=seconds, count=rng.randrange(5, _MOST_STEPS))),
-        faults=tuple(faults(rng, replicas, seconds=seconds, count=rng.randrange(_MOST_FAULTS))),
-    )
+    done = steps(rng, len(operators), seconds=seconds, count=rng.randrange(5, _MOST_STEPS))
+    times, count = [step.at for step in done], rng.randrange(_MOST_FAULTS)
+    wrong = faults(rng, replicas, seconds=seconds, count=count, near=times)
+    return Plan(seed=seed, replicas=replicas, steps=tuple(done), faults=tuple(wrong))
 
 
 def crash_points(plan: Plan, operators: Sequence[AnyOperator]) -> Iterator[Plan]:
     """The same with a death right before and right after each write of a manager, and no other fault.
 
-    Once with one replica, which is started again, and once with another that takes over.
+    Once with one replica, which is started again, and once with another that takes over. And with a freeze
+    after each write that lasts until another one has taken over.
     """
     calm = replace(plan, faults=(), replicas=1)
     writes = run(calm, operators, compare=False).writes
@@ -107,6 +106,7 @@ def crash_points(plan: Plan, operators: Sequence[AnyOperator]) -> Iterator[Plan]
         for when in ("before", "after"):
             for replicas in (1, 2):
                 yield replace(calm, crash_at=(number, when), replicas=replicas)
+        yield replace(calm, crash_at=(number, "freeze"), replicas=2)
 
 
 def run(plan: Plan, operators: Sequence[AnyOperator], *, compare: bool = True) -> Outcome:

@@ -134,7 +134,7 @@ class World:
     replicas: int = 2
     outside: Mapping[AnyOperator, type[Outside]] = field(default_factory=dict)
     crash_at: tuple[int, str] | None = None
-    """The write of all managers, and whether the process that sends it dies before or after its effect."""
+    """A write of a manager, and what its sender has: death `before` or `after` its effect, or a `freeze`."""
     objects: Sequence[tuple[str, Object]] = ()
     """What is created at the start, by resource."""
 
@@ -277,6 +277,17 @@ class World:
         self.running.append(replica)
         self.told(replica.name, "starts")
         replica.start()
+
+    def thaw_later(self, replica: Replica, seconds: float) -> None:
+        """Have a frozen one go on after that time."""
+
+        def thaw() -> None:
+            if not replica.dead:
+                self.told(replica.name, "goes on")
+                replica.clock.resume()
+
+        loop = asyncio.get_running_loop()
+        self.context.copy().run(loop.call_later, seconds, thaw)
 
     def _replace(self) -> None:
         """Start another one for each that has ended, as a Deployment does."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,11 +14,19 @@ import pytest
 from controllers.main import OPERATORS
 from controllers.petstore.claims import Claims
 from controllers.petstore.keeper import Keeper
+from controllers.petstore.pet import PetOperator
+from manager.api import is_controlled_by
+from manager.cache.informer import Informer
 from manager.cache.intake import Intake
+from manager.cache.store import Store
 from manager.controller.queue import WorkQueue
+from manager.controller.source import TickerSource
+from manager.kube.transport import Transport
 from manager.leader.candidacy import Observation
+from manager.leader.leadership import Leadership
 from manager.operator import running
 from manager.operator.context import Context
+from manager.operator.operator import Operator
 from manager.simulation.seeds import Plan, crash_points, plan_of, run
 
 pytestmark = pytest.mark.whole
@@ -47,6 +57,28 @@ async def nothing_awaited(*_: Any, **__: Any) -> None:
 
 
 @mutant("memcached")
+def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Transport, "fenced", None)
+    patch.setattr(Transport, "fence", nothing)
+
+
+@mutant("pet")
+def calls_outside_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leadership, "held", lambda _: contextlib.AsyncExitStack())
+
+
+@mutant("memcached")
+def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
+    original = Store.replace
+
+    def without_removal(self: Store, namespace: str, listed: Any, version: int, **more: Any) -> Any:
+        kept = {each.key: each for each in self if each.key not in listed}
+        return original(self, namespace, {**kept, **listed}, version, **more)
+
+    patch.setattr(Store, "replace", without_removal)
+
+
+@mutant("memcached")
 def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
     original = Intake.event
 
@@ -55,6 +87,11 @@ def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
             original(self, kind, raw)
 
     patch.setattr(Intake, "event", without)
+
+
+@mutant("memcached,mysrv")
+def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WorkQueue, "add_rate_limited", lambda *_, **__: 0.0)
 
 
 @mutant("memcached")
@@ -83,6 +120,11 @@ def changed_children_tell_nobody(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(running, "_owners_and_waiting", lambda *_: nothing)
 
 
+@mutant("memcached")
+def a_name_that_comes_free_is_no_news(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Operator, "waits_for", nothing)
+
+
 @mutant("mysrv,foo")
 def an_emptied_status_stays_empty(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(running, "status_emptied", lambda _: False)
@@ -99,6 +141,12 @@ def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
 @mutant("pet")
 def the_finalizer_is_left_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "ensure_finalizer", nothing_awaited)
+
+
+@mutant("pet")
+def the_server_is_not_asked_before_an_effect(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Context, "confirm", nothing_awaited)
+    patch.setattr(PetOperator, "take_back", nothing_awaited)
 
 
 @mutant("pet")
@@ -132,12 +180,69 @@ def a_status_is_written_before_the_pods_are_there(patch: pytest.MonkeyPatch) -> 
     patch.setattr(memcached, "on", lambda event: event.old is None)
 
 
+@mutant("wordpress")
+def a_password_is_made_anew_each_time(patch: pytest.MonkeyPatch) -> None:
+    original = Context.apply
+
+    async def apply(self: Context, child: Any, **more: Any) -> Any:
+        child.metadata.annotations = {**child.metadata.annotations, "token": self.token(4)}
+        return await original(self, child, **more)
+
+    patch.setattr(Context, "apply", apply)
+
+
+@mutant("memcached")
+def what_others_spoil_is_left_alone(patch: pytest.MonkeyPatch) -> None:
+    original = Context.apply
+
+    async def apply(self: Context, child: Any, **more: Any) -> Any:
+        found = await self.client.uncached.find(type(child), child.key)
+        mine = found is not None and is_controlled_by(found.metadata, self.object)
+        return found if mine else await original(self, child, **more)
+
+    patch.setattr(Context, "apply", apply)
+
+
+@mutant("memcached,wordpress")
+def every_seventh_event_is_lost(patch: pytest.MonkeyPatch) -> None:
+    original, numbers = Intake.event, itertools.count(1)
+
+    def event(self: Intake, kind: str, raw: Any) -> None:
+        if next(numbers) % 7:
+            original(self, kind, raw)
+
+    patch.setattr(Intake, "event", event)
+
+
+@mutant("pet")
+def a_requeue_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    original = WorkQueue.add
+
+    def add(self: WorkQueue[Any], key: Any, *, after: float = 0.0, **more: Any) -> Any:
+        return None if after else original(self, key, after=after, **more)
+
+    patch.setattr(WorkQueue, "add", add)
+    patch.setattr(TickerSource, "run", nothing_awaited)
+
+
+@mutant("memcached")
+def a_task_is_left_behind(patch: pytest.MonkeyPatch) -> None:
+    original = Informer.run
+
+    async def run_and_leave(self: Informer) -> None:
+        asyncio.get_running_loop().create_task(asyncio.sleep(1e6), name="left")
+        await original(self)
+
+    patch.setattr(Informer, "run", run_and_leave)
+
+
 def plans(operators: tuple[Any, ...]) -> Iterator[Plan]:
-    """Seeds, and all the deaths in a short one."""
+    """All the deaths and freezes in a short seed, and other seeds."""
     short = replace(plan_of(2, operators, minutes=1), faults=())
     return itertools.chain(
-        (plan_of(seed, operators, minutes=3) for seed in range(SEEDS)),
-        crash_points(replace(short, steps=short.steps[:6]), operators),
+        (plan_of(seed, operators, minutes=3) for seed in range(6)),
+        crash_points(replace(short, steps=short.steps[:4]), operators),
+        (plan_of(seed, operators, minutes=3) for seed in range(6, SEEDS)),
     )
 
 
@@ -154,3 +259,7 @@ def fails(plan: Plan, operators: tuple[Any, ...]) -> bool:
         return bool(run(plan, operators).violations)
     except Exception:  # noqa: BLE001 - to end with one is to be found
         return True
+
+
+def test_twenty_faults_at_least_are_planted():
+    assert len(MUTANTS) >= 20
