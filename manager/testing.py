@@ -126,9 +126,15 @@ async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[
         return error.code, orjson.dumps(status_body(error.code, error.reason, str(error)))
 
 
-def without_manager(operator: type[O]) -> O:
-    """An operator that runs nowhere, to call the methods that are its webhooks."""
-    return operator(cast("Manager", SimpleNamespace(client=SimpleNamespace(named=lambda _: None))))
+def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] | None = None) -> O:
+    """An operator that runs nowhere, to call the methods that are its webhooks.
+
+    `settings` are values by key; the others have their defaults.
+    """
+    defaults = {key: key.default_value() for key in operator.declared_settings}
+    values = SettingValues({**defaults, **(settings or {})})
+    client = SimpleNamespace(named=lambda _: None)
+    return operator(cast("Manager", SimpleNamespace(client=client, settings=values)))
 
 
 class World:

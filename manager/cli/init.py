@@ -40,5 +40,13 @@ def init(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
     except ScaffoldError as error:
         raise UsageError(f"init: {error}") from error
     print(f"{folder} is a project now: the program {names.program}, with the kind {names.kind}.")
-    print(f"Next: cd {folder}, git init, then make test, make demo, and make for what else there is.")
+    checkout = _checkout()
+    first = f", make venv OPERATOR_MANAGER={checkout}" if checkout else ""
+    print(f"Next: cd {folder}, git init{first}, then make test, make demo, and make for what else there is.")
     return 0
+
+
+def _checkout() -> Path | None:
+    """The checkout that this library runs from; None where it is installed."""
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "pyproject.toml").is_file() and (root / "devcluster").is_dir() else None

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,7 @@ from manager.cli.arguments import ArgumentParser, UsageError, argument
 if TYPE_CHECKING:
     from manager.operator import AnyOperator
     from manager.program import Program
-    from manager.simulation.seeds import Outcome, Plan
+    from manager.simulation.seeds import Outcome, Plan, Samples
 
 __all__ = ["simulate"]
 
@@ -27,6 +28,8 @@ processes die and freeze, connections break, answers get lost, the API server is
 run, and always the same one. What has to hold is checked at every write and in the end."""
 
 _TOLD_EVERY = 5.0
+_ENOUGH = 10
+"""Runs in which something of every kind should have been created."""
 
 
 def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
@@ -49,19 +52,38 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
     if importlib.util.find_spec("devcluster") is None:
         print(f"{program.name}: simulate needs what operator-manager[testing] installs", file=sys.stderr)
         return 1
-    from manager.simulation.seeds import run_all  # noqa: PLC0415 - other commands do without
+    from manager.simulation.seeds import run_all, specs_of  # noqa: PLC0415 - other commands do without
 
     chosen = _chosen(operators, given.get("operator"))
+    samples = specs_of(_samples(Path("config/samples")))
     count = 1 if {"seed", "replay"} & set(given) else 100
     count = given.get("seeds", count)
-    plans = _plans(given, chosen, count)
+    plans = _plans(given, chosen, count, samples)
     if given["crash_points"]:
         count = 0  # nobody knows before
     jobs = given.get("jobs", os.cpu_count() or 1)
-    return _run(run_all(plans, lambda: chosen, jobs=1 if count == 1 else jobs), count, chosen)
+    outcomes = run_all(plans, chosen, jobs=1 if count == 1 else jobs, samples=samples)
+    return _run(outcomes, count, chosen, samples)
 
 
-def _plans(given: Mapping[str, Any], operators: Sequence[AnyOperator], count: int) -> Iterable[Plan]:
+def _samples(folder: Path) -> Iterator[dict[str, Any]]:
+    """The objects of `config/samples/`, where a project has them."""
+    import yaml  # noqa: PLC0415 - other commands do without
+
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            documents = list(yaml.safe_load_all(path.read_text()))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            problem = str(error).splitlines()[0]
+            raise UsageError(f"simulate: {path}: {problem}") from None
+        yield from (
+            each for each in documents if isinstance(each, dict) and {"apiVersion", "kind"} <= set(each)
+        )
+
+
+def _plans(
+    given: Mapping[str, Any], operators: Sequence[AnyOperator], count: int, samples: Samples
+) -> Iterable[Plan]:
     from manager.simulation.seeds import Plan, crash_points, plan_of  # noqa: PLC0415 - as above
 
     if "replay" in given:
@@ -76,18 +98,21 @@ def _plans(given: Mapping[str, Any], operators: Sequence[AnyOperator], count: in
         plan_of(each, operators, minutes=given.get("minutes", 5)) for each in range(first, first + count)
     )
     if given["crash_points"]:
-        return chain.from_iterable(crash_points(plan, operators) for plan in plans)
+        return chain.from_iterable(crash_points(plan, operators, samples=samples) for plan in plans)
     return plans
 
 
-def _run(outcomes: Iterator[Outcome], count: int, operators: Sequence[AnyOperator]) -> int:
+def _run(outcomes: Iterator[Outcome], count: int, operators: Sequence[AnyOperator], samples: Samples) -> int:
+    from manager.simulation.seeds import never_accepted  # noqa: PLC0415 - as above
+
     began = told_at = time.monotonic()
     done = writes = 0
-    virtual = 0.0
+    virtual, accepted = 0.0, Counter[str]()
     for outcome in outcomes:
+        accepted.update(outcome.accepted)
         done, writes, virtual = done + 1, writes + outcome.writes, virtual + outcome.seconds
         if outcome.violations:
-            _tell(outcome, operators)
+            _tell(outcome, operators, samples)
             return 1
         now = time.monotonic()
         if now - told_at >= _TOLD_EVERY:
@@ -99,15 +124,18 @@ def _run(outcomes: Iterator[Outcome], count: int, operators: Sequence[AnyOperato
         f"{done:,} runs hold: {virtual / 3600:,.1f} virtual hours with {writes:,} writes of managers, "
         f"in {took:,.0f} s ({done / took * 60:,.0f} runs a minute)"
     )
+    if done >= _ENOUGH and (missing := never_accepted(accepted, operators)):
+        print(f"{missing}: put one that it takes under config/samples/", file=sys.stderr)
+        return 1
     return 0
 
 
-def _tell(outcome: Outcome, operators: Sequence[AnyOperator]) -> None:
+def _tell(outcome: Outcome, operators: Sequence[AnyOperator], samples: Samples) -> None:
     from manager.simulation.seeds import shrunk, told  # noqa: PLC0415 - as above
 
     print(f"seed {outcome.plan.seed} does not hold: {outcome.violations[0].what}", flush=True)
     print("making it small ...", flush=True)
-    small = shrunk(outcome, operators)
+    small = shrunk(outcome, operators, samples=samples)
     path = Path(f"simulation-{outcome.plan.seed}.json")
     path.write_text(small.plan.to_json())
     print(told(small))

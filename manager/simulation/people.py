@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from manager.simulation.comparing import owned_resources, resource_of
 from manager.simulation.workload import NAMES, NAMESPACES, Step, changed, drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from devcluster import DevCluster
     from manager.operator import AnyOperator
@@ -26,6 +27,9 @@ Object = dict[str, Any]
 
 _ATTEMPTS = 6
 """How often somebody tries to write a spec that the API server takes."""
+
+_SAMPLES = 0.5
+"""The part of new objects that begins as a sample, where there are any."""
 
 _SPOILT: tuple[Object, ...] = (
     {"metadata": {"labels": None}},
@@ -54,7 +58,13 @@ _TAKERS: dict[str, Object] = {
 class People:
     """They do one step at a time, each drawn from the step itself, so that others may be left out."""
 
-    def __init__(self, cluster: DevCluster, operators: Sequence[AnyOperator]) -> None:
+    def __init__(
+        self, cluster: DevCluster, operators: Sequence[AnyOperator], samples: Mapping[str, Sequence[Object]]
+    ) -> None:
+        """`samples` are specs that a kind takes, by its resource: half of what is created begins as one."""
+        self.accepted: Counter[str] = Counter()
+        """How many objects of each resource were taken."""
+        self._samples = samples
         self._client = cluster.client
         self._operators = operators
         self._schemas = [_spec_schema(cluster, operator) for operator in operators]
@@ -86,17 +96,25 @@ class People:
         return f"{step.act}: {where} {more or ''}"
 
     async def _create(self, number: int, resource: str, namespace: str, name: str, rng: random.Random) -> str:
-        schema = self._schemas[number]
+        schema, gvk = self._schemas[number], self._operators[number].kind.gvk
+        sort = f"{gvk.kind}.{gvk.group}"
         for _ in range(_ATTEMPTS):
             obj: Object = {"metadata": {"name": name}}
             if schema is not None:
                 obj["spec"] = drawn(schema, rng)
+            if (
+                samples := self._samples.get(
+                    f"{self._operators[number].kind.gvk.kind}.{self._operators[number].kind.gvk.group}"
+                )
+            ) and rng.random() < _SAMPLES:
+                obj["spec"] = rng.choice(samples)
             try:
                 await self._client.create(resource, namespace, obj)
             except StatusError as error:
                 if error.code != HTTPStatus.UNPROCESSABLE_ENTITY:
                     raise
             else:
+                self.accepted[resource] += 1
                 return _shown(obj.get("spec"))
         return "-> nothing that is valid"
 

@@ -7,20 +7,25 @@ import json
 import multiprocessing
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from manager.simulation.comparing import differences
+from manager.simulation.comparing import differences, resource_of
 from manager.simulation.faults import Fault, faults
 from manager.simulation.loop import simulate
 from manager.simulation.workload import Step, steps
 from manager.simulation.world import Violation, World
 
 if TYPE_CHECKING:
+    from manager.api import Resource
     from manager.operator import AnyOperator
     from manager.simulation.world import Outside
+
+Samples = Mapping[str, Sequence[dict[str, Any]]]
+"""Specs, by kind and group."""
 
 __all__ = ["Outcome", "Plan", "assert_holds", "crash_points", "plan_of", "run", "run_all", "shrunk"]
 
@@ -66,7 +71,8 @@ class Outcome:
     """What came of a run.
 
     Attributes: `violations` is what did not hold; `digest` is the same for the same seed, on any machine;
-    `writes` are those of the managers; `seconds` are virtual; `timeline` has (seconds, who, what).
+    `writes` are those of the managers; `seconds` are virtual; `timeline` has (seconds, who, what); `accepted`
+    is how many objects of each resource the API server took.
     """
 
     plan: Plan
@@ -75,6 +81,7 @@ class Outcome:
     writes: int
     seconds: float
     timeline: tuple[tuple[float, str, str], ...]
+    accepted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def sort(self) -> str:
@@ -94,14 +101,16 @@ def plan_of(seed: int, operators: Sequence[AnyOperator], *, minutes: float = 5.0
     return Plan(seed=seed, replicas=replicas, steps=tuple(done), faults=tuple(wrong))
 
 
-def crash_points(plan: Plan, operators: Sequence[AnyOperator]) -> Iterator[Plan]:
+def crash_points(
+    plan: Plan, operators: Sequence[AnyOperator], *, samples: Samples | None = None
+) -> Iterator[Plan]:
     """The same with a death right before and right after each write of a manager, and no other fault.
 
     Once with one replica, which is started again, and once with another that takes over. And with a freeze
     after each write that lasts until another one has taken over.
     """
     calm = replace(plan, faults=(), replicas=1)
-    writes = run(calm, operators, compare=False).writes
+    writes = run(calm, operators, compare=False, samples=samples).writes
     for number in range(1, writes + 1):
         for when in ("before", "after"):
             for replicas in (1, 2):
@@ -109,8 +118,10 @@ def crash_points(plan: Plan, operators: Sequence[AnyOperator]) -> Iterator[Plan]
         yield replace(calm, crash_at=(number, "freeze"), replicas=2)
 
 
-def run(plan: Plan, operators: Sequence[AnyOperator], *, compare: bool = True) -> Outcome:
-    """Run it, and see that a fresh install comes to the same."""
+def run(
+    plan: Plan, operators: Sequence[AnyOperator], *, compare: bool = True, samples: Samples | None = None
+) -> Outcome:
+    """Run it, and see that a fresh install comes to the same; `samples` are specs by resource."""
     world = World(
         seed=str(plan.seed),
         operators=operators,
@@ -119,6 +130,7 @@ def run(plan: Plan, operators: Sequence[AnyOperator], *, compare: bool = True) -
         replicas=plan.replicas,
         crash_at=plan.crash_at,
         outside=_outsides(operators),
+        samples=samples or {},
     )
     simulate(world.run(), random.Random(f"{plan.seed}/order"))
     violations = list(world.violations)
@@ -132,25 +144,38 @@ def run(plan: Plan, operators: Sequence[AnyOperator], *, compare: bool = True) -
         ]
         violations += [replace(each, what=f"in a fresh install, {each.what}") for each in fresh.violations]
     return Outcome(
-        plan, tuple(violations), world.digest, world.writes, world.timeline[-1][0], tuple(world.timeline)
+        plan,
+        tuple(violations),
+        world.digest,
+        world.writes,
+        world.timeline[-1][0],
+        tuple(world.timeline),
+        dict(world.people.accepted),
     )
 
 
 def run_all(
-    plans: Iterable[Plan], operators: Callable[[], Sequence[AnyOperator]], *, jobs: int
+    plans: Iterable[Plan], operators: Sequence[AnyOperator], *, jobs: int, samples: Samples | None = None
 ) -> Iterator[Outcome]:
     """Run them in so many processes, in order; of those that hold, the time line is left out."""
     if jobs == 1:
-        known = operators()
         for plan in plans:
-            yield _slim(run(plan, known))
+            yield _slim(run(plan, operators, samples=samples))
         return
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(operators,)) as pool:
+    with ProcessPoolExecutor(
+        jobs, mp_context=context, initializer=_begin, initargs=(operators, samples)
+    ) as pool:
         yield from pool.map(_run, plans)
 
 
-def shrunk(outcome: Outcome, operators: Sequence[AnyOperator], *, runs: int = _SHRINKS) -> Outcome:
+def shrunk(
+    outcome: Outcome,
+    operators: Sequence[AnyOperator],
+    *,
+    runs: int = _SHRINKS,
+    samples: Samples | None = None,
+) -> Outcome:
     """The same failure with as few faults and steps as a number of runs finds."""
     best = outcome
     for part in ("faults", "steps"):
@@ -161,7 +186,7 @@ def shrunk(outcome: Outcome, operators: Sequence[AnyOperator], *, runs: int = _S
                 kept = getattr(best.plan, part)
                 tried = replace(best.plan, **{part: kept[:start] + kept[start + size :]})
                 runs -= 1
-                came = run(tried, operators)
+                came = run(tried, operators, samples=samples)
                 if came.sort == outcome.sort:
                     best = came
                 else:
@@ -170,12 +195,41 @@ def shrunk(outcome: Outcome, operators: Sequence[AnyOperator], *, runs: int = _S
     return best
 
 
-def assert_holds(*operators: AnyOperator, seeds: Iterable[int] = range(20), minutes: float = 5.0) -> None:
-    """For the tests of an operator: raises AssertionError, which tells the story, when a seed fails."""
+def assert_holds(
+    *operators: AnyOperator,
+    seeds: Iterable[int] = range(20),
+    minutes: float = 5.0,
+    samples: Sequence[Resource] = (),
+) -> None:
+    """For the tests of an operator: raises AssertionError, which tells the story, when a seed fails.
+
+    People make objects up from the schema. `samples` are some that the API server takes, for kinds of which
+    that is hard to guess; it fails when it took none of a kind in all of the seeds.
+    """
+    specs = specs_of(each.to_wire() for each in samples)
+    accepted: Counter[str] = Counter()
     for seed in seeds:
-        outcome = run(plan_of(seed, operators, minutes=minutes), operators)
+        outcome = run(plan_of(seed, operators, minutes=minutes), operators, samples=specs)
+        accepted.update(outcome.accepted)
         if outcome.violations:
-            raise AssertionError(told(shrunk(outcome, operators)))
+            raise AssertionError(told(shrunk(outcome, operators, samples=specs)))
+    if missing := never_accepted(accepted, operators):
+        raise AssertionError(f"{missing}: give `samples`")
+
+
+def specs_of(objects: Iterable[dict[str, Any]]) -> Samples:
+    """The specs of these objects, by resource."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in objects:
+        group, _, _ = each["apiVersion"].rpartition("/")
+        found.setdefault(f"{each['kind']}.{group}", []).append(each.get("spec") or {})
+    return found
+
+
+def never_accepted(accepted: Mapping[str, int], operators: Sequence[AnyOperator]) -> str:
+    """The kinds of which no object was ever taken, in words; "" if there is none."""
+    kinds = [each.kind.gvk.kind for each in operators if not accepted.get(resource_of(each.kind))]
+    return f"the API server took none of the objects made up for {', '.join(kinds)}" if kinds else ""
 
 
 def told(outcome: Outcome) -> str:
@@ -203,16 +257,17 @@ def _outsides(operators: Sequence[AnyOperator]) -> dict[AnyOperator, type[Outsid
     return found
 
 
-_known: Sequence[AnyOperator] = ()
+_known: Any = ()
 
 
-def _begin(operators: Callable[[], Sequence[AnyOperator]]) -> None:
+def _begin(*known: Any) -> None:
     global _known  # noqa: PLW0603 - of a process that does nothing else
-    _known = operators()
+    _known = known
 
 
 def _run(plan: Plan) -> Outcome:
-    return _slim(run(plan, _known))
+    operators, samples = _known
+    return _slim(run(plan, operators, samples=samples))
 
 
 def _slim(outcome: Outcome) -> Outcome:

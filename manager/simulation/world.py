@@ -135,6 +135,8 @@ class World:
     outside: Mapping[AnyOperator, type[Outside]] = field(default_factory=dict)
     crash_at: tuple[int, str] | None = None
     """A write of a manager, and what its sender has: death `before` or `after` its effect, or a `freeze`."""
+    samples: Mapping[str, Sequence[Object]] = field(default_factory=dict)
+    """Specs that a kind takes, by its resource."""
     objects: Sequence[tuple[str, Object]] = ()
     """What is created at the start, by resource."""
 
@@ -155,7 +157,7 @@ class World:
         self.asked: list[tuple[str, Object]] = []
         self._digest = hashlib.sha256()
         self._generations = [0] * self.replicas
-        self._people: People
+        self.people: People
         self._ending = False
         self.context = contextvars.copy_context()
 
@@ -250,7 +252,7 @@ class World:
         # It reads the models' sources, for what is said of their fields.
         for resource, obj in await asyncio.to_thread(_declared, tuple(self.operators)):
             await client.create(resource, "", copy.deepcopy(obj))
-        self._people = People(self.cluster, self.operators)
+        self.people = People(self.cluster, self.operators, self.samples)
         self.cluster.add_user("manager", token=self.token)
         group = "rbac.authorization.k8s.io"
         role = {"metadata": {"name": "manager"}, "rules": _rules(self.operators)}
@@ -305,7 +307,7 @@ class World:
                 self._replace()
 
         async def take(step: Step) -> None:
-            self.told("person", await self._people.act(step))
+            self.told("person", await self.people.act(step))
 
         async def go_wrong(fault: Fault) -> None:
             self.told("FAULT", f"{fault.what}, replica {fault.replica}, {fault.seconds:.1f} s")

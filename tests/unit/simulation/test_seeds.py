@@ -154,3 +154,31 @@ def test_what_is_made_small_fails_alike_with_less_and_can_be_kept_in_a_file():
 def test_a_file_that_holds_no_plan_is_refused(text: str):
     with pytest.raises(ValueError, match=r"plan|Expecting|literal"):
         Plan.from_json(text)
+
+
+class PickySpec(ApiModel):
+    """Nobody guesses it."""
+
+    word: Annotated[str, Field(pattern="^open sesame$")]
+
+
+@crd()
+class Picky(Resource, group="test.example.com", version="v1", plural="pickies"):
+    """Something that is hard to make up."""
+
+    spec: PickySpec
+    status: GreetingStatus = Field(default_factory=GreetingStatus)
+
+
+class PickyOperator(Operator[Picky]):
+    """Says that it has seen it."""
+
+    async def reconcile(self, picky: Picky, ctx: Context) -> None:
+        ctx.condition("Ready", True, "Opened", picky.spec.word)
+
+
+def test_a_kind_of_which_nothing_was_ever_taken_does_not_hold():
+    with pytest.raises(AssertionError, match="took none of the objects made up for Picky: give `samples`"):
+        assert_holds(PickyOperator, seeds=range(2), minutes=1)
+    sample = Picky(metadata=ObjectMeta(name="a"), spec=PickySpec(word="open sesame"))
+    assert_holds(PickyOperator, seeds=range(2), minutes=1, samples=[sample])
