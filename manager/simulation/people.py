@@ -61,7 +61,7 @@ class People:
     def __init__(
         self, cluster: DevCluster, operators: Sequence[AnyOperator], samples: Mapping[str, Sequence[Object]]
     ) -> None:
-        """`samples` are specs that a kind takes, by its resource: half of what is created begins as one."""
+        """`samples` are specs that a kind takes, by its `Kind.group`: half of what is created is one."""
         self.accepted: Counter[str] = Counter()
         """How many objects of each resource were taken."""
         self._samples = samples
@@ -97,16 +97,12 @@ class People:
 
     async def _create(self, number: int, resource: str, namespace: str, name: str, rng: random.Random) -> str:
         schema, gvk = self._schemas[number], self._operators[number].kind.gvk
-        sort = f"{gvk.kind}.{gvk.group}"
+        samples = self._samples.get(f"{gvk.kind}.{gvk.group}")
         for _ in range(_ATTEMPTS):
             obj: Object = {"metadata": {"name": name}}
             if schema is not None:
                 obj["spec"] = drawn(schema, rng)
-            if (
-                samples := self._samples.get(
-                    f"{self._operators[number].kind.gvk.kind}.{self._operators[number].kind.gvk.group}"
-                )
-            ) and rng.random() < _SAMPLES:
+            if samples and rng.random() < _SAMPLES:
                 obj["spec"] = rng.choice(samples)
             try:
                 await self._client.create(resource, namespace, obj)
