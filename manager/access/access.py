@@ -12,8 +12,6 @@ from manager.access.reviews import Reviews, User, has_expired
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 
-__all__ = ["Access", "ReviewFailed", "Verdict"]
-
 ACCEPTED_TOKEN_KEPT = 60.0
 """Seconds for which a token that the server accepted counts as accepted."""
 

@@ -11,8 +11,6 @@ from typing import Any, Generic, TypeVar
 
 from manager.rate_limit import TokenBucket
 
-__all__ = ["Answers", "TooManyStrangers", "Turns"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

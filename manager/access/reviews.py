@@ -17,8 +17,6 @@ from manager.kube.decoding import Decoder
 from manager.kube.errors import ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
 
-__all__ = ["Reviews", "User", "has_expired"]
-
 T = TypeVar("T")
 
 

@@ -11,8 +11,6 @@ from pydantic import Field
 from manager.api.model import ApiModel
 from manager.api.schema import Int64, required
 
-__all__ = ["Condition", "ConditionStatus", "find_condition", "is_true", "set_condition"]
-
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 _TYPE = (

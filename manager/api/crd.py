@@ -8,8 +8,6 @@ from typing import Literal, TypeVar
 
 from manager.api.resource import Resource
 
-__all__ = ["Column", "CrdOptions", "Scale", "crd", "crd_options", "is_crd"]
-
 R = TypeVar("R", bound=Resource)
 
 _ATTRIBUTE = "crd_options"

@@ -10,10 +10,8 @@ from pydantic import Field
 
 from manager.api.model import ApiModel
 
-__all__ = ["GroupVersionKind", "ObjectKey", "ObjectMeta", "OwnerReference"]
 
-
-class Reference(Protocol):
+class _Reference(Protocol):
     """What names a kind beside an object, such as an owner reference."""
 
     @property
@@ -36,7 +34,7 @@ class GroupVersionKind(NamedTuple):
         group, _, version = api_version.rpartition("/")
         return cls(group, version, kind)
 
-    def is_named_by(self, reference: Reference) -> bool:
+    def is_named_by(self, reference: _Reference) -> bool:
         """Whether a reference means this kind, in whatever version the object was when it was written."""
         group, _, _ = reference.api_version.rpartition("/")
         return (group, reference.kind) == (self.group, self.kind)

@@ -8,8 +8,6 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
-__all__ = ["ApiModel"]
-
 
 def _fail_fast(part: Any) -> None:
     if isinstance(part, list | tuple):

@@ -9,15 +9,6 @@ from pydantic import ConfigDict, Field
 from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
 from manager.api.model import ApiModel
 
-__all__ = [
-    "OwnerReference",
-    "PartialObjectMetadata",
-    "Resource",
-    "controller_of",
-    "controller_reference",
-    "is_controlled_by",
-]
-
 # Without the checks that pydantic makes of what is set.
 _set = object.__setattr__
 

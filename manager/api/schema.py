@@ -14,25 +14,6 @@ from typing import Annotated, Any
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-__all__ = [
-    "REQUIRED",
-    "Int32",
-    "Int64",
-    "IntOrString",
-    "SchemaMark",
-    "atomic_list",
-    "atomic_map",
-    "cel",
-    "list_map",
-    "list_set",
-    "preserve_unknown",
-    "required",
-    "schema_format",
-    "schema_pattern",
-    "schema_words",
-    "together",
-]
-
 JsonSchema = dict[str, Any]
 
 # Not a word of the server's: tells the generator to list the field as required.

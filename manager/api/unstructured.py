@@ -11,8 +11,6 @@ from typing import Any
 from manager.api.meta import GroupVersionKind
 from manager.api.resource import Resource
 
-__all__ = ["Unstructured"]
-
 
 class Unstructured(Resource):
     """An object of a kind without a model; what it holds beside its metadata is plain JSON.

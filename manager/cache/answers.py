@@ -10,8 +10,6 @@ from manager.cache.record import Meta
 from manager.kube.decoding import Decoder, not_a
 from manager.kube.errors import ProtocolError
 
-__all__ = ["Bookmark", "Page", "decode_bookmark", "decode_page", "deleted_uid", "is_removed"]
-
 # Marks the bookmark after which a streaming list has given all there was.
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 

@@ -10,8 +10,6 @@ from weakref import ref
 from manager.api import ObjectKey
 from manager.cache.record import Meta, Record
 
-__all__ = ["CacheEvent", "Change", "EventType", "note_own_write", "own_writes_from_here"]
-
 
 class Change(NamedTuple):
     """One step in the life of an object.

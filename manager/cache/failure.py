@@ -26,19 +26,6 @@ from manager.kube.errors import (
     Unreachable,
 )
 
-__all__ = [
-    "EXPIRED",
-    "NO_STREAMING",
-    "HistoryRestored",
-    "NotStreaming",
-    "OlderList",
-    "Pause",
-    "Rule",
-    "State",
-    "WatchClosed",
-    "rule_for",
-]
-
 EXPIRED = "expired"
 NO_STREAMING = "no-streaming"
 

@@ -14,8 +14,6 @@ from manager.api import ObjectKey
 from manager.cache.event import CacheEvent
 from manager.cache.record import Meta, Record
 
-__all__ = ["Index", "IndexFailed", "IndexFunction", "Indexes", "KeyGroups", "index_by", "steps_of"]
-
 IndexFunction = Callable[[Record, Meta], Iterable[str]]
 """Answers the values under which an object is found. It must depend on nothing but its arguments."""
 

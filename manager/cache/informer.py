@@ -25,9 +25,6 @@ from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.rate_limit import Repeats, TokenBucket
 
-__all__ = ["EventHandler", "Informer", "Part", "Subscription"]
-
-
 # Objects of which is remembered that lists leave them out: enough to tell of each once, and never much.
 LEFT_OUT = 1000
 

@@ -13,8 +13,6 @@ from manager.cache.record import Record, RecordDecoder
 from manager.cache.store import Store
 from manager.kube.errors import ProtocolError
 
-__all__ = ["Intake"]
-
 
 class Intake:
     """Takes what is listed and watched in one namespace ("" for all) and tells what changed by it.

@@ -13,8 +13,6 @@ from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.kube.decoding import MALFORMED, not_a
 from manager.kube.errors import ProtocolError
 
-__all__ = ["Arrival", "Meta", "OwnManagedFields", "Owner", "Record", "RecordDecoder", "metadata_of"]
-
 R = TypeVar("R", bound=Resource)
 
 

@@ -26,7 +26,7 @@ from manager.cache.failure import (
 )
 from manager.cache.intake import Intake
 from manager.cache.spec import WatchSpec
-from manager.kube.decoding import Pages, WatchEvent, decode_event, lines, status_error
+from manager.kube.decoding import Pages, WatchEvent, decode_event, lines
 from manager.kube.errors import (
     ApiError,
     Forbidden,
@@ -38,13 +38,12 @@ from manager.kube.errors import (
     TooManyRequests,
     TransportError,
     Unauthorized,
+    status_error,
 )
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import LONGEST_LIST, Transport
 from manager.logs import get_logger
 from manager.rate_limit import Repeats
-
-__all__ = ["Reflector"]
 
 # Objects per page: few requests, and a body of a few megabytes.
 PAGE = 500

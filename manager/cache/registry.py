@@ -17,8 +17,6 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 
-__all__ = ["Cache"]
-
 
 class Cache:
     """Shares one informer per kind, projection and selection among all who ask for it.

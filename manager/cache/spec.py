@@ -10,8 +10,6 @@ from typing import NamedTuple, Self, TypedDict, Unpack
 
 from manager.api import GroupVersionKind, Resource
 
-__all__ = ["WHOLE", "CacheOptions", "Requirement", "Selection", "SelectionOptions", "Selector", "WatchSpec"]
-
 
 class Operator(enum.Enum):
     """How a requirement compares a label with its values."""

@@ -21,8 +21,6 @@ from manager.cache.index import Indexes, IndexFailed, IndexFunction
 from manager.cache.record import Meta, Record
 from manager.cache.spec import Requirement, Selector
 
-__all__ = ["Store"]
-
 # Names of which old news is refused. More than a watch can lag behind; forgetting one too early shows an
 # object for a moment that we have deleted.
 FLOORS = 10_000

@@ -19,8 +19,6 @@ from manager.certificates.steps import Adopt, Authorize, Inject, Issue, Rest, Re
 from manager.certificates.store import Stored, bundled
 from manager.tls import Certificate
 
-__all__ = ["next_step"]
-
 _MOST_FOREIGN = 64
 """A bundle with more authorities than this is not ours: somebody trusts the public ones, which are over a
 hundred. Ours has two in a renewal, and one more for each time that somebody destroys what is stored, until an

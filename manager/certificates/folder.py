@@ -18,8 +18,6 @@ from manager.certificates.store import Changed, Material, Snapshot, StoreUnusabl
 from manager.small_file import read_small_file
 from manager.tls import CertificateUnusable, KeyPair
 
-__all__ = ["FolderCertificate", "FolderStore"]
-
 _ALL = "certificates.json"
 _BUNDLE = "ca.crt"
 _LOCK = ".lock"

@@ -18,8 +18,6 @@ from manager.certificates.targets import Absent, Found, Target
 from manager.kube.errors import Conflict, Fenced, Forbidden, Invalid, KubeError, NotFound
 from manager.logs import get_logger
 
-__all__ = ["LOOK_EVERY", "Keeper"]
-
 LOOK_EVERY = 10.0
 """Seconds between two looks while nothing is to be done: a read of the store and of each target.
 So long may a bundle stay wrong that `kubectl apply` or an upgrade of a chart has reset."""

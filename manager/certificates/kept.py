@@ -35,8 +35,6 @@ from manager.webhook.configurations import (
 from manager.webhook.registration import Webhooks
 from manager.webhook.until_stopped import UntilStopped
 
-__all__ = ["Certificates", "injection_rights", "kept_in_folder", "kept_in_secret", "secret_rights"]
-
 
 class Certificates(NamedTuple):
     """Where a certificate comes from, and what has to run so that there is one."""

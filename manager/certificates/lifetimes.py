@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 
 from manager.tls import CLOCK_SKEW, Certificate
 
-__all__ = ["Lifetimes", "issued"]
-
 _RENEWED_AFTER = 2 / 3
 
 

@@ -19,8 +19,6 @@ from manager.program import Program
 from manager.tls import CertificateUnusable, KeyPair
 from manager.webhook.configurations import field_manager_of
 
-__all__ = ["SecretCertificate", "SecretStore"]
-
 _DEADLINE = 10.0
 
 

@@ -9,8 +9,6 @@ from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.store import Material, Stored, bundled
 from manager.tls import Certificate, certificates_in, new_authority
 
-__all__ = ["Adopt", "Authorize", "Inject", "Issue", "Rest", "Retire", "Sighting", "Step", "after"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sighting:

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 from manager.tls import Authority, Certificate, KeyPair, certificates_in, keys_in, public_key_of
 
-__all__ = ["Changed", "Material", "Snapshot", "Store", "StoreUnusable", "Stored", "bundled"]
-
 _CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS = "tls.crt", "tls.key", "ca.crt", "ca.key"
 
 

@@ -18,16 +18,6 @@ from manager.kube.transport import Transport
 from manager.webhook.request import JsonObject
 from manager.webhook.until_stopped import UntilStopped
 
-__all__ = [
-    "Absent",
-    "ConvertedDefinition",
-    "Found",
-    "InstalledConfiguration",
-    "Target",
-    "WrittenConfiguration",
-    "hosts_of",
-]
-
 _DEADLINE = 10.0
 
 

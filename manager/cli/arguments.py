@@ -9,8 +9,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, TypeVar
 
-__all__ = ["ArgumentParser", "OperatorUnusable", "UsageError", "argument", "unknown_argument"]
-
 T = TypeVar("T")
 
 _WIDTHS = 60, 110

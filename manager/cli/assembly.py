@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from manager.settings import SettingValues
     from manager.tls import CertificateSource
 
-__all__ = ["assembled"]
-
 _log = get_logger("start")
 
 _LEASE_CONNECTIONS = 4

@@ -13,8 +13,6 @@ from manager.cli.main import COMMANDS, command_named
 from manager.operator import AnyOperator
 from manager.program import Program
 
-__all__ = ["completion"]
-
 _DESCRIPTION = """\
 Print what a shell reads to complete commands and flags, those of your operators too:
 

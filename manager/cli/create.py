@@ -13,8 +13,6 @@ from manager.scaffold import Answers, Names, ScaffoldError, Written, create_api,
 from manager.scaffold.names import plural_of
 from manager.scaffold.writing import beginnings, domain_of
 
-__all__ = ["create"]
-
 _DESCRIPTION = """\
 Add to the project in this folder: `create api` a kind, `create webhook` webhooks of a kind that is there.
 Each has a --help of its own."""

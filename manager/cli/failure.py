@@ -18,8 +18,6 @@ from manager.manager import CannotStart
 from manager.metrics import Metrics
 from manager.program import Program
 
-__all__ = ["ServerUnusable", "cause_of", "connected", "in_one_line", "is_expected", "server_version"]
-
 _START_PATIENCE = 5.0
 """Seconds in which the API server has to answer once: enough for a pod whose network comes up late."""
 

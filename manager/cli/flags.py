@@ -13,8 +13,6 @@ from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings import Setting, parse_truth
 
-__all__ = ["parse_flags", "settings_by_heading"]
-
 _INTRODUCTION = """\
 Run the controllers until interrupted.
 

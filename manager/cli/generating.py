@@ -24,8 +24,6 @@ from manager.webhook import RegistrationError
 from manager.webhook.configurations import SERVICE, by_service, by_url
 from manager.webhook.methods import webhooks_of
 
-__all__ = ["crds", "generate", "generated_tree"]
-
 _FLAG = "--webhook-url"
 
 _CRDS = """\

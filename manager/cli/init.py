@@ -12,8 +12,6 @@ from manager.program import Program
 from manager.scaffold import Names, ScaffoldError
 from manager.scaffold import init as write_project
 
-__all__ = ["init"]
-
 _DESCRIPTION = """\
 Begin a project: a kind, its operator, a sample, a test, a demo, manifests and an image.
 

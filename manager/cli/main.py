@@ -19,8 +19,6 @@ from manager.program import Program
 if TYPE_CHECKING:
     from manager.operator import AnyOperator
 
-__all__ = ["COMMANDS", "FAILED", "OK", "WRONG_USAGE", "command_named", "main"]
-
 OK, FAILED, WRONG_USAGE = 0, 1, 2
 
 Command: TypeAlias = "Callable[[Sequence[str], Sequence[AnyOperator], Program], int]"

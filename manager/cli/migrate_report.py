@@ -14,8 +14,6 @@ from manager.duration import format_duration
 from manager.logs import on_one_line
 from manager.migration import MigrationOptions, Outcome, StoredDefinition, Tally
 
-__all__ = ["MigrateReport", "Screen"]
-
 _REDRAW_EVERY = 0.1
 _LINE_EVERY = 10.0
 _ERASE = "\r\x1b[K"

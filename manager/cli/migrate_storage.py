@@ -24,8 +24,6 @@ from manager.program import Program
 from manager.settings import parse_text, parse_truth
 from manager.watchdog import Watchdog
 
-__all__ = ["MigrateArguments", "migrate_storage", "named_definitions", "parse_migrate_arguments"]
-
 _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""
 

@@ -23,8 +23,6 @@ from manager.logs import configured
 from manager.operator import AnyOperator
 from manager.program import Program
 
-__all__ = ["model"]
-
 _COMMAND = "model"
 
 _DESCRIPTION = """\

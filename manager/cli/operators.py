@@ -15,14 +15,6 @@ from manager.settings import Setting, SettingsError
 from manager.webhook import RegistrationError
 from manager.webhook.methods import webhooks_of
 
-__all__ = [
-    "all_operators",
-    "check_names",
-    "declared_settings",
-    "enabled_operators",
-    "installed_operators",
-]
-
 _ALL = "*"
 _MANAGER = "the manager itself"
 

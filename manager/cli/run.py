@@ -23,8 +23,6 @@ from manager.settings import SettingsError, SettingValues, Sources
 from manager.watchdog import Watchdog
 from manager.webhook.methods import has_webhooks
 
-__all__ = ["run"]
-
 
 def run(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Run the controllers until a signal asks to stop; returns the exit code.

@@ -16,8 +16,6 @@ from manager.logs.setup import LogFormat, LogLevel
 from manager.program import Program
 from manager.settings import Setting, SettingsError, Sources, parse_truth
 
-__all__ = ["OWN", "Settings", "parse_base_url", "unknown_variables"]
-
 WebhookCertificates = Literal["auto", "files", "secret", "local"]
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -13,8 +13,6 @@ from typing import Any, Self, TypeVar
 from manager.logs import get_logger
 from manager.watchdog import LastWords, Watchdog
 
-__all__ = ["StopSignals"]
-
 T = TypeVar("T")
 
 _SIGNALS = signal.SIGTERM, signal.SIGINT

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from manager.program import Program
     from manager.simulation.seeds import Outcome, Plan, Samples
 
-__all__ = ["simulate"]
-
 _DESCRIPTION = """\
 Run the operators in a simulated cluster, in virtual time, while people change objects and things go wrong:
 processes die and freeze, connections break, answers get lost, the API server is behind. Each seed is another

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from manager.operator import AnyOperator
     from manager.program import Program
 
-__all__ = ["version"]
-
 _DESCRIPTION = "Print the version, that of Python, and the Kubernetes versions it is tested with."
 
 

@@ -31,8 +31,6 @@ from manager.program import Program
 from manager.settings import SettingsError, Sources
 from manager.webhook.methods import has_webhooks
 
-__all__ = ["webhook_flags"]
-
 HOST, PORT = "127.0.0.1", 9443
 PATIENCE = 5.0  # seconds for the API server to hear of a configuration and to call
 EVERY = 0.1

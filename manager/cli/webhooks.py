@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from manager.operator import Operator
     from manager.program import Program
 
-__all__ = ["add_webhooks", "certificate_way"]
-
 Way = Literal["files", "secret", "local"]
 
 _HTTPS = 443

@@ -26,8 +26,6 @@ from manager.client.write import APPLY_PATCH, JSON_PATCH, Writer, booked
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 
-__all__ = ["Applied", "Applier", "Outcome"]
-
 R = TypeVar("R", bound=Resource)
 
 # How many objects the applier remembers as equal in the server's eyes (see `_Settled`).

@@ -19,8 +19,6 @@ from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
-__all__ = ["Client", "Propagation"]
-
 R = TypeVar("R", bound=Resource)
 
 Propagation = Literal["Background", "Foreground", "Orphan"]

@@ -15,8 +15,6 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 
-__all__ = ["connect"]
-
 
 @asynccontextmanager
 async def connect(

@@ -19,8 +19,6 @@ from pydantic import ValidationError
 from manager.api import GroupVersionKind, ObjectKey, OwnerReference
 from manager.kube.errors import Conflict, KubeError
 
-__all__ = ["ApplyConflict", "FieldConflict", "NotCached", "OwnedByOther", "Undecodable"]
-
 
 class NotCached(KubeError):
     """A cached read of a kind, selection or namespace that is not watched: what is there is not known.

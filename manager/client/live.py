@@ -18,8 +18,6 @@ from manager.kube.errors import Gone, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import LONGEST_LIST, Transport
 
-__all__ = ["LiveList", "LiveReader", "followed"]
-
 R = TypeVar("R", bound=Resource)
 
 # Objects per page, as the reflectors use: large enough to be few, small enough to bound memory.

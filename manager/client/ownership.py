@@ -32,8 +32,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["OwnEntries", "creator_name", "holds", "holds_exactly", "own_entries", "takeover_patch"]
-
 
 @dataclass(frozen=True, slots=True)
 class OwnEntries:

@@ -14,8 +14,6 @@ from manager.client.errors import NotCached, Undecodable
 from manager.kube.decoding import not_a
 from manager.kube.errors import NotFound
 
-__all__ = ["CachedReader", "ListOptions", "MetadataReader", "ObjectList", "decode_object", "decode_records"]
-
 R = TypeVar("R", bound=Resource)
 
 

@@ -15,8 +15,6 @@ from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer,
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import Conflict, Invalid
 
-__all__ = ["StatusClient", "SubresourceClient"]
-
 R = TypeVar("R", bound=Resource)
 
 

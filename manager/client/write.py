@@ -14,8 +14,6 @@ from manager.kube.errors import NoMatch
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 
-__all__ = ["Query", "Writer", "booked", "merge_diff", "whole_object"]
-
 
 def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the smallest merge patch that turns `before` into `after`; empty when they are equal.

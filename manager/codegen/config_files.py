@@ -43,8 +43,6 @@ from manager.rights import RbacRule
 from manager.webhook.configurations import SECRET
 from manager.webhook.registration import Webhooks
 
-__all__ = ["config_files"]
-
 Manifest = dict[str, Any]
 Manifests = Mapping[str, Manifest | list[Manifest]]
 """By the names of the files in a folder."""

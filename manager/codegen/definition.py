@@ -11,8 +11,6 @@ import yaml
 from manager.api import GroupVersionKind
 from manager.codegen.tree import yaml_documents
 
-__all__ = ["Definition", "DefinitionError", "Served", "definitions_in", "served_by_openapi"]
-
 _CRD = "CustomResourceDefinition"
 
 

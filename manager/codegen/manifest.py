@@ -11,8 +11,6 @@ from manager.codegen.structural import structural_schema
 from manager.webhook import Conversion
 from manager.webhook.configurations import ClientConfig, by_service, conversion_by
 
-__all__ = ["UNPLACED", "Manifest", "custom_resource_definitions", "leads_somewhere"]
-
 _OPEN_ENDED = ("additionalProperties", "x-kubernetes-preserve-unknown-fields")
 # The server's own part of every object, of which the schema says nothing.
 _METADATA = ".metadata"

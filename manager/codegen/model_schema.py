@@ -18,16 +18,6 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
-__all__ = [
-    "INEXPRESSIBLE",
-    "JsonSchema",
-    "ModelError",
-    "attribute_docs",
-    "model_schema",
-    "overlaid",
-    "paragraphs",
-]
-
 
 class ModelError(Exception):
     """A model says something that its custom resource definition cannot; the message names the field."""

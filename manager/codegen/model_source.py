@@ -35,8 +35,6 @@ from manager.codegen.python_source import (
 )
 from manager.codegen.structural import CARRIED, FORMATS, IGNORED, checked_pattern, object_schema
 
-__all__ = ["ModelSource", "model_source"]
-
 Schema = Mapping[str, Any]
 
 _IMPORTED = {

@@ -9,20 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = [
-    "Expression",
-    "Group",
-    "Keyword",
-    "Text",
-    "Union",
-    "class_source",
-    "docstring",
-    "field_source",
-    "imported",
-    "laid",
-    "literal",
-]
-
 _WIDTH = 110
 _STEP = 4
 _QUOTES = '"""'

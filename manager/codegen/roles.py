@@ -11,25 +11,6 @@ from manager.certificates import injection_rights, secret_rights
 from manager.migration.permission import migration_rights
 from manager.rights import RbacRule
 
-__all__ = [
-    "admin_role",
-    "editor_role",
-    "leader_election_role",
-    "manager_role",
-    "merged_rules",
-    "metrics_auth_role",
-    "metrics_reader_role",
-    "operator_access",
-    "owner_references_access",
-    "role_bindings",
-    "service_account",
-    "storage_migration_role",
-    "viewer_role",
-    "webhook_certificate_role",
-    "webhook_injection_role",
-    "webhook_role_bindings",
-]
-
 _Values = tuple[str, ...]
 
 

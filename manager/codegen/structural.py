@@ -17,22 +17,6 @@ from manager.codegen.model_schema import (
     paragraphs,
 )
 
-__all__ = [
-    "CARRIED",
-    "FORMATS",
-    "IGNORED",
-    "ORDER",
-    "Collapsed",
-    "bounds",
-    "check_merging",
-    "checked_format",
-    "checked_pattern",
-    "collapse",
-    "enum_type",
-    "object_schema",
-    "structural_schema",
-]
-
 # Mean the same in both.
 CARRIED = frozenset(
     {

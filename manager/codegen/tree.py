@@ -9,8 +9,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["HEADER", "GeneratedTree", "yaml_document", "yaml_documents", "yaml_stream"]
-
 # In C it takes a tenth of the time; whoever built PyYAML may have had no libyaml.
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -13,18 +13,6 @@ from manager.program import Program
 from manager.webhook.configurations import SECRET, SERVICE, webhook_configurations
 from manager.webhook.registration import Webhooks
 
-__all__ = [
-    "AUTHORITY_SECRET",
-    "authority",
-    "certificate",
-    "certificate_references",
-    "conversion_references",
-    "named_secret",
-    "webhook_manifests",
-    "webhook_references",
-    "webhook_service",
-]
-
 Manifest = dict[str, Any]
 
 # Replaced by kustomize, together with a prefix to the names, where the whole is put together.

@@ -17,8 +17,6 @@ from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
 
-__all__ = ["Controller", "ControllerState"]
-
 # Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
 _STUCK = 60.0
 

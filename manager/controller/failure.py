@@ -31,8 +31,6 @@ from manager.kube.errors import (
 )
 from manager.rate_limit import Repeats, TokenBucket
 
-__all__ = ["Cause", "Failure", "Trouble", "Troubles", "explain"]
-
 # A write meets what happened since the cache last heard: changed, created, deleted, or no longer our turn.
 _RACES = (AlreadyExists, Conflict, Fenced, NotFound)
 

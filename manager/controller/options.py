@@ -10,8 +10,6 @@ from typing import Generic, Protocol, TypeVar
 from manager.backoff import ExponentialDelay
 from manager.controller.reconciler import Request
 
-__all__ = ["ControllerOptions", "KeyBackoff", "RateLimiter", "RetryBackoff"]
-
 K = TypeVar("K", bound=Hashable)
 C_contra = TypeVar("C_contra", bound=Hashable, contravariant=True)
 

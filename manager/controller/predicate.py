@@ -14,25 +14,6 @@ import msgspec
 
 from manager.cache import CacheEvent, Meta, Record
 
-__all__ = [
-    "Predicate",
-    "all_of",
-    "annotation_changed",
-    "any_of",
-    "created",
-    "created_or_deleted",
-    "deleted",
-    "desired_state_changed",
-    "finalizer_changed",
-    "generation_changed",
-    "label_changed",
-    "not_",
-    "presence_changed",
-    "resource_version_changed",
-    "status_emptied",
-    "termination_started",
-]
-
 Predicate: TypeAlias = Callable[[CacheEvent], bool]
 
 

@@ -16,16 +16,6 @@ from manager.controller.options import RetryBackoff
 from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
 
-__all__ = [
-    "AGED_TURN",
-    "DelayedItems",
-    "QueueItem",
-    "QueueMetrics",
-    "QueueState",
-    "ReadyItems",
-    "WorkQueue",
-]
-
 K = TypeVar("K", bound=Hashable)
 
 

@@ -9,8 +9,6 @@ from typing import Protocol
 
 from manager.api import ObjectKey
 
-__all__ = ["Priority", "Reconciler", "Request", "Result", "TerminalError"]
-
 Request = ObjectKey
 """The key of the object to reconcile; it says nothing about what happened, only where to look."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
-__all__ = ["ControllerMetrics", "ReconcileRunner"]
-
 _PERSISTENT = 10
 """A race lost so often in a row, over some five seconds, is no longer one."""
 

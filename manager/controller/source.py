@@ -20,18 +20,6 @@ from manager.controller.predicate import Predicate
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request
 
-__all__ = [
-    "ChannelSource",
-    "Handler",
-    "KindSource",
-    "MapTo",
-    "Source",
-    "TickerSource",
-    "enqueue_mapped",
-    "enqueue_object",
-    "enqueue_owner",
-]
-
 Handler: TypeAlias = Callable[[CacheEvent], Iterable[Request]]
 
 MapTo: TypeAlias = Callable[[Meta], Iterable[Request]]

@@ -12,8 +12,6 @@ from manager import clock
 from manager.events.series import MESSAGE_BYTES, EventNames, EventType, ObjectReference, Series, bounded
 from manager.rate_limit import TokenBucket
 
-__all__ = ["Correlator", "Recent"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

@@ -27,8 +27,6 @@ from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import Repeats, TokenBucket
 
-__all__ = ["Backlog", "Outbox", "Outcome", "Outcomes"]
-
 Outcome = Literal[
     "created",  # sent, as a new Event object
     "updated",  # sent, as a higher count of an Event object

@@ -13,8 +13,6 @@ from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.metrics import Metrics
 
-__all__ = ["EventRecorder"]
-
 _log = get_logger("events")
 
 

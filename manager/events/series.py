@@ -11,8 +11,6 @@ from typing import Literal
 from manager import clock
 from manager.api import Resource
 
-__all__ = ["MESSAGE_BYTES", "REASON_BYTES", "EventNames", "EventType", "ObjectReference", "Series", "bounded"]
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectReference:

@@ -12,8 +12,6 @@ from manager.events.series import Series
 from manager.kube.errors import AlreadyExists, NotFound
 from manager.kube.transport import Transport
 
-__all__ = ["EventSink"]
-
 # Seconds for one request: an Event is not worth waiting for longer.
 _DEADLINE = 10.0
 # Where the Events of objects without a namespace are kept; the server insists on it.

@@ -18,8 +18,6 @@ from manager.open_files import NONE_LEFT, Reserve, are_scarce
 from manager.rate_limit import Repeats
 from manager.tls import ServedCertificate
 
-__all__ = ["Connections", "readable"]
-
 
 async def readable(sock: socket.socket) -> None:
     """Return when reading from `sock`, or accepting, would not block.

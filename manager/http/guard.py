@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-__all__ = ["guarded"]
-
 _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY, _FAILED = 401, 403, 429, 500
 
 _log = get_logger("access")

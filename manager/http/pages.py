@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from manager.health import Checks, Health
 
-__all__ = ["exposition", "health_pages", "metrics_page"]
-
 _OK, _NOT_FOUND, _FAILED = 200, 404, 500
 
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}

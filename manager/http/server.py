@@ -20,8 +20,6 @@ from manager.tls import CertificateUnusable, ServedCertificate
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["CannotListen", "CannotServe", "Page", "serve"]
-
 Page = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 Method = Literal["GET", "POST"]

@@ -13,8 +13,6 @@ from manager.http.connection import Limits
 from manager.logs import get_logger
 from manager.tls.served import is_over
 
-__all__ = ["TlsTransport", "Turn"]
-
 _RECEIVED = memoryview(bytearray(64 * 1024))
 """Where all connections receive: what is in it goes on to OpenSSL before anything else comes. It is as much
 as one of them has in a turn of the loop, before others have theirs."""

@@ -28,8 +28,6 @@ from manager.small_file import read_small_file
 if TYPE_CHECKING:
     from manager.kube.kubeconfig import Entry
 
-__all__ = ["AuthProvider", "private_module"]
-
 _PACKAGE = "kubernetes_asyncio"
 _LOADER = f"{_PACKAGE}.config.kube_config"
 

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 import orjson
 
-from manager.kube.errors import ProtocolError, status_error
+from manager.kube.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-__all__ = ["LINE_LIMIT", "Pages", "WatchEvent", "decode_event", "lines", "status_error"]
 
 T = TypeVar("T")
 

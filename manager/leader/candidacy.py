@@ -14,8 +14,6 @@ from manager.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, No
 from manager.leader.lease import Lease, LeaseTiming, MalformedLease
 from manager.leader.lease_client import LeaseClient, Troubles
 
-__all__ = ["TIMER_ERROR", "Candidacy", "Claim", "Observation", "pause"]
-
 TIMER_ERROR = 1e-6
 """Seconds by which a timer may fire early, because times are rounded: that early is in time."""
 

@@ -17,9 +17,6 @@ from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.watchdog import Watchdog
 
-__all__ = ["LeaderElector", "release"]
-
-
 # Part of the time there is to wait after a failure.
 _PAUSE = 0.04
 

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 
 from manager.kube.errors import Fenced
 
-__all__ = ["Leadership"]
-
 _NOT_LEADING = "this process does not lead"
 _NOT_RENEWED = "the right to act as the leader was not renewed in time"
 

@@ -14,8 +14,6 @@ import orjson
 
 from manager.duration import format_duration
 
-__all__ = ["LeadershipLost", "Lease", "LeaseTiming", "MalformedLease", "new_identity"]
-
 
 class LeadershipLost(Exception):
     """This process was the leader and may no longer write; the text says why, for the log's last line."""

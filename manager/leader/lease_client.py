@@ -13,8 +13,6 @@ from manager.kube.transport import Transport
 from manager.leader.lease import Lease
 from manager.logs import get_logger
 
-__all__ = ["LeaseChange", "LeaseClient", "Troubles"]
-
 _log = get_logger("leader")
 
 

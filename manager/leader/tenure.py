@@ -13,8 +13,6 @@ from manager.leader.candidacy import TIMER_ERROR, Claim, pause
 from manager.leader.lease import LeadershipLost, Lease, LeaseTiming, MalformedLease
 from manager.leader.lease_client import LeaseClient, Troubles
 
-__all__ = ["Tenure"]
-
 # Renewals come a little early rather than late.
 _RENEW = (0.9, 1.0)
 # Part of a retry period to wait when the lease keeps changing under our renewals.

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-__all__ = ["LONGEST", "on_one_line", "shortened", "structlog"]
-
 _UNWANTED = ("rich", "better_exceptions")
 
 

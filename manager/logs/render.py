@@ -8,9 +8,10 @@ import traceback
 from typing import TYPE_CHECKING, Any, TextIO
 
 import orjson
+import structlog
 
 from manager import clock
-from manager.logs.loggers import LONGEST, on_one_line, shortened, structlog
+from manager.logs.loggers import LONGEST, on_one_line, shortened
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict

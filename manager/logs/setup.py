@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from manager.logs.loggers import get_logger, structlog
+import structlog
+
+from manager.logs.loggers import get_logger
 from manager.logs.render import ConsoleLines, render_json
 from manager.logs.writer import LineWriter
 

@@ -17,17 +17,6 @@ from manager.kube.transport import Transport
 from manager.migration.patience import Patience
 from manager.program import Program
 
-__all__ = [
-    "METADATA",
-    "DefinitionChanged",
-    "Definitions",
-    "MigrationFailed",
-    "Position",
-    "Refused",
-    "StoredDefinition",
-    "decode_definition",
-]
-
 
 class MigrationFailed(Exception):
     """The migration of a kind cannot go on; one line that says why. What has been rewritten stays so."""

@@ -14,8 +14,6 @@ from manager.kube.transport import LONGEST_LIST, Transport
 from manager.migration.definitions import StoredDefinition
 from manager.migration.patience import Patience
 
-__all__ = ["Found", "Listing", "Page"]
-
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 _DEADLINE = 60.0

@@ -21,8 +21,6 @@ from manager.migration.permission import missing_rights
 from manager.migration.rewriter import Rewriter
 from manager.migration.walk import MigrationOptions, Report, Tally, Walk
 
-__all__ = ["PASSES", "Migration", "Outcome"]
-
 PASSES = 3
 """How often the objects are gone through when the definition changes again and again."""
 

@@ -18,8 +18,6 @@ from manager.kube.errors import (
     TransportError,
 )
 
-__all__ = ["ATTEMPTS", "PATIENCE", "Patience"]
-
 T = TypeVar("T")
 
 PATIENCE = 120.0

@@ -19,8 +19,6 @@ from manager.migration.definitions import StoredDefinition
 from manager.migration.patience import Patience
 from manager.rights import RbacRule
 
-__all__ = ["DEFINITIONS", "GROUP", "migration_rights", "missing_rights"]
-
 GROUP = "apiextensions.k8s.io"
 DEFINITIONS = "customresourcedefinitions"
 

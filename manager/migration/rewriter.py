@@ -24,8 +24,6 @@ from manager.migration.definitions import METADATA, Refused, StoredDefinition
 from manager.migration.listing import Found
 from manager.migration.patience import Patience
 
-__all__ = ["Rewriter", "Rewritten"]
-
 # What is about the server or about us, and would be no different for the next object.
 _NOT_ABOUT_THE_OBJECT = TooManyRequests, ServiceUnavailable, ServerTimeout, Unauthorized
 

@@ -22,8 +22,6 @@ from manager.migration.listing import Found, Listing
 from manager.migration.rewriter import Rewriter, Rewritten
 from manager.rate_limit import TokenBucket
 
-__all__ = ["FAILING", "KEEP_EVERY", "MigrationOptions", "Report", "Tally", "Walk"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationOptions:

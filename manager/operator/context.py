@@ -27,8 +27,6 @@ from manager.operator.difference import changed_fields
 if TYPE_CHECKING:
     from manager.operator.operator import Operator
 
-__all__ = ["LEFT_OVER", "NAME_TAKEN", "Blocked", "Changed", "Context", "Gone", "is_missing"]
-
 R = TypeVar("R", bound=Resource)
 
 NAME_TAKEN = "NameTaken"

@@ -12,8 +12,6 @@ from manager.api import ApiModel, ObjectKey, Resource, is_crd
 from manager.cache import WHOLE, IndexFunction, Informer, Meta, Selection, steps_of
 from manager.controller.predicate import Predicate
 
-__all__ = ["Enqueue", "Owns", "Reads", "Watch", "check_indexes", "check_spelling"]
-
 _SHORTEST = 4
 """So many letters a name has at least for which another one may be a slip: `one` is not `on`."""
 _ALIKE = 0.8

@@ -7,8 +7,6 @@ from typing import Any
 
 from manager.api import Resource
 
-__all__ = ["changed_fields"]
-
 _SHOWN = 8
 
 _METADATA = ("labels", "annotations", "ownerReferences", "finalizers")

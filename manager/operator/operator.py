@@ -22,8 +22,6 @@ from manager.webhook import AdmissionOptions
 if TYPE_CHECKING:
     from manager.manager import Manager
 
-__all__ = ["AnyOperator", "Operator"]
-
 T = TypeVar("T", bound=Resource)
 
 _HOOKS = ("reconcile", "reconcile_key", "cleanup", "on_error", "setup")

@@ -9,8 +9,6 @@ from manager.operator.declaration import Owns
 from manager.operator.operator import Operator
 from manager.rights import RbacRule
 
-__all__ = ["rights_of"]
-
 
 def rights_of(operator: type[Operator[Any]]) -> list[RbacRule]:
     """The rules of an operator's role: what its declaration comes to, and then what it adds itself."""

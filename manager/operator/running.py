@@ -31,8 +31,6 @@ from manager.operator.operator import Operator
 from manager.operator.timers import Timers
 from manager.webhook.methods import has_webhooks
 
-__all__ = ["ObjectReconciler", "add_controller"]
-
 T = TypeVar("T", bound=Resource)
 
 

@@ -21,8 +21,6 @@ from manager.settings import Setting
 if TYPE_CHECKING:
     from manager.operator.operator import Operator
 
-__all__ = ["Timer", "Timers", "every", "timers_of"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__every__"

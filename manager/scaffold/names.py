@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from manager.program import Program
 
-__all__ = ["Names", "ScaffoldError", "plural_of"]
-
 _DOMAIN = re.compile(r"(?=.{1,200}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+")
 _GROUP = re.compile(r"[a-z][a-z0-9]{0,49}")
 _VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")

@@ -10,17 +10,6 @@ from typing import NamedTuple, TypeAlias
 
 from manager.scaffold.names import ScaffoldError
 
-__all__ = [
-    "Method",
-    "declared_for",
-    "imported_names",
-    "methods",
-    "parsed",
-    "replaced",
-    "with_import",
-    "with_members",
-]
-
 _WIDTH = 110
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef

@@ -22,8 +22,6 @@ from manager.scaffold.source import (
 )
 from manager.scaffold.writing import Written, domain_of, ours, template, write
 
-__all__ = ["Answers", "create_webhook"]
-
 _OVERLAY = Path("config/default/kustomization.yaml")
 _COMMENTED = re.compile(r"^# \[WEBHOOK\].*\n(?:#(?:-|  ).*\n)+", re.MULTILINE)
 

@@ -17,18 +17,6 @@ from pathlib import Path
 from manager.scaffold.names import Names, ScaffoldError
 from manager.scaffold.source import imported_names, with_import
 
-__all__ = [
-    "Written",
-    "beginnings",
-    "create_api",
-    "domain_of",
-    "init",
-    "ours",
-    "template",
-    "with_operator",
-    "write",
-]
-
 _PROJECT = Path(__file__).parent / "project"
 _OTHER_NAMES = {
     "dockerignore": ".dockerignore",

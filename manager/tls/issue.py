@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-__all__ = ["CLOCK_SKEW", "Authority", "new_authority", "self_signed"]
-
 CLOCK_SKEW = timedelta(minutes=5)
 """How far the clock of who checks a certificate may be behind ours: each is valid from so long ago."""
 

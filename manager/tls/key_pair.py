@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-__all__ = ["CertificateUnusable", "KeyPair", "as_file"]
-
 
 @contextmanager
 def as_file(content: bytes, *, name: str) -> Iterator[str]:

@@ -17,16 +17,6 @@ from manager.small_file import read_small_file
 from manager.tls.issue import self_signed
 from manager.tls.key_pair import CertificateUnusable, KeyPair
 
-__all__ = [
-    "RECHECK_INTERVAL",
-    "CertificateFiles",
-    "CertificateSource",
-    "ClientAuthorities",
-    "SelfSigned",
-    "ServedCertificate",
-    "is_over",
-]
-
 _VALID_FOR = timedelta(days=365)
 _RENEWED_AFTER = timedelta(days=240)
 

@@ -24,8 +24,6 @@ from manager.webhook.registration import VALIDATES, Admission
 from manager.webhook.request import AdmissionRequest, JsonObject
 from manager.webhook.review import AdmissionQuestion, read_admission
 
-__all__ = ["AdmissionEndpoint"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:

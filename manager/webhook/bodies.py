@@ -16,8 +16,6 @@ from manager.webhook.errors import Busy
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["Bodies", "BodyRefused", "Held"]
-
 _SLICE = 64 * 1024
 """Bytes of an answer that are written at once."""
 

@@ -13,17 +13,6 @@ from contextlib import asynccontextmanager
 
 from manager.webhook.errors import Busy, TooCostly
 
-__all__ = [
-    "ADMISSION_WORK",
-    "CONVERSION_WORK",
-    "SMALL",
-    "Turns",
-    "check_number",
-    "check_object",
-    "check_review",
-    "own_turn",
-]
-
 SMALL = 64 * 1024
 """Bytes of what nobody has to wait for: it is read in a few milliseconds, whatever is in it."""
 

@@ -13,20 +13,6 @@ from manager.program import Program
 from manager.webhook.registration import CONVERSION_PATH, Admission, AdmissionWebhook, Webhooks
 from manager.webhook.request import JsonObject
 
-__all__ = [
-    "MUTATING",
-    "REVIEW_VERSIONS",
-    "SECRET",
-    "SERVICE",
-    "VALIDATING",
-    "ClientConfig",
-    "by_service",
-    "by_url",
-    "conversion_by",
-    "field_manager_of",
-    "webhook_configurations",
-]
-
 SECRET = "webhook-server-cert"  # noqa: S105 - its name
 """The Secret with the certificates, as kubebuilder names the one that cert-manager fills."""
 

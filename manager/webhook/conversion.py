@@ -21,8 +21,6 @@ from manager.webhook.registration import CONVERSION_PATH, Conversion, Convert
 from manager.webhook.request import JsonObject
 from manager.webhook.review import ConversionQuestion, read_conversion
 
-__all__ = ["ConversionEndpoint"]
-
 _FREE = ("labels", "annotations")
 """What a conversion may change of metadata. For the rest the API server would refuse the whole review."""
 

@@ -12,8 +12,6 @@ import orjson
 from manager.webhook.errors import FunctionFailed, FunctionTooSlow, NotConverted, Unanswered
 from manager.webhook.refused import Refused
 
-__all__ = ["LINES", "Endpoint", "answered", "encoded", "time_limit"]
-
 T = TypeVar("T")
 
 LINES = 60

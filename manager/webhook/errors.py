@@ -16,17 +16,6 @@ from typing import Any, ClassVar
 
 from manager.logs import shortened
 
-__all__ = [
-    "BadReview",
-    "Busy",
-    "FunctionFailed",
-    "FunctionTooSlow",
-    "NotConverted",
-    "TooCostly",
-    "Unanswered",
-    "status_body",
-]
-
 
 class Unanswered(Exception):
     """There is no verdict, so the failure policy of the webhook decides; the message is for the user.

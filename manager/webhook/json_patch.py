@@ -14,8 +14,6 @@ from typing import Any
 
 from manager.webhook.endpoint import encoded
 
-__all__ = ["json_patch"]
-
 Operation = dict[str, Any]
 
 _MOST = 1000

@@ -17,18 +17,6 @@ from manager.webhook.registration import (
     marks,
 )
 
-__all__ = [
-    "default",
-    "from_hub",
-    "has_webhooks",
-    "registrations",
-    "to_hub",
-    "validate_create",
-    "validate_delete",
-    "validate_update",
-    "webhooks_of",
-]
-
 M = TypeVar("M", bound=Callable[..., Any])
 
 

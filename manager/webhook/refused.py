@@ -15,8 +15,6 @@ from manager.logs import shortened
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = ["FieldError", "Refused", "field_errors", "forbidden", "invalid", "required"]
-
 _LONGEST_NAME = 253
 """Characters that an object's name can have."""
 

@@ -10,21 +10,6 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from manager.api import GroupVersionKind, Resource, Unstructured
 from manager.webhook.request import JsonObject, Operation
 
-__all__ = [
-    "CONVERSION_PATH",
-    "VALIDATES",
-    "Admission",
-    "AdmissionOptions",
-    "AdmissionWebhook",
-    "Conversion",
-    "Convert",
-    "RegistrationError",
-    "Role",
-    "Webhooks",
-    "mark",
-    "marks",
-]
-
 M = TypeVar("M", bound=Callable[..., Any])
 R = TypeVar("R", bound=Resource)
 

@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from manager.api import GroupVersionKind
 
-__all__ = ["AdmissionRequest", "JsonObject", "Operation", "UserInfo"]
-
 JsonObject = dict[str, Any]
 """The JSON of one object. Below the top there may be anything anywhere: whoever reads it checks types, and
 leaves alone what it cannot read, so that the schema's own message reaches the user."""

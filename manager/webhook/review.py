@@ -20,8 +20,6 @@ from manager.webhook.bounds import (
 from manager.webhook.errors import BadReview
 from manager.webhook.request import AdmissionRequest, JsonObject, Operation, UserInfo
 
-__all__ = ["AdmissionQuestion", "ConversionQuestion", "read_admission", "read_conversion"]
-
 Q = TypeVar("Q", bound="AdmissionReview | ConversionReview | _VersionsReview")
 
 

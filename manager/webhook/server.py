@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from manager.tls import ServedCertificate
     from manager.webhook.registration import Webhooks
 
-__all__ = ["LIMITS", "WebhookServer", "endpoints_of"]
-
 _JSON = "application/json"
 
 _EXPECTED_CODES = (200, 500)

@@ -24,8 +24,6 @@ from manager.webhook.configurations import MUTATING, VALIDATING, field_manager_o
 from manager.webhook.registration import Webhooks
 from manager.webhook.request import JsonObject
 
-__all__ = ["UntilStopped"]
-
 _CONFIGURATIONS = (
     ("mutatingwebhookconfigurations", MUTATING),
     ("validatingwebhookconfigurations", VALIDATING),

@@ -35,8 +35,8 @@ from manager.duration import parse_duration
 from manager.http.server import serve
 from manager.kube.config import _find
 from manager.kube.connection import Connection
-from manager.kube.decoding import decode_event, lines, status_error
-from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolError, error_from
+from manager.kube.decoding import decode_event, lines
+from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolError, error_from, status_error
 from manager.leader.lease import Lease, MalformedLease
 from manager.metrics import Metrics
 from manager.settings import SettingsError

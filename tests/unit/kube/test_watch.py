@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.kube.decoding import decode_event, lines, status_error
-from manager.kube.errors import Gone, ProtocolError, ServerError
+from manager.kube.decoding import decode_event, lines
+from manager.kube.errors import Gone, ProtocolError, ServerError, status_error
 
 
 async def pieces(*chunks: bytes) -> AsyncIterator[bytes]:
