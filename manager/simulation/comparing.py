@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from manager.operator import Owns
+from manager.operator import NAME_TAKEN, Owns
 
 if TYPE_CHECKING:
     from devcluster import DevCluster
     from manager.api import Resource
     from manager.operator import AnyOperator
 
-__all__ = ["asked_for", "differences", "owned_resources", "resource_of", "state_of"]
+__all__ = ["asked_for", "different_from_fresh", "owned_resources", "resource_of", "state_of"]
 
 Object = dict[str, Any]
 
@@ -27,6 +27,8 @@ _CHANCE = frozenset(
     )
 )
 """Fields that differ from run to run, and what people have added to what is not theirs."""
+
+_GIVEN_UP = "a Deployment of it has given up"
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _POD = re.compile(r"\b([a-z0-9-]+)-[bcdf0-9]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
@@ -47,16 +49,30 @@ def owned_resources(operators: Sequence[AnyOperator]) -> list[str]:
 def state_of(cluster: DevCluster, operators: Sequence[AnyOperator], ignored: frozenset[str]) -> Object:
     """The operators' objects and their children by place, without what is up to chance, or `ignored`."""
     found: Object = {}
-    chance = _CHANCE | ignored
+    chance, given_up = _CHANCE | ignored, _owners_of_what_gave_up(cluster)
     for resources, left_out in (
         ([resource_of(each.kind) for each in operators], chance),
         (owned_resources(operators), chance | {"status"}),
     ):
         for resource in resources:
             for each in cluster.client.list(resource):
-                place = f"{resource} {each['metadata'].get('namespace', '')}/{each['metadata']['name']}"
+                metadata = each["metadata"]
+                place = f"{resource} {metadata.get('namespace', '')}/{metadata['name']}"
                 found[place] = _comparable(each, left_out)
+                if metadata["uid"] in given_up:
+                    found[place][_GIVEN_UP] = True
     return found
+
+
+def _owners_of_what_gave_up(cluster: DevCluster) -> set[str]:
+    """The uids of objects with a Deployment that waits for its pods no more."""
+    return {
+        owner["uid"]
+        for each in cluster.client.list("deployments.apps")
+        for condition in each.get("status", {}).get("conditions", ())
+        if condition.get("reason") == "ProgressDeadlineExceeded"
+        for owner in each["metadata"].get("ownerReferences") or ()
+    }
 
 
 def asked_for(cluster: DevCluster, operators: Sequence[AnyOperator]) -> list[tuple[str, Object]]:
@@ -71,6 +87,33 @@ def asked_for(cluster: DevCluster, operators: Sequence[AnyOperator]) -> list[tup
     return free + [
         (resource, _bare(each)) for resource in resources for each in cluster.client.list(resource)
     ]
+
+
+def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
+    """Where a state differs from that of a fresh install, in words, but for what a status tells of the past.
+
+    A Deployment that was once complete does not give up, even when it was so for a moment with no pod. An
+    object whose name for a child is taken says what it had come to before.
+    """
+    have, fresh = dict(have), dict(fresh)
+    for place in have.keys() & fresh.keys():
+        one, other = have[place], fresh[place]
+        if not (isinstance(one, dict) and isinstance(other, dict) and "status" in one and "status" in other):
+            continue
+        conditions = other["status"].get("conditions") or ()
+        if one.get(_GIVEN_UP) != other.get(_GIVEN_UP):
+            compared = frozenset[str]()
+        elif any(each["reason"] == NAME_TAKEN for each in conditions):
+            compared = frozenset({"conditions"})
+        else:
+            continue
+        have[place], fresh[place] = (_with_status(each, compared) for each in (one, other))
+    return differences(have, fresh)
+
+
+def _with_status(obj: Object, compared: frozenset[str]) -> Object:
+    status = {name: value for name, value in obj["status"].items() if name in compared}
+    return {**obj, "status": status, _GIVEN_UP: False}
 
 
 def differences(have: Any, fresh: Any, where: str = "") -> Iterator[str]:

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from manager.simulation.comparing import differences, resource_of
+from manager.simulation.comparing import different_from_fresh, resource_of
 from manager.simulation.faults import Fault, faults
 from manager.simulation.loop import simulate
 from manager.simulation.workload import Step, steps
@@ -140,7 +140,7 @@ def run(
         at = world.timeline[-1][0]
         violations += [
             Violation(at, f"not as a fresh install has it: {what}")
-            for what in differences(world.final, fresh.final)
+            for what in different_from_fresh(world.final, fresh.final)
         ]
         violations += [replace(each, what=f"in a fresh install, {each.what}") for each in fresh.violations]
     return Outcome(
