@@ -75,6 +75,8 @@ class Connection(asyncio.Protocol):
         self.lost = asyncio.Event()
         self.answering = 0
         """How many requests are being answered: one, or none."""
+        self.has_asked = False
+        """Whether a request has come, whole or not."""
         self._heard_of = heard_of
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -110,6 +112,13 @@ class Connection(asyncio.Protocol):
         if self._has_come is not None and not self._has_come():
             return self._answer_began
         return self._not_taking_since
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a part of a request has come that is not answered yet, or last words are on their way."""
+        if self.answering or self._heard or self._kept:
+            return True
+        return self._transport is not None and self._transport.is_closing()
 
     def begin_answer(self, has_come: Callable[[], bool], length: int | None) -> None:
         """A request's head has come; see `Connections.answering`."""
@@ -195,7 +204,7 @@ class Connection(asyncio.Protocol):
             self._empty += begins - start
             start = begins
         if start < len(kept):
-            self._heard = True
+            self._heard = self.has_asked = True
             if not self._request_began:
                 self._request_began = True
                 self._limit(self._limits.head, self._late)

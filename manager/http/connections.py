@@ -39,6 +39,12 @@ def _set(ready: asyncio.Future[None]) -> None:
         ready.set_result(None)
 
 
+_TO_ASK = 1.0
+"""Seconds, at the end, for the first request of a new connection: some round trips, with the handshake."""
+
+_TURNS = 3
+"""Of the event loop, from bytes in the kernel's buffer to a request."""
+
 _ACCEPT_PAUSE = 1.0
 """Seconds until the next try when a connection cannot be taken."""
 
@@ -70,6 +76,7 @@ class Connections:
         certificate: what is presented to clients; None is no TLS.
         limits: how many there may be at once, and how long each may take for what.
         """
+        listening.setblocking(False)
         self._listening = listening
         self._protocol = protocol
         self._certificate = certificate
@@ -106,8 +113,6 @@ class Connections:
             await self._accept()
 
     async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._listening.setblocking(False)
         while True:
             try:
                 await readable(self._listening)
@@ -131,11 +136,41 @@ class Connections:
             except BaseException:
                 accepted.close()
                 raise
-            accepted.setblocking(False)
-            connection = Connection(self._protocol(), self._heard_of, self._limits, client=client)
-            task = loop.create_task(self._attend(connection, accepted), name="http-connection")
-            task.add_done_callback(functools.partial(self._forget, connection))
-            self._open[connection] = task
+            self._begin(accepted, client)
+
+    def _begin(self, accepted: socket.socket, client: str) -> None:
+        accepted.setblocking(False)
+        connection = Connection(self._protocol(), self._heard_of, self._limits, client=client)
+        attending = self._attend(connection, accepted)
+        task = asyncio.get_running_loop().create_task(attending, name="http-connection")
+        task.add_done_callback(functools.partial(self._forget, connection))
+        self._open[connection] = task
+
+    async def drain(self, accepting: asyncio.Task[None]) -> None:
+        """Take no more connections; return when what clients ask for is answered, or the time for it is over.
+
+        `accepting` is the task of `accept`. Who has connected by now, and has not asked for anything yet, has
+        a second to do so.
+        """
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        with suppress(OSError):
+            while len(self._open) < self._limits.connections and not are_scarce():
+                accepted, address = self._listening.accept()
+                self._begin(accepted, client_at(address[0] if isinstance(address, tuple) else None))
+        self._listening.close()  # who comes now is to go elsewhere at once
+        for _ in range(_TURNS):  # for what has come already to be looked at
+            await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+        end, to_ask = loop.time() + self._limits.finish, loop.time() + min(_TO_ASK, self._limits.finish)
+        while (now := loop.time()) < end:
+            there = [each for each in self._open if not each.over.is_set()]
+            if now < to_ask and any(not each.has_asked for each in there):
+                await self._change(to_ask - now)
+            elif any(each.is_at_work for each in there):
+                await self._change(end - now)
+            else:
+                return
 
     async def end(self) -> None:
         """End all of them at once, and return when they are gone."""

@@ -30,6 +30,9 @@ _log = get_logger("http")
 
 _BACKLOG = 128
 
+_CANCELLED = 0.1
+"""Seconds for answers to end that have taken too long and are cancelled."""
+
 _FAULTS_TOLD = 5
 """How many faults of pages are told in a minute: anybody can call them again and again."""
 
@@ -64,8 +67,8 @@ async def serve(
     is the last of its connection, so that clients who keep theirs go elsewhere before the end; so is that to
     a client whose certificate would not let it in any more.
 
-    At the end no connection is taken any more, answers under way get the time that `limits` gives them, and
-    then all connections are closed.
+    At the end no connection is taken any more, and what has been asked for, in part at least, is answered
+    within the time that `limits` gives for that. Then all connections are closed.
     Raises `CannotListen`, for one when the port is in use, and `CannotServe` without a usable certificate.
     """
     async with AsyncExitStack() as stack:
@@ -105,6 +108,7 @@ async def _answering(
     from aiohttp import web  # noqa: PLC0415
 
     faults = Lines(per_minute=_FAULTS_TOLD)
+    is_ending = False
 
     @web.middleware
     async def timed(
@@ -135,7 +139,7 @@ async def _answering(
             return response
 
     def is_last(request: web.Request) -> bool:
-        if leaving():
+        if is_ending or leaving():
             return True
         about = request.get_extra_info
         return certificate is not None and not certificate.lets_in(about("sslcontext"), about("peercert"))
@@ -157,7 +161,7 @@ async def _answering(
         access_log=None,
         logger=_ClientsFaults(),
         handle_signals=False,
-        shutdown_timeout=limits.finish,
+        shutdown_timeout=_CANCELLED,
         keepalive_timeout=limits.keep_alive,
         lingering_time=limits.goodbye,  # with the rest of a body that no page has read
         # Nobody who asks us compresses; and a kilobyte could be a megabyte before any page has seen it.
@@ -170,10 +174,8 @@ async def _answering(
     try:
         yield
     finally:
-        accepting.cancel()
-        await asyncio.wait([accepting])
-        listening.close()  # who comes now is to go elsewhere at once, not to wait for what is being answered
-        # First what is being answered, which gets a moment, then the connections themselves.
+        is_ending = True
+        await connections.drain(accepting)
         await runner.cleanup()
         await connections.end()
 

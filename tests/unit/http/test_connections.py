@@ -648,6 +648,54 @@ async def test_answers_under_way_get_time_when_the_server_stops():
         await stopping
 
 
+@pytest.mark.each_loop
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("sent", [0, 10, 60, 75], ids=["nothing", "half a head", "a head", "half a body"])
+async def test_a_request_that_has_begun_to_come_when_the_server_stops_is_answered(sent: int, tls: bool):
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(body=await request.read())
+
+    request = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length:      30\r\n\r\n" + b"." * 30
+    certificate = ServedCertificate(SelfSigned()) if tls else None
+    at, limits = BindAddress("127.0.0.1", 0), replace(PATIENT, finish=LONG)
+    async with AsyncExitStack() as stack:
+        serving = await stack.enter_async_context(AsyncExitStack())
+        address = await serving.enter_async_context(
+            serve("x", at, {"/": echo}, certificate=certificate, method="POST", limits=limits)
+        )
+        asking = await stack.enter_async_context(client(address, tls=tls))
+        asking.send(request[:sent])
+        stopping = asyncio.create_task(serving.aclose())
+        await eventually_async(lambda: refuses(address))
+        asking.send(request[sent:])
+        assert await asking.answer() == b"." * 30
+        await stopping
+
+
+@pytest.mark.each_loop
+async def test_a_connection_that_nobody_has_accepted_when_the_server_stops_is_answered():
+    async with AsyncExitStack() as stack:
+        serving = await stack.enter_async_context(AsyncExitStack())
+        address = await serving.enter_async_context(site(limits=replace(PATIENT, finish=LONG)))
+        with socket.create_connection(("127.0.0.1", address.port)) as waiting:
+            waiting.sendall(REQUEST)
+            await serving.aclose()
+            assert waiting.recv(65536).endswith(b"hello")
+
+
+@pytest.mark.each_loop
+async def test_who_has_been_answered_and_asks_nothing_is_not_waited_for_when_the_server_stops():
+    async with AsyncExitStack() as stack:
+        serving = await stack.enter_async_context(AsyncExitStack())
+        address = await serving.enter_async_context(site(limits=replace(PATIENT, finish=LONG)))
+        idle = await stack.enter_async_context(client(address))
+        idle.send(REQUEST)
+        assert await idle.answer() == b"hello"
+        began = asyncio.get_running_loop().time()
+        await serving.aclose()
+        assert asyncio.get_running_loop().time() - began < LONG / 2
+
+
 async def refuses(address: BindAddress) -> bool:
     try:
         _, writer = await asyncio.open_connection("127.0.0.1", address.port)
