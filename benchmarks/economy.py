@@ -13,17 +13,15 @@ if TYPE_CHECKING:
 
 __all__ = ["lacks_of"]
 
-_SAME = "as with its defaults: the setting is about what a reconcile reads after its own writes"
-_ONE = "as with its defaults: the setting is about how many objects are worked on at once"
-_CACHE = "as with its defaults: the setting is about what the cache of many objects holds"
+_SAME = "the setting makes no difference here"
 _LONG = "left out for time"
 _LEFT_OUT: Mapping[str, Mapping[str, str]] = {
     "controller-runtime-ryw": dict.fromkeys(
         ("startup", "memory", "steady", "change", "takeover", "ten"), _SAME
     ),
-    "controller-runtime-1": dict.fromkeys((part for part in PARTS if part != "cold"), _ONE),
+    "controller-runtime-1": dict.fromkeys((part for part in PARTS if part != "cold"), _SAME),
     "controller-runtime-stripped": dict.fromkeys(
-        (*(part for part in PARTS if part != "memory"), *WORKED, "pods"), _CACHE
+        (*(part for part in PARTS if part != "memory"), *WORKED, "pods"), _SAME
     ),
     "kube-rs": dict.fromkeys(("change", "pods", "at_50", "at_200"), _LONG),
     "kopf": dict.fromkeys(("steady", "change", "ten", "pods", "at_50", "at_200", "at_300"), _LONG),

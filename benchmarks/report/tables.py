@@ -43,7 +43,11 @@ def table_of(results: Results, key: str) -> Table:
         if any(group.of(figure) in sample.figures for sample in results.samples[key] for group in part.groups)
     ]
     rows = []
-    notes = [f"{peer} is not in this: {lacks[key]}" for peer, lacks in run.lacks.items() if key in lacks]
+    notes = []
+    lacking: dict[str, list[str]] = {}
+    for peer, lacks in run.lacks.items():
+        if key in lacks:
+            lacking.setdefault(lacks[key], []).append(peer)
     absent: dict[tuple[str, str], list[str]] = {}
     for group in part.groups:
         for peer in run.versions:
@@ -61,7 +65,10 @@ def table_of(results: Results, key: str) -> Table:
             empty = FAILED if failure(results, key, peer, group.key) else NOTHING
             cells = [spread(each) if each else empty for each in found.values()]
             rows.append([*([group_label(group, run)] if grouped else []), peer, *cells])
-    notes += [f"{peer} is not in {', '.join(groups)}: {why}" for (peer, why), groups in absent.items()]
+    notes += [f"not measured: {', '.join(peers)} ({why})" for why, peers in lacking.items()]
+    notes += [
+        f"not measured at {', '.join(groups)}: {peer} ({why})" for (peer, why), groups in absent.items()
+    ]
     if key == LATENCY:
         notes += [f"{peer}, {group.label}: {said}" for group, peer, said in falling(results)]
     labels = 2 if grouped else 1

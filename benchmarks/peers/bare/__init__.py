@@ -12,7 +12,7 @@ from benchmarks.program import Program
 __all__ = ["PEERS", "bare_loop"]
 
 NAME = "bare"
-NO_OPERATOR = "it does one pass over what is there, and watches nothing"
+NO_OPERATOR = "it has no watches"
 
 
 def bare_loop(name: str = NAME) -> Program:

@@ -14,8 +14,8 @@ __all__ = ["PEERS"]
 NAME = "kopf"
 SOURCES = Path(__file__).parent
 REQUIREMENTS = SOURCES / "requirements.txt"
-NO_ELECTION = "it has no leader election: its peering pauses replicas by their priorities"
-NO_METADATA = "it has no watch of metadata only"
+NO_ELECTION = "it has no leader election"
+NO_METADATA = "it has no metadata-only watch"
 
 
 def _make() -> Ready:

@@ -108,8 +108,8 @@ def test_who_does_not_take_part_is_below_the_table_only():
     found = table_of(made_results(run, "memory", a={"idle.mb": [60.0]}), "memory")
     assert [row[1] for row in found.rows] == ["a"] * 3
     assert found.notes == [
-        "b is not in this: it is too slow",
-        "a is not in 50,000 Pods, whole: it keeps no Pods",
+        "not measured: b (it is too slow)",
+        "not measured at 50,000 Pods, whole: a (it keeps no Pods)",
     ]
 
 
