@@ -50,7 +50,8 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
     if importlib.util.find_spec("devcluster") is None:
         print(f"{program.name}: simulate needs what operator-manager[testing] installs", file=sys.stderr)
         return 1
-    from manager.simulation.seeds import run_all, specs_of  # noqa: PLC0415 - other commands do without
+    from manager.simulation.guards import NotRepeatable  # noqa: PLC0415 - other commands do without
+    from manager.simulation.seeds import run_all, specs_of  # noqa: PLC0415 - as above
 
     chosen = _chosen(operators, given.get("operator"))
     samples = specs_of(_samples(Path("config/samples")))
@@ -61,7 +62,11 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
         count = 0  # nobody knows before
     jobs = given.get("jobs", os.cpu_count() or 1)
     outcomes = run_all(plans, chosen, jobs=1 if count == 1 else jobs, samples=samples)
-    return _run(outcomes, count, chosen, samples)
+    try:
+        return _run(outcomes, count, chosen, samples)
+    except NotRepeatable as error:
+        print(f"{program.name}: simulate: {error}", file=sys.stderr)
+        return 1
 
 
 def _samples(folder: Path) -> Iterator[dict[str, Any]]:

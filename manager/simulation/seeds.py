@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from manager.simulation.comparing import different_from_fresh, resource_of
 from manager.simulation.faults import Fault, faults
+from manager.simulation.guards import guarded
 from manager.simulation.loop import simulate
 from manager.simulation.workload import Step, steps
 from manager.simulation.world import Violation, World
@@ -132,11 +133,13 @@ def run(
         outside=_outsides(operators),
         samples=samples or {},
     )
-    simulate(world.run(), random.Random(f"{plan.seed}/order"))
+    with guarded():
+        simulate(world.run(), random.Random(f"{plan.seed}/order"))
     violations = list(world.violations)
     if compare and not violations:
         fresh = replace(world, steps=(), faults=(), replicas=1, crash_at=None, objects=world.asked)
-        simulate(fresh.run(), random.Random(f"{plan.seed}/order"))
+        with guarded():
+            simulate(fresh.run(), random.Random(f"{plan.seed}/order"))
         at = world.timeline[-1][0]
         violations += [
             Violation(at, f"not as a fresh install has it: {what}")

@@ -1,0 +1,186 @@
+"""What no operator may do in a simulation, since it differs from run to run: it is named with file and line.
+
+While a run lasts, what reads the machine's clock or chance, starts threads or processes, or opens sockets
+asks who calls. The nearest frame that is neither of the standard library nor of an installed package tells:
+the runtime's own may go on, an operator's may not.
+"""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import datetime
+import os
+import random
+import secrets
+import socket
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+import types
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+__all__ = ["NotRepeatable", "guarded"]
+
+_CLOCK = "reads the machine's clock, and a simulation has its own: use manager.clock.now() or monotonic()"
+_WAIT = "waits in real time: use asyncio.sleep()"
+_CHANCE = "is not the same in each run: use self.manager.rng, or ctx.token() for what nobody may guess"
+_THREAD = "starts a thread, which runs when it likes: use asyncio.to_thread()"
+_SOCKET = "leaves the simulation: say by the operator's `outside` how it is reached there"
+_PROCESS = "starts a process, which runs when it likes: a simulation has none"
+
+_Guard = tuple[Any, str, str, str]
+
+_FUNCTIONS: tuple[_Guard, ...] = (
+    *(
+        (time, clock + unit, f"time.{clock}{unit}", _CLOCK)
+        for clock in ("time", "monotonic", "perf_counter", "process_time")
+        for unit in ("", "_ns")
+    ),
+    (time, "sleep", "time.sleep", _WAIT),
+    *(
+        (random, name, f"random.{name}", _CHANCE)
+        for name, value in sorted(vars(random).items())
+        if getattr(value, "__self__", None) is random._inst
+    ),
+    (random, "_urandom", "random.SystemRandom", _CHANCE),
+    (os, "urandom", "os.urandom", _CHANCE),
+    (os, "getrandom", "os.getrandom", _CHANCE),
+    *(
+        (secrets, name, f"secrets.{name}", _CHANCE)
+        for name in ("choice", "randbelow", "randbits", "token_bytes", "token_hex", "token_urlsafe")
+    ),
+    (uuid, "uuid1", "uuid.uuid1", _CHANCE),
+    (uuid, "uuid4", "uuid.uuid4", _CHANCE),
+    (threading.Thread, "start", "threading.Thread.start", _THREAD),
+    (_thread, "start_new_thread", "_thread.start_new_thread", _THREAD),
+    (socket.socket, "__init__", "socket.socket", _SOCKET),
+    (socket, "getaddrinfo", "socket.getaddrinfo", _SOCKET),
+    *(
+        (asyncio.BaseEventLoop, name, f"loop.{name}", _SOCKET)
+        for name in ("getaddrinfo", "create_connection", "create_datagram_endpoint", "create_server")
+    ),
+    *(
+        (asyncio.BaseEventLoop, name, f"loop.{name}", _PROCESS)
+        for name in ("subprocess_exec", "subprocess_shell")
+    ),
+    (subprocess.Popen, "__init__", "subprocess.Popen", _PROCESS),
+    *((os, name, f"os.{name}", _PROCESS) for name in ("fork", "posix_spawn", "system")),
+)
+
+_STARTED_IN = f"{Path.cwd()}{os.sep}"
+
+_MAY = {"manager", "devcluster", "logging", "structlog", "importlib", "warnings"}
+"""Packages that may do it, whoever has called them: those that run the simulation, and what only tells."""
+
+
+class NotRepeatable(AssertionError):
+    """An operator does what differs from run to run."""
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Raise NotRepeatable in an operator that does such a thing, and again in the end."""
+    found: list[str] = []
+    with ExitStack() as stack:
+        replaced: dict[int, Any] = {}
+        for owner, name, shown, why in _FUNCTIONS:
+            original = getattr(owner, name, None)
+            if original is not None:
+                guard = _guard(original, shown, why, found)
+                replaced[id(original)] = guard
+                _replace(stack, owner, name, guard)
+        _replace(stack, random.Random, "seed", _seeded(random.Random.seed, found))
+        replaced |= _dates(found)
+        for module in list(sys.modules.values()):
+            if _is_operators(getattr(module, "__file__", None) or "<>"):
+                for name, value in list(vars(module).items()):
+                    if id(value) in replaced:
+                        _replace(stack, module, name, replaced[id(value)])
+        try:
+            yield
+        finally:
+            if found:
+                raise NotRepeatable(found[0]) from None
+
+
+def _replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
+    own = vars(owner).get(name)
+    if own is None:
+        stack.callback(delattr, owner, name)
+    else:
+        stack.callback(setattr, owner, name, own)
+    setattr(owner, name, value)
+
+
+def _guard(original: Any, shown: str, why: str, found: list[str]) -> Any:
+    @wraps(original)
+    def guard(*args: Any, **named: Any) -> Any:
+        _ask(f"{shown}()", why, found)
+        return original(*args, **named)
+
+    return guard
+
+
+def _seeded(original: Callable[..., None], found: list[str]) -> Callable[..., None]:
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+        if a is None:
+            _ask("random.Random() without a seed", _CHANCE, found)
+        original(self, a, version)
+
+    return seed
+
+
+def _dates(found: list[str]) -> dict[int, Any]:
+    """Of the module and its classes, which cannot be changed, others that take their places."""
+
+    class Alike(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, cls.__mro__[1])
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, cls.__mro__[1])
+
+    module = types.ModuleType("datetime")
+    vars(module).update(vars(datetime))
+    made: dict[int, Any] = {id(datetime): module}
+    for kind, names in ((datetime.datetime, ("now", "utcnow", "today")), (datetime.date, ("today",))):
+        shown = f"datetime.{kind.__name__}"
+        members: dict[str, Any] = {
+            name: staticmethod(_guard(getattr(kind, name), f"{shown}.{name}", _CLOCK, found))
+            for name in names
+        }
+        members["__new__"] = lambda _, *args, _kind=kind, **named: _kind(*args, **named)
+        made[id(kind)] = Alike(kind.__name__, (kind,), members)
+        setattr(module, kind.__name__, made[id(kind)])
+    return made
+
+
+def _ask(shown: str, why: str, found: list[str]) -> None:
+    """Called by the guards: look who calls them."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in _MAY:
+            return
+        file = frame.f_code.co_filename
+        if _is_operators(file):
+            found.append(f"{file.removeprefix(_STARTED_IN)}:{frame.f_lineno}: {shown} {why}")
+            raise NotRepeatable(found[-1])
+        frame = frame.f_back
+
+
+@cache
+def _is_operators(file: str) -> bool:
+    """Whether that is neither of the standard library, nor installed, nor of the runtime."""
+    if file.startswith("<") or {"site-packages", "dist-packages"} & set(Path(file).parts):
+        return False
+    not_theirs = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    not_theirs += [str(Path(sys.modules[name].__file__ or "").parent) for name in ("manager", "devcluster")]
+    return not any(Path(file).is_relative_to(each) for each in not_theirs)

@@ -1,0 +1,157 @@
+# ruff: noqa: PLW0108, DTZ003, DTZ011 - looked up when it is called, and not when it is listed
+"""What would make one run differ from another is named, and not done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import inspect
+import logging
+import os
+import random
+import secrets
+import socket
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from datetime import datetime as instant
+from pathlib import Path
+from random import choice, getrandbits
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pydantic import Field
+
+from manager import Context, Operator, clock
+from manager.api import ApiModel
+from manager.cli.simulate import simulate
+from manager.program import Program
+from manager.simulation.guards import NotRepeatable
+from manager.simulation.seeds import Plan, run
+from manager.simulation.workload import Step
+from tests.unit.simulation.test_seeds import Greeting, GreetingOperator
+
+
+class Numbered(ApiModel):
+    """Something with a name that nobody gives."""
+
+    name: uuid.UUID = Field(default_factory=uuid4)
+
+
+async def connects() -> None:
+    await asyncio.open_connection("127.0.0.1", 1)
+
+
+async def starts_a_process() -> None:
+    await asyncio.create_subprocess_exec("true")
+
+
+def reads_the_clock() -> float:
+    return time.time()
+
+
+async def hands_the_clock_to_a_thread() -> None:
+    await asyncio.to_thread(reads_the_clock)
+
+
+def swallows_what_it_is_told() -> None:
+    with contextlib.suppress(Exception):
+        time.time_ns()
+
+
+DONE: dict[str, Callable[[], Any]] = {
+    "time.monotonic()": lambda: monotonic(),
+    "time.perf_counter_ns()": lambda: time.perf_counter_ns(),
+    "time.sleep()": lambda: time.sleep(0),
+    "datetime.datetime.now()": lambda: instant.now(datetime.UTC),
+    "datetime.datetime.utcnow()": lambda: datetime.datetime.utcnow(),
+    "datetime.date.today()": lambda: date.today(),
+    "random.random()": lambda: random.random(),
+    "random.getrandbits()": lambda: getrandbits(8),
+    "random.choice()": lambda: choice("abc"),
+    "random.Random() without a seed": lambda: random.Random(),
+    "random.SystemRandom()": lambda: random.SystemRandom().random(),
+    "secrets.token_hex()": lambda: secrets.token_hex(4),
+    "uuid.uuid4()": lambda: uuid4(),
+    "os.urandom()": lambda: Numbered(),
+    "threading.Thread.start()": lambda: ThreadPoolExecutor().submit(print),
+    "socket.getaddrinfo()": lambda: socket.create_connection(("127.0.0.1", 1)),
+    "socket.socket()": lambda: socket.socket(socket.AF_UNIX),
+    "loop.create_connection()": connects,
+    "subprocess.Popen()": lambda: subprocess.run("true", check=True),
+    "loop.subprocess_exec()": starts_a_process,
+    "os.system()": lambda: os.system("true"),
+    "time.time()": hands_the_clock_to_a_thread,
+    "time.time_ns()": swallows_what_it_is_told,
+}
+
+
+SHORT = Plan(seed=0, replicas=1, steps=(Step(at=0.0, act="create", kind=0, draw=1),), faults=())
+
+
+def operator_that(does: Callable[[], Any]) -> type[Operator[Any]]:
+    class Doing(GreetingOperator):
+        kind = Greeting
+        name = "greeting"
+
+        async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+            done = does()
+            if inspect.isawaitable(done):
+                await done
+            await super().reconcile(greeting, ctx)
+
+    return Doing
+
+
+@pytest.mark.parametrize("shown", DONE)
+def test_what_differs_from_run_to_run_is_named_with_its_line(shown: str):
+    does = DONE[shown]
+    with pytest.raises(NotRepeatable) as raised:
+        run(SHORT, [operator_that(does)])
+    where, what = str(raised.value).split(": ", 1)
+    file, line = where.rsplit(":", 1)
+    assert what.startswith(f"{shown} ")
+    assert Path(file).samefile(__file__)
+    assert abs(int(line) - does.__code__.co_firstlineno) <= 5
+    assert "\n" not in what
+
+
+def test_the_command_says_so_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert simulate(["--seed=0", "--minutes=1"], [operator_that(reads_the_clock)], Program("mine", "1")) == 1
+    told, problem = capsys.readouterr()
+    assert not told
+    assert "test_guards.py" in problem
+    assert problem.startswith("mine: simulate: ")
+    assert problem.count("\n") == 1
+
+
+class CarefulOperator(GreetingOperator):
+    """Asks for time, chance and threads where a simulation has them."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        assert isinstance(clock.now(), instant)
+        assert instant.fromtimestamp(clock.now().timestamp(), datetime.UTC) == clock.now()
+        chosen = random.Random(self.manager.rng.random()).choice(ctx.token(4))
+        logging.getLogger("test").debug("%s at %s", chosen, await asyncio.to_thread(str, clock.monotonic()))
+        await super().reconcile(greeting, ctx)
+
+
+def test_what_a_simulation_has_may_be_asked_for_and_all_is_as_before_in_the_end():
+    before = time.time, random.choice, instant, uuid.uuid4, socket.socket.__init__, threading.Thread.start
+    assert not run(SHORT, [CarefulOperator]).violations
+    after = time.time, random.choice, instant, uuid.uuid4, socket.socket.__init__, threading.Thread.start
+    assert before == after
+    assert instant is datetime.datetime
