@@ -30,7 +30,7 @@ from devcluster.exchange import ApiRequest, ApiResponse, User
 from devcluster.faults import FaultControl, with_fault_endpoint, with_faults
 from devcluster.kinds.registry import Registry
 from devcluster.local_files import LocalFiles, kubeconfig_of, signing_key_file, write_kubeconfig
-from devcluster.storage import Journal, Key, Store
+from devcluster.storage import Disk, Journal, Key, Store
 from devcluster.types import schema_of
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class DevCluster:
         address: str = "127.0.0.1",
         port: int | None = 0,
         data: Path | str | None = None,
+        journal: Disk | None = None,
         kubeconfig: Path | str | None = None,
         controllers: bool = True,
         pod_ready_delay: float = 1.0,
@@ -80,6 +81,7 @@ class DevCluster:
             address: Where to listen; whoever reaches it may try tokens.
             port: The port; 0 for one that is free, None for none: only calls in process (`handle`, `client`).
             data: A file in which the objects outlive the process; keys and tokens are kept beside it.
+            journal: What keeps the objects instead of such a file.
             kubeconfig: Where to write the administrator's kubeconfig; by default a file that goes with the
                 cluster, or stays beside the data file.
             controllers: Whether workloads are brought to life.
@@ -111,7 +113,7 @@ class DevCluster:
 
         self.clock = clock or Clock()
         self.rng = rng or random.Random()
-        self._journal = Journal(self._data) if self._data is not None else None
+        self._journal = Journal(self._data) if self._data is not None else journal
         limits = {} if history is None else {"history": history}
         self.store = Store(self._journal, **limits)
         self.registry = Registry([*resources(clock=self.clock, rng=self.rng), definitions_resource()])

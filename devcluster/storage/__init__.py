@@ -6,11 +6,12 @@ from devcluster.storage.errors import Exists, Expired, FutureVersion, Missing, O
 from devcluster.storage.journal import Journal
 from devcluster.storage.records import Change, Key, Stored
 from devcluster.storage.selectors import FieldSelector, LabelSelector, SelectorError
-from devcluster.storage.store import Store
+from devcluster.storage.store import Disk, Store
 from devcluster.storage.watch import Watch
 
 __all__ = [
     "Change",
+    "Disk",
     "Exists",
     "Expired",
     "FieldSelector",

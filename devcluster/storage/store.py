@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from devcluster.storage.errors import Exists, FutureVersion, JournalFailed, Missing, VersionConflict
 from devcluster.storage.history import History
-from devcluster.storage.journal import Journal
 from devcluster.storage.records import Change, Key, Object, Stored
 from devcluster.storage.table import Table, path_of
 from devcluster.storage.watch import Watch
 
-__all__ = ["Store"]
+__all__ = ["Disk", "Store"]
 
 HISTORY_CHANGES = 20_000
 HISTORY_BYTES = 128 << 20
 WATCH_BACKLOG = 20_000
 WATCH_BACKLOG_BYTES = 32 << 20
+
+
+class Disk(Protocol):
+    """Where a store keeps its objects, as `Journal` does in a file."""
+
+    version: int
+    """The last one that is kept."""
+
+    def load(self) -> Iterable[Stored]:
+        """All objects."""
+
+    def write(self, change: Change) -> None:
+        """Take in a change, to be kept soon."""
+
+    async def durable(self, version: int) -> None:
+        """Return once everything up to `version` is kept; raises JournalFailed when it cannot be."""
+
+    async def aclose(self) -> None:
+        """Keep what waits, and end."""
 
 
 class Store:
@@ -29,7 +48,7 @@ class Store:
 
     def __init__(
         self,
-        journal: Journal | None = None,
+        journal: Disk | None = None,
         *,
         history: int = HISTORY_CHANGES,
         history_bytes: int = HISTORY_BYTES,

@@ -24,7 +24,7 @@ from manager.kube.wire import LONGEST, WireRequest
 if TYPE_CHECKING:
     import random
 
-    from devcluster import DevCluster
+    from manager.simulation.control_plane import ControlPlane
 
 __all__ = ["Network", "Sent", "Weather"]
 
@@ -84,7 +84,7 @@ class Network:
 
     def __init__(
         self,
-        cluster: DevCluster,
+        plane: ControlPlane,
         process: str,
         token: str,
         *,
@@ -103,7 +103,7 @@ class Network:
         self.weather = weather
         self.requests = 0
         self.writes = 0
-        self._cluster = cluster
+        self._plane = plane
         self._process = process
         self._token = token
         self._rng = rng
@@ -123,7 +123,7 @@ class Network:
         try:
             if self._dead:
                 await exchange.answered
-            if self.weather.refusing:
+            if self.weather.refusing or not self._plane.is_up:
                 await asyncio.sleep(self._delay())
                 raise Unreachable("connection refused (simulated)")
             parts = urlsplit(request.path)
@@ -176,10 +176,14 @@ class Network:
             if self._crash(sent, "before"):
                 return
         exchange.arrived = True
+        cluster = self._plane.cluster
         if chance() < self.weather.refusals:
             answer = self._refusal()
         else:
             answer = await self._ask(request, path, query)
+        if not self._plane.is_up or self._plane.cluster is not cluster:
+            exchange.fail("connection lost: the cluster was killed (simulated)")
+            return
         if writes:
             self._told(self._process, f"{request.method} {request.path} -> {answer.status}{_reason(answer)}")
             if self._crash(sent, "after"):
@@ -203,7 +207,7 @@ class Network:
                 asked["resourceVersion"] = [str(version)]
                 asked["resourceVersionMatch"] = ["Exact"]
         try:
-            return await self._cluster.handle(
+            return await self._plane.cluster.handle(
                 ApiRequest(
                     method=request.method,
                     path=unquote(path),
@@ -223,7 +227,7 @@ class Network:
             if when > then:
                 break
             found = version
-        return None if found is None else max(found, self._cluster.store.oldest)
+        return None if found is None else max(found, self._plane.cluster.store.oldest)
 
     def _error(self, code: int, reason: str, message: str) -> ApiResponse:
         status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
@@ -347,7 +351,7 @@ class _Exchange:
         work = asyncio.ensure_future(waited)
         try:
             await asyncio.wait((work, self.broken), return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
+            if self.broken.done():
                 self.broken.result()
             return work.result()
         finally:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from devcluster import DevCluster
+    from devcluster.api.local import LocalClient
     from manager.operator import AnyOperator
+    from manager.simulation.control_plane import ControlPlane
 
 __all__ = ["People"]
 
@@ -59,15 +61,19 @@ class People:
     """They do one step at a time, each drawn from the step itself, so that others may be left out."""
 
     def __init__(
-        self, cluster: DevCluster, operators: Sequence[AnyOperator], samples: Mapping[str, Sequence[Object]]
+        self, plane: ControlPlane, operators: Sequence[AnyOperator], samples: Mapping[str, Sequence[Object]]
     ) -> None:
         """`samples` are specs that a kind takes, by its `Kind.group`: half of what is created is one."""
         self.accepted: Counter[str] = Counter()
         """How many objects of each resource were taken."""
         self._samples = samples
-        self._client = cluster.client
+        self._plane = plane
         self._operators = operators
-        self._schemas = [_spec_schema(cluster, operator) for operator in operators]
+        self._schemas = [_spec_schema(plane.cluster, operator) for operator in operators]
+
+    @property
+    def _client(self) -> LocalClient:
+        return self._plane.client
 
     async def act(self, step: Step) -> str:
         """Do it, and say what was done."""
@@ -184,7 +190,9 @@ class People:
         namespace = NAMESPACES[-1]
         await self._client.delete("namespaces", "", namespace)
         await asyncio.sleep(30)
-        await self._client.create("namespaces", "", {"metadata": {"name": namespace}})
+        await self._plane.lasting(
+            lambda client: client.create("namespaces", "", {"metadata": {"name": namespace}})
+        )
         return f"{namespace}, and make it anew"
 
     def _child(self, rng: random.Random) -> tuple[str, str, str] | None:

@@ -70,7 +70,7 @@ class Replica:
 
     def _network(self) -> Network:
         network = Network(
-            self.world.cluster,
+            self.world.plane,
             self.name,
             self.world.token,
             rng=random.Random(self.rng.getrandbits(64)),

@@ -241,6 +241,8 @@ def told(outcome: Outcome) -> str:
     lines = [f"seed {plan.seed}, {plan.replicas} replicas"]
     if plan.crash_at is not None:
         lines.append(f"a manager dies {plan.crash_at[1]} write {plan.crash_at[0]}")
+    if plan.faults:
+        lines += ["", "what went wrong:", *(f"{fault.at:10.3f}  {fault}" for fault in plan.faults)]
     lines += ["", "what did not hold:", *(f"  {each}" for each in outcome.violations)]
     lines += ["", "what happened (virtual seconds):"]
     lines += [f"{at:10.3f}  {who:<14} {what}" for at, who, what in outcome.timeline if _is_news(what)]

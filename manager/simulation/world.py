@@ -11,19 +11,17 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from devcluster import DevCluster
 from devcluster.admission import WebhookClient, WebhookFailed
-from devcluster.clock import Clock
 from devcluster.errors import StatusError
-from devcluster.storage import Change
 from manager.codegen import custom_resource_definitions
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
 from manager.simulation.comparing import asked_for, state_of
+from manager.simulation.control_plane import ControlPlane
 from manager.simulation.faults import Fault, befall
 from manager.simulation.loop import VirtualLoop
 from manager.simulation.network import Sent, Weather, sender
@@ -33,6 +31,10 @@ from manager.simulation.workload import NAMESPACES, Step
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Conversion, Webhooks
+
+if TYPE_CHECKING:
+    from devcluster import DevCluster
+    from devcluster.storage import Change
 
 __all__ = ["Outside", "Violation", "World"]
 
@@ -158,6 +160,7 @@ class World:
         self._digest = hashlib.sha256()
         self._generations = [0] * self.replicas
         self.people: People
+        self.plane: ControlPlane
         self._ending = False
         self.context = contextvars.copy_context()
 
@@ -173,6 +176,11 @@ class World:
     def told(self, process: str, what: str) -> None:
         """Add a line to the time line."""
         self.timeline.append((self.now, process, what))
+
+    @property
+    def cluster(self) -> DevCluster:
+        """The one that is there, or was the last."""
+        return self.plane.cluster
 
     def violated(self, what: str) -> None:
         """Note that something does not hold."""
@@ -222,17 +230,15 @@ class World:
         assert isinstance(loop, VirtualLoop)
         async with AsyncExitStack() as stack:
             stack.enter_context(captured(_told_by_logs(self)))
-            # The first one of a process reads what kinds there are.
-            self.cluster = await asyncio.to_thread(
-                DevCluster,
-                port=None,
-                clock=Clock(loop.wall_clock),
-                rng=random.Random(f"{self.seed}/cluster"),
-                pod_ready_delay=2.0,
+            self.plane = ControlPlane(
+                self.seed,
                 webhooks=_Webhooks(self),
+                token=self.token,
+                seen=self._seen,
+                started=self.versions.clear,
             )
-            await stack.enter_async_context(self.cluster)
-            self.cluster.store.subscribe(self._seen)
+            stack.push_async_callback(self.plane.stop)
+            await self.plane.start()
             await self._prepare()
             for operator, outside in self.outside.items():
                 self.outsides[operator] = outside(self)
@@ -252,8 +258,7 @@ class World:
         # It reads the models' sources, for what is said of their fields.
         for resource, obj in await asyncio.to_thread(_declared, tuple(self.operators)):
             await client.create(resource, "", copy.deepcopy(obj))
-        self.people = People(self.cluster, self.operators, self.samples)
-        self.cluster.add_user("manager", token=self.token)
+        self.people = People(self.plane, self.operators, self.samples)
         group = "rbac.authorization.k8s.io"
         role = {"metadata": {"name": "manager"}, "rules": _rules(self.operators)}
         await client.create(f"clusterroles.{group}", "", role)
@@ -310,7 +315,7 @@ class World:
             self.told("person", await self.people.act(step))
 
         async def go_wrong(fault: Fault) -> None:
-            self.told("FAULT", f"{fault.what}, replica {fault.replica}, {fault.seconds:.1f} s")
+            self.told("FAULT", str(fault))
             await befall(self, fault)
 
         async with asyncio.TaskGroup() as group:
@@ -319,6 +324,7 @@ class World:
             acts += [group.create_task(self._at(fault.at, go_wrong, fault)) for fault in self.faults]
             if acts:
                 await asyncio.wait(acts)
+            await self.plane.there()
             for weather in self.weathers:
                 vars(weather).update(vars(Weather()))
             if self.crash_at is not None:

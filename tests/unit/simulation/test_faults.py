@@ -1,0 +1,80 @@
+"""Each sort of fault happens, and the runtime holds nevertheless."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from controllers.main import OPERATORS
+from devcluster.storage import Store
+from manager.simulation.faults import KINDS_OF_FAULT, Fault
+from manager.simulation.seeds import Outcome, Plan, plan_of, run, told
+
+NAMES = {each.name: each for each in OPERATORS}
+MEMCACHED = (NAMES["memcached"],)
+
+SEEN = {
+    "power": r"cluster +killed: \d+ writes are lost",
+}
+"""What the time line has if, and only if, a fault has happened."""
+
+
+def with_fault(what: str, *, seed: int = 2, seconds: float = 20.0, operators: tuple = MEMCACHED) -> Plan:
+    """A seed in which that happens again and again, when people do something, and nothing else does."""
+    plan = replace(plan_of(seed, operators, minutes=3), replicas=2)
+    wrong = tuple(
+        Fault(max(0.5, step.at - 0.2), what, replica=number % 2, seconds=seconds, size=0.8, draw=number)
+        for number, step in enumerate(plan.steps[::3])
+    )
+    return replace(plan, faults=wrong)
+
+
+def lines(outcome: Outcome) -> list[str]:
+    return [f"{who} {what}" for _, who, what in outcome.timeline]
+
+
+@pytest.mark.parametrize("what", SEEN)
+def test_it_happens_and_the_operators_hold(what: str):
+    plan = with_fault(what)
+    outcome = run(plan, MEMCACHED)
+    assert not outcome.violations, told(outcome)
+    assert any(re.search(SEEN[what], line) for line in lines(outcome))
+    without = run(replace(plan, faults=()), MEMCACHED, compare=False)
+    assert not any(re.search(SEEN[what], line) for line in lines(without))
+    assert outcome.digest != without.digest
+
+
+@pytest.mark.parametrize("what", KINDS_OF_FAULT)
+def test_it_is_told_in_words(what: str):
+    fault = Fault(12.0, what, replica=1, seconds=5.0, size=0.3)
+    assert re.fullmatch(r"[a-z0-9][^{}]* [^{}]*", str(fault))
+
+
+def found(what: str) -> bool:
+    """Whether some seed with nothing but that fault tells of a violation."""
+    plans = (with_fault(what, seed=seed, seconds=2.0) for seed in range(10))
+    return any(run(plan, MEMCACHED, compare=False).violations for plan in plans)
+
+
+async def at_once(*_: object) -> None:
+    return None
+
+
+def answers_before_it_is_on_the_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Store, "durable", at_once)
+
+
+PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "power": answers_before_it_is_on_the_disk,
+}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("what", PLANTED)
+def test_it_finds_what_nothing_else_does(what: str, monkeypatch: pytest.MonkeyPatch):
+    PLANTED[what](monkeypatch)
+    assert not found("cut")
+    assert found(what)
