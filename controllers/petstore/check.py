@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -17,11 +16,9 @@ from controllers.petstore.record import Content, wanted
 from manager import Informer, ObjectKey
 from manager.cache import Record as CachedPet
 from manager.logs import get_logger
+from petstore.client import PetStoreClient
 from petstore.errors import DeadlinePassed, NoAnswer, PetStoreError
 from petstore.pet import Pet as Record
-
-if TYPE_CHECKING:
-    from petstore.client import PetStoreClient
 
 __all__ = ["StoreCheck"]
 

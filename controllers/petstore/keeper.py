@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import datetime
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.claims import Claims
 from controllers.petstore.record import ADDED_AS, Content, noted
 from manager import Context
+from petstore.client import PetStoreClient
 from petstore.errors import KeyRefused, UnexpectedAnswer, UnknownPet
 from petstore.pet import Pet as Record
 from petstore.pet import PetType
-
-if TYPE_CHECKING:
-    from petstore.client import PetStoreClient
 
 __all__ = ["Keeper", "Kept"]
 

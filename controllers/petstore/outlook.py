@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from manager import ObjectKey
 from manager.backoff import ExponentialDelay
 from manager.logs import get_logger
+from petstore.client import PetStoreClient
 from petstore.errors import NoAnswer, PetStoreError, Unreachable
-
-if TYPE_CHECKING:
-    from petstore.client import PetStoreClient
 
 __all__ = ["Outlook"]
 

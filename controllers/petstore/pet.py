@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
 
 from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
@@ -42,13 +43,9 @@ from manager.logs import reconcile_log
 from manager.rate_limit import Repeats
 from manager.settings import SettingsError
 from manager.webhook import AdmissionRequest, JsonObject
+from petstore.client import Handled, PetStoreClient
 from petstore.errors import InvalidPet, NoAnswer, PetStoreError
-
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
-    from petstore.client import Handled, PetStoreClient
-    from petstore.tls import Tls
+from petstore.tls import Tls
 
 __all__ = ["PetOperator", "calls_counted"]
 

@@ -7,19 +7,17 @@ import random
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.birthday import InvalidBirthday
 from controllers.petstore.record import ADDED_AS, Content, wanted
+from manager import AnyOperator
 from manager.simulation import Outside, Replica
+from petstore.client import PetStoreClient
 from petstore.embedded import embedded_store
-
-if TYPE_CHECKING:
-    from manager import AnyOperator
-    from petstore.client import PetStoreClient
 
 __all__ = ["PetStoreOutside"]
 

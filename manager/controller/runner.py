@@ -6,6 +6,8 @@ import asyncio
 import logging
 import math
 import random
+from collections.abc import Callable, Hashable
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from manager.api import GroupVersionKind
@@ -22,9 +24,6 @@ from manager.metrics import Metrics
 from manager.rate_limit import Repeats, TokenBucket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from collections.abc import Set as AbstractSet
-
     from structlog.typing import FilteringBoundLogger
 
 _PERSISTENT = 10

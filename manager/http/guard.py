@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from manager.access import Access, ReviewFailed, TooManyStrangers
@@ -10,8 +11,6 @@ from manager.http.server import Page
 from manager.logs import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from aiohttp import web
 
 _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY, _FAILED = 401, 403, 429, 500

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from manager.access.answers import Answers
+from manager.health import Checks, Health
 from manager.http.server import Page
 from manager.metrics import Metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from aiohttp import web
-    from prometheus_client import Metric
-
-    from manager.health import Checks, Health
 
 _OK, _NOT_FOUND, _FAILED = 200, 404, 500
 

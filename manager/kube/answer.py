@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator
 
 from multidict import CIMultiDict
 
-from manager.kube.errors import ProtocolError
+from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.wire import LONGEST
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from manager.kube.errors import ConnectionLost
 
 READ_AHEAD = 256 * 1024
 """Bytes of a stream that may wait for whoever consumes it, before no more is read from the connection."""

@@ -15,18 +15,16 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from manager import yaml_text
 from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.errors import ConfigError
+from manager.kube.kubeconfig import Entry
 from manager.kube.tls import in_thread
 from manager.small_file import read_small_file
-
-if TYPE_CHECKING:
-    from manager.kube.kubeconfig import Entry
 
 _PACKAGE = "kubernetes_asyncio"
 _LOADER = f"{_PACKAGE}.config.kube_config"

@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from yarl import URL
 
 from manager.address import in_pod
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ConfigError
-from manager.kube.kubeconfig import read_kubeconfig
+from manager.kube.kubeconfig import Choice, Entry, read_kubeconfig
 from manager.kube.proxy import proxy_for, proxy_url
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.user import credentials_of, impersonation_of, names_credentials, pem_of
 from manager.logs import get_logger
 from manager.small_file import read_small_file
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Mapping, Sequence
-
-    from manager.kube.kubeconfig import Choice, Entry
 
 _log = get_logger("kube")
 

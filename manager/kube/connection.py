@@ -7,17 +7,15 @@ in a jar or sent again, there is no HEAD, and head and body of a request leave i
 from __future__ import annotations
 
 import asyncio
+import ssl
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import httptools
 
 from manager.kube.answer import Answer
 from manager.kube.errors import ConnectionLost
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable
 
 PIECE = 256 * 1024
 """Bytes handed to the socket at once: what takes longer to encrypt would hold up the event loop."""

@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from manager.kube.errors import ConfigError
 from manager.kube.tls import Pem, in_thread
 from manager.logs import get_logger
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 _log = get_logger("kube")
 

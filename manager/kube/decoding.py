@@ -6,15 +6,13 @@ go into logs, statuses and Events.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import AsyncIterator
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
 
 from manager.kube.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 T = TypeVar("T")
 

@@ -7,22 +7,17 @@ import base64
 import os
 import socket
 import ssl
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 import httptools
-from aiohappyeyeballs import start_connection
+from aiohappyeyeballs import AddrInfoType, start_connection
+from yarl import URL
 
+from manager.kube.config import ClusterConfig
 from manager.kube.connection import Connection
 from manager.kube.errors import Unreachable
 from manager.kube.tls import TlsFiles, in_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from aiohappyeyeballs import AddrInfoType
-    from yarl import URL
-
-    from manager.kube.config import ClusterConfig
 
 CONNECT_TIMEOUT = 10.0
 """Seconds for a connection to come up, name resolution and TLS included."""

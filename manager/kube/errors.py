@@ -31,17 +31,15 @@ KubeError
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from manager import clock
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LONGEST_RETRY_AFTER = 300.0
 """Seconds: a server that asks for more, by mistake or in malice, is asked again after these."""

@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 import orjson
@@ -21,10 +23,6 @@ from manager import clock
 from manager.kube.credentials import FOREVER, Credentials, Obtained, one_line
 from manager.kube.errors import ConfigError
 from manager.kube.tls import Pem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 TIMEOUT = 120.0
 """Seconds for the program; it may have to ask a person to log in."""

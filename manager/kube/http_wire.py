@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
+from manager.kube.answer import Answer
+from manager.kube.config import ClusterConfig
+from manager.kube.connection import Connection
 from manager.kube.dial import proxy_authorization
 from manager.kube.errors import Unreachable
 from manager.kube.pool import Connections
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from manager.kube.answer import Answer
-    from manager.kube.config import ClusterConfig
-    from manager.kube.connection import Connection
-    from manager.kube.wire import WireRequest
+from manager.kube.wire import WireRequest
 
 CONNECTIONS = 128
 """Connections in use at once, streams aside; more than any sensible number of workers."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from manager import yaml_text
 from manager.kube.errors import ConfigError
 from manager.small_file import read_small_file
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 _SECTIONS = {"clusters": "cluster", "contexts": "context", "users": "user"}
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from collections import deque
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from aiohappyeyeballs import AddrInfoType
+
+from manager.kube.config import ClusterConfig
+from manager.kube.connection import Connection
 from manager.kube.dial import dial
 from manager.kube.errors import ConnectionLost
-
-if TYPE_CHECKING:
-    import ssl
-
-    from aiohappyeyeballs import AddrInfoType
-
-    from manager.kube.config import ClusterConfig
-    from manager.kube.connection import Connection
 
 KEEP_ALIVE = 30.0
 """Seconds for which an idle connection is kept: well below the 90 of an API server, which would otherwise

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING
 
 from yarl import URL
 
 from manager.kube.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:

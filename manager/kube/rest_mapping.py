@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -13,9 +12,7 @@ import msgspec
 from manager.api.meta import GroupVersionKind
 from manager.kube.decoding import Decoder
 from manager.kube.errors import NoMatch, NotFound, ProtocolError
-
-if TYPE_CHECKING:
-    from manager.kube.transport import Transport
+from manager.kube.transport import Transport
 
 _plain_segment = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]*").fullmatch
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from manager.kube.errors import ConfigError
 from manager.logs import get_logger
 from manager.small_file import read_small_file
 from manager.tls.key_pair import as_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 T = TypeVar("T")
 

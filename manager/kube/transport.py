@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Histogram
 
 from manager.backoff import ExponentialDelay
 from manager.kube.deadlines import Deadlines
@@ -23,17 +26,9 @@ from manager.kube.errors import (
     Unreachable,
     error_from,
 )
-from manager.kube.wire import LONGEST, WireRequest
+from manager.kube.wire import LONGEST, Wire, WireRequest
 from manager.logs import get_logger
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-
-    from prometheus_client import Counter, Histogram
-
-    from manager.kube.wire import Wire
-    from manager.metrics import Metrics
+from manager.metrics import Metrics
 
 NO_ANSWER = 0
 """Stands for a status code where no complete answer came."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -12,12 +12,8 @@ import msgspec
 from manager.kube.credentials import Credentials, FixedCredentials, TokenFile, one_line
 from manager.kube.errors import ConfigError
 from manager.kube.exec_plugin import ExecCredentials, ExecPlugin, ExecSpec
+from manager.kube.kubeconfig import Choice, Entry
 from manager.kube.tls import Pem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from manager.kube.kubeconfig import Choice, Entry
 
 _EXEC_CLUSTER_KEYS = {
     "server",

@@ -6,12 +6,10 @@ control plane, or through a test's script.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
-    from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of an answer that is no list. An object has 3 MB at most, unless etcd is told otherwise."""

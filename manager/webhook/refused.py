@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
+from pydantic import ValidationError
 
 from manager.api import GroupVersionKind
 from manager.logs import shortened
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
 
 _LONGEST_NAME = 253
 """Characters that an object's name can have."""

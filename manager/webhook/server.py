@@ -9,25 +9,24 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from manager.address import BindAddress
 from manager.duration import parse_duration
 from manager.http.connection import Limits
 from manager.http.server import Page, serve
 from manager.logs import get_logger
+from manager.metrics import Metrics
 from manager.rate_limit import Lines
+from manager.tls import ServedCertificate
 from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.bodies import Bodies, BodyRefused
 from manager.webhook.bounds import Turns
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import LINES, Endpoint
 from manager.webhook.errors import Unanswered, status_body
+from manager.webhook.registration import Webhooks
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-    from manager.address import BindAddress
-    from manager.metrics import Metrics
-    from manager.tls import ServedCertificate
-    from manager.webhook.registration import Webhooks
 
 _JSON = "application/json"
 
