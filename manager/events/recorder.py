@@ -2,26 +2,66 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+from collections import defaultdict, deque
 from random import Random
+from typing import Literal, get_args
 
+from manager import clock
 from manager.api import Resource
+from manager.backoff import Backoff
 from manager.events.correlator import Correlator
-from manager.events.outbox import Outbox, Outcomes
-from manager.events.series import MESSAGE_BYTES, REASON_BYTES, EventType, ObjectReference, bounded
+from manager.events.series import MESSAGE_BYTES, REASON_BYTES, EventType, ObjectReference, Series, bounded
 from manager.events.sink import EventSink
+from manager.kube.errors import (
+    ApiError,
+    BadRequest,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
 from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.metrics import Metrics
+from manager.rate_limit import Repeats, TokenBucket
+
+Outcome = Literal[
+    "created",  # sent, as a new Event object
+    "updated",  # sent, as a higher count of an Event object
+    "merged",  # goes with an occurrence that waits to be sent
+    "filtered",  # one of too many about the same object; counted when another one is sent
+    "overflow",  # dropped for newer ones, because too many were waiting
+    "refused",  # the server said no
+    "failed",  # the server could not be reached, or could not do it, several times
+    "unsent",  # still waiting when the process ended
+    "invalid",  # not an event that can be recorded
+]
+
 
 _log = get_logger("events")
+
+# An Event is sent once no other write has been in flight for this long (longer than a worker needs between
+# two writes) ...
+_QUIET = 0.02
+# ... or after this long, so that a process that is never quiet still says what it does.
+_PATIENCE = 1.0
+# While they are, how often to look whether they still are. Only while there are Events to send.
+_LOOK = 0.05
+
+_ATTEMPTS = 5
 
 
 class EventRecorder:
     """Records Events, as a courtesy: `event` never waits and never fails, and other writes come first.
 
     Repetitions are counted in one Event object, similar events are combined, and an object that causes very
-    many is cut off (`Correlator`). The rest waits to be sent by `run` (`Outbox`); when too many wait, the
-    oldest are dropped. `operator_manager_events_total` counts what became of each.
+    many is cut off (`Correlator`). The rest waits to be sent by `run`, one at a time, at a bounded rate and
+    behind all other writes; when too many wait, the oldest are dropped. `operator_manager_events_total`
+    counts what became of each.
     """
 
     def __init__(
@@ -48,21 +88,25 @@ class EventRecorder:
             burst: how many may be sent above that after a quiet time.
             capacity: how many may wait to be sent (about a kilobyte each).
         """
-        self._outcomes = Outcomes(metrics)
-        self._correlator = Correlator(rng)
-        self._outbox = Outbox(
+        self._transport = transport
+        self._sink = EventSink(
             transport,
-            EventSink(
-                transport,
-                component=bounded(component, REASON_BYTES),
-                instance=bounded(instance, REASON_BYTES),
-            ),
-            outcomes=self._outcomes,
-            rng=rng,
-            rate=rate,
-            burst=burst,
-            capacity=capacity,
+            component=bounded(component, REASON_BYTES),
+            instance=bounded(instance, REASON_BYTES),
         )
+        # All of them are there from the start, at zero.
+        self._counters = {outcome: metrics.events_total.labels(outcome) for outcome in get_args(Outcome)}
+        self._correlator = Correlator(rng)
+        self._rng = rng
+        self._budget = TokenBucket(rate=rate, burst=burst)
+        self._capacity = capacity
+        self._backlog: deque[Series] = deque()
+        """Each once, in the order in which they are to be sent."""
+        self._filled = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._hurried = False
+        self._troubles: defaultdict[type[KubeError], Repeats] = defaultdict(Repeats)
 
     def event(self, obj: Resource | ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
         """Record that something happened to an object.
@@ -73,21 +117,107 @@ class EventRecorder:
         try:
             self._record(obj, type, bounded(reason, REASON_BYTES), bounded(message, MESSAGE_BYTES))
         except Exception as error:  # noqa: BLE001 - the work that reports an Event must not fail for it
-            self._outcomes.count("invalid")
+            self._count("invalid")
             _log.warning("cannot record an event", reason=reason, error=error.__class__.__name__)
 
     async def run(self) -> None:
         """Send Events until cancelled; what is not sent by then is lost."""
-        await self._outbox.run()
+        try:
+            while True:
+                await self._filled.wait()
+                await self._await_turn()
+                await self._send(self._take())
+                if not self._backlog:
+                    self._empty.set()
+        finally:
+            self._count("unsent", len(self._backlog))
 
     async def flush(self, timeout: float) -> bool:
         """Send what waits, now, while `run` runs; return whether that was done within `timeout` seconds."""
-        return await self._outbox.flush(timeout)
+        self._hurried = True
+        try:
+            async with asyncio.timeout(timeout):
+                await self._empty.wait()
+        except TimeoutError:
+            _log.info("events were not sent in time", unsent=len(self._backlog))
+            return False
+        finally:
+            self._hurried = False
+        return True
+
+    def _count(self, outcome: Outcome, number: int = 1) -> None:
+        self._counters[outcome].inc(number)
 
     def _record(self, obj: Resource | ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
         reference = obj if isinstance(obj, ObjectReference) else ObjectReference.of(obj)
         series = self._correlator.observe(reference, type, reason, message)
-        if series.waiting or self._correlator.within_budget(reference):
-            self._outbox.put(series)
+        if series.waiting:
+            self._count("merged")
+        elif not self._correlator.within_budget(reference):
+            self._count("filtered")
         else:
-            self._outcomes.count("filtered")
+            series.waiting = True
+            self._backlog.append(series)
+            self._empty.clear()
+            self._filled.set()
+            if len(self._backlog) > self._capacity:
+                self._take()
+                self._count("overflow")
+
+    def _take(self) -> Series:
+        """Take the oldest; what happens to it from now on is not sent with it any more."""
+        series = self._backlog.popleft()
+        series.waiting = False
+        if not self._backlog:
+            self._filled.clear()
+        return series
+
+    async def _await_turn(self) -> None:
+        started = clock.monotonic()
+        quiet_since = math.inf
+        while not self._hurried:
+            now = clock.monotonic()
+            quiet_since = math.inf if self._transport.writes_in_flight else min(quiet_since, now)
+            turn = now - quiet_since >= _QUIET or now - started >= _PATIENCE
+            if turn and self._budget.try_acquire():
+                return
+            await asyncio.sleep(_LOOK if quiet_since == math.inf else _QUIET)
+
+    async def _send(self, series: Series) -> None:
+        backoff = Backoff(base=1.0, cap=10.0, jitter=0.5, rng=self._rng)
+        try:
+            while True:
+                try:
+                    created = await self._sink.write(series)
+                except (TransportError, ServerError, TooManyRequests) as error:
+                    self._failed(series, error)
+                    if backoff.failures >= _ATTEMPTS - 1:
+                        self._count("failed")
+                        return
+                    await asyncio.sleep(backoff.next())
+                else:
+                    self._count("created" if created else "updated")
+                    return
+        except KubeError as error:
+            # No right to write Events, a process that may no longer write; or there is nobody to read them.
+            if not _is_namespace_gone(error):
+                self._failed(series, error)
+            self._count("refused")
+        except asyncio.CancelledError:
+            self._count("unsent")
+            raise
+
+    def _failed(self, series: Series, error: KubeError) -> None:
+        # Once, not per Event. Never the message of the Event, nor an error that quotes it.
+        times = self._troubles[type(error)].count()
+        if times is not None:
+            told = type(error).__name__ if isinstance(error, BadRequest | Invalid) else str(error)
+            about = str(series.reference)
+            _log.warning("cannot send events", error=told, about=about, reason=series.reason, times=times)
+
+
+def _is_namespace_gone(error: KubeError) -> bool:
+    """Whether the namespace is not there any more, or is being deleted."""
+    if isinstance(error, NotFound):
+        return error.details.get("kind") == "namespaces"
+    return isinstance(error, ApiError) and error.is_namespace_terminating
