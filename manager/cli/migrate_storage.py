@@ -11,14 +11,22 @@ from dataclasses import dataclass
 from manager.api import Resource, crd_options
 from manager.cli.arguments import ArgumentParser, UsageError, argument
 from manager.cli.failure import connected, in_one_line, is_expected
-from manager.cli.migrate_report import MigrateReport, Screen
 from manager.cli.signals import StopSignals
 from manager.duration import format_duration, parse_wait
 from manager.kube.errors import KubeError, NotFound, Unauthorized
 from manager.kube.transport import Transport
 from manager.logs import configured, get_logger
 from manager.loop import loop_factory
-from manager.migration import Definitions, Migration, MigrationFailed, MigrationOptions, Outcome, Patience
+from manager.migration import (
+    Definitions,
+    Migration,
+    MigrationFailed,
+    MigrationOptions,
+    Outcome,
+    Patience,
+    Report,
+    Screen,
+)
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings import parse_text, parse_truth
@@ -187,10 +195,10 @@ async def _migrate_one(
     name: str, program: Program, arguments: MigrateArguments, transport: Transport, screen: Screen
 ) -> bool:
     options, clock = arguments.options, asyncio.get_running_loop().time
-    report = MigrateReport(name, screen, options, clock)
-    patience = Patience(random.Random(), tell=report.waiting)
-    definitions = Definitions(transport, patience, program)
-    migration = Migration(transport, definitions, patience, options=options, report=report)
+    report = Report(name, screen, options, clock)
+    patience = Patience(transport, random.Random(), tell=report.waiting)
+    definitions = Definitions(patience, program)
+    migration = Migration(definitions, patience, options=options, report=report)
     try:
         definition = await definitions.get(name)
         if definition.deleting:

@@ -9,10 +9,10 @@ object anew and then trims that list.
 from __future__ import annotations
 
 from manager.migration.definitions import Definitions, MigrationFailed, StoredDefinition
-from manager.migration.migration import Migration, Outcome
+from manager.migration.migration import Migration
 from manager.migration.patience import Patience
 from manager.migration.permission import migration_rights
-from manager.migration.walk import MigrationOptions, Report, Tally
+from manager.migration.report import MigrationOptions, Outcome, Report, Screen, Tally
 
 __all__ = [
     "Definitions",
@@ -22,6 +22,7 @@ __all__ = [
     "Outcome",
     "Patience",
     "Report",
+    "Screen",
     "StoredDefinition",
     "Tally",
     "migration_rights",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import quote
@@ -13,7 +14,6 @@ from manager.api import GroupVersionKind, ObjectKey
 from manager.kube.decoding import Decoder, not_a
 from manager.kube.errors import Conflict, ProtocolError
 from manager.kube.rest_mapping import RestMapping
-from manager.kube.transport import Transport
 from manager.migration.patience import Patience
 from manager.program import Program
 
@@ -24,17 +24,6 @@ class MigrationFailed(Exception):
 
 class DefinitionChanged(Exception):
     """The definition is another one than when the pass began: what has been rewritten may be outdated."""
-
-
-class Refused(Exception):
-    """The server does not let one object be written as it is; the text is its reason.
-
-    `failing` tells that it did not refuse the object so much as fail itself: a webhook that does not answer.
-    """
-
-    def __init__(self, reason: str, *, failing: bool) -> None:
-        super().__init__(reason)
-        self.failing = failing
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +86,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
     name: str
     uid: str
     resource_version: str
-    generation: int = 0
+    generation: int
     annotations: dict[str, str] = {}
     deletion_timestamp: str | None = None
 
@@ -209,13 +198,6 @@ def _identity(definition: StoredDefinition) -> tuple[str, int, str]:
     return definition.uid, definition.generation, definition.storage
 
 
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""The answer's form that has an object's metadata alone."""
-
-_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_MERGE_PATCH = "application/merge-patch+json"
-
-
 class Definitions:
     """The CustomResourceDefinitions of a cluster, as `program` migrates them.
 
@@ -224,17 +206,14 @@ class Definitions:
         field_manager: under which it writes.
     """
 
-    def __init__(self, transport: Transport, patience: Patience, program: Program) -> None:
-        self._transport = transport
+    def __init__(self, patience: Patience, program: Program) -> None:
         self._patience = patience
         self.position = f"{program.name}/storage-migration"
         self.field_manager = f"{program.name}-migrate-storage"
 
     async def get(self, name: str) -> StoredDefinition:
         """The definition as it is now; raises NotFound and the rest of KubeError."""
-        path = _path(name)
-        raw = await self._patience.insist(lambda: self._transport.request("GET", path))
-        return decode_definition(raw, position=self.position)
+        return decode_definition(await self._patience.request("GET", _path(name)), position=self.position)
 
     async def keep(self, definition: StoredDefinition, position: Position, *, patient: bool = True) -> None:
         """Write down how far a migration has come.
@@ -243,16 +222,14 @@ class Definitions:
         another one meanwhile. Not `patient`, it is sent once, and with a short deadline.
         """
         annotations = {self.position: position.text(definition)}
-        body = orjson.dumps({"metadata": {"uid": definition.uid, "annotations": annotations}})
-
-        async def send() -> bytes:
-            return await self._patch(_path(definition.name), body, deadline=None if patient else 5.0)
-
+        body = {"metadata": {"uid": definition.uid, "annotations": annotations}}
         try:
-            answer = await self._patience.insist(send) if patient else await send()
+            answer = await self._patch(
+                _path(definition.name), body, patient=patient, deadline=None if patient else 5.0
+            )
         except Conflict as error:
             raise DefinitionChanged(str(error)) from error
-        if _generation(answer) != definition.generation:
+        if decode_definition(answer, position=self.position).generation != definition.generation:
             raise DefinitionChanged
 
     async def trim(self, definition: StoredDefinition) -> bool:
@@ -273,7 +250,7 @@ class Definitions:
                 "metadata": {"resourceVersion": now.resource_version},
                 "status": {"storedVersions": [now.storage]},
             }
-            await self._patch(f"{_path(now.name)}/status", orjson.dumps(body))
+            await self._patch(f"{_path(now.name)}/status", body, patient=False)
             return True
 
         return await self._patience.insist(send)
@@ -282,35 +259,22 @@ class Definitions:
         """Remove the position; nothing is sent where there is none."""
         if (await self.get(definition.name)).position is None:
             return
-        body = orjson.dumps({"metadata": {"uid": definition.uid, "annotations": {self.position: None}}})
-        await self._patience.insist(lambda: self._patch(_path(definition.name), body))
+        body = {"metadata": {"uid": definition.uid, "annotations": {self.position: None}}}
+        await self._patch(_path(definition.name), body)
 
-    async def _patch(self, path: str, body: bytes, *, deadline: float | None = None) -> bytes:
-        return await self._transport.request(
+    async def _patch(
+        self, path: str, body: Mapping[str, Any], *, patient: bool = True, deadline: float | None = None
+    ) -> bytes:
+        send = self._patience.request if patient else self._patience.once
+        return await send(
             "PATCH",
             path,
             query={"fieldManager": self.field_manager},
-            body=body,
-            content_type=_MERGE_PATCH,
-            accept=METADATA,
+            body=orjson.dumps(body),
+            content_type="application/merge-patch+json",
             deadline=deadline,
         )
 
 
-class _PatchedMetadata(msgspec.Struct):
-    generation: int
-
-
-class _Patched(msgspec.Struct):
-    metadata: _PatchedMetadata
-
-
-_decode_patched = Decoder(_Patched, "the metadata of a definition")
-
-
 def _path(name: str) -> str:
-    return f"{_PATH}/{quote(name, safe='')}"
-
-
-def _generation(answer: bytes) -> int:
-    return _decode_patched(answer).metadata.generation
+    return f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{quote(name, safe='')}"

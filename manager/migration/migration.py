@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import enum
+from collections.abc import Iterator
 from contextlib import suppress
 
 from manager.kube.errors import KubeError, NotFound
-from manager.kube.transport import Transport
 from manager.migration.definitions import (
     DefinitionChanged,
     Definitions,
@@ -15,25 +14,20 @@ from manager.migration.definitions import (
     Position,
     StoredDefinition,
 )
-from manager.migration.listing import Listing
+from manager.migration.objects import Found, Objects, Refused
 from manager.migration.patience import Patience
 from manager.migration.permission import missing_rights
-from manager.migration.rewriter import Rewriter
-from manager.migration.walk import MigrationOptions, Report, Tally, Walk
+from manager.migration.report import MigrationOptions, Outcome, Report, Tally
+from manager.rate_limit import TokenBucket
 
 PASSES = 3
 """How often the objects are gone through when the definition changes again and again."""
 
+KEEP_EVERY = 10.0
+"""Seconds between two positions that are kept: what a crash costs."""
 
-class Outcome(enum.Enum):
-    """How a migration ended."""
-
-    NOTHING_TO_DO = enum.auto()
-    """All objects were stored in the storage version already."""
-    DONE = enum.auto()
-    """They are now (or, in a dry run, would be)."""
-    REFUSED = enum.auto()
-    """All are but those that were refused; the stored versions have not been trimmed."""
+FAILING = 20
+"""Objects in a row at which the server fails, after which it is given up: the next would be no better."""
 
 
 class Migration:
@@ -46,19 +40,12 @@ class Migration:
     """
 
     def __init__(
-        self,
-        transport: Transport,
-        definitions: Definitions,
-        patience: Patience,
-        *,
-        options: MigrationOptions,
-        report: Report,
+        self, definitions: Definitions, patience: Patience, *, options: MigrationOptions, report: Report
     ) -> None:
-        self._transport = transport
-        self._definitions = definitions
+        self.definitions = definitions
         self._patience = patience
-        self._options = options
-        self._report = report
+        self.options = options
+        self.report = report
         self.tally = Tally()
 
     async def run(self, definition: StoredDefinition) -> Outcome:
@@ -69,7 +56,7 @@ class Migration:
             KubeError: the server did not do its part.
         """
         if definition.uniform:
-            if definition.position is not None and not self._options.dry_run:
+            if definition.position is not None and not self.options.dry_run:
                 await self._clear(definition)
             return Outcome.NOTHING_TO_DO
         storage = definition.storage
@@ -84,59 +71,47 @@ class Migration:
                 raise MigrationFailed(
                     f"the storage version has been changed from {storage} to {definition.storage} meanwhile"
                 )
-            self._report.begins_anew()
+            self.report.begins_anew()
         raise MigrationFailed("the definition changes all the time; run this again when it does not any more")
 
     async def _again(self, before: StoredDefinition) -> StoredDefinition:
         """The definition as it is now; raises MigrationFailed when it is gone."""
         with suppress(NotFound):
-            definition = await self._definitions.get(before.name)
+            definition = await self.definitions.get(before.name)
             if definition.uid == before.uid:
                 return definition
         raise MigrationFailed("the definition has been deleted meanwhile, and its objects with it")
 
     async def _pass(self, definition: StoredDefinition) -> Outcome:
         """Go through all objects once; raises DefinitionChanged."""
-        dry_run = self._options.dry_run
-        if missing := await missing_rights(self._transport, self._patience, definition, dry_run=dry_run):
+        dry_run = self.options.dry_run
+        if missing := await missing_rights(self._patience, definition, dry_run=dry_run):
             raise MigrationFailed(f"the right is missing to {' and to '.join(missing)}")
         position = None if dry_run else Position.kept_at(definition)
         if position is None:
             position = Position()
             if not dry_run:
-                self._report.settling(self._options.settle)
-                await asyncio.sleep(self._options.settle)
+                self.report.settling(self.options.settle)
+                await asyncio.sleep(self.options.settle)
         self.tally = Tally()
-        self._report.begins(definition, after=position.done)
-        await self._walk(definition, position).run()
+        self.report.begins(definition, after=position.done)
+        objects = Objects(
+            self._patience,
+            definition,
+            page_size=self.options.page_size,
+            field_manager=self.definitions.field_manager,
+            dry_run=dry_run,
+        )
+        await _Walk(self, definition, objects, position).run()
         if self.tally.refused:
             return Outcome.REFUSED
         if not dry_run:
             await self._trim(definition)
         return Outcome.DONE
 
-    def _walk(self, definition: StoredDefinition, position: Position) -> Walk:
-        options = self._options
-        return Walk(
-            definition,
-            position,
-            definitions=self._definitions,
-            listing=Listing(self._transport, self._patience, definition, page_size=options.page_size),
-            rewriter=Rewriter(
-                self._transport,
-                self._patience,
-                definition,
-                field_manager=self._definitions.field_manager,
-                dry_run=options.dry_run,
-            ),
-            options=options,
-            report=self._report,
-            tally=self.tally,
-        )
-
     async def _trim(self, definition: StoredDefinition) -> None:
         try:
-            await self._definitions.trim(definition)
+            await self.definitions.trim(definition)
         except NotFound as error:
             raise DefinitionChanged from error
         await self._clear(definition)
@@ -144,4 +119,98 @@ class Migration:
     async def _clear(self, definition: StoredDefinition) -> None:
         """Remove the position. It says nothing any more, so that it is no failure if it stays."""
         with suppress(KubeError):
-            await self._definitions.clear(definition)
+            await self.definitions.clear(definition)
+
+
+class _Walk:
+    """Has every object from a position on rewritten, and keeps the position at the definition as it goes.
+
+    The position never passes an object that was refused, so that the next run comes to it again.
+    """
+
+    def __init__(
+        self, migration: Migration, definition: StoredDefinition, objects: Objects, position: Position
+    ) -> None:
+        self._definitions = migration.definitions
+        self._options, self._report, self._tally = migration.options, migration.report, migration.tally
+        self._definition, self._objects = definition, objects
+        self._position = self._kept = position
+        self._kept_at = asyncio.get_running_loop().time()
+        self._bucket = TokenBucket(rate=self._options.rate, burst=self._options.concurrency)
+        self._done = position.done
+        self._total: int | None = None
+        self._failing = 0
+
+    async def run(self) -> None:
+        """Return at the end of the list, whatever was refused.
+
+        Raises:
+            DefinitionChanged: it has to begin anew.
+            MigrationFailed: the server fails at every object.
+            KubeError: the server did not do its part.
+        """
+        try:
+            await self._pages()
+        except DefinitionChanged:
+            raise
+        except BaseException:
+            # Interrupted, or at an end with a server that may be away: one try, that the next run gains by.
+            with suppress(KubeError, DefinitionChanged):
+                await self._keep(patient=False)
+            raise
+        if self._tally.refused:
+            await self._keep()
+
+    async def _pages(self) -> None:
+        resume = self._position.resume
+        clock = asyncio.get_running_loop().time
+        while True:
+            page = await self._objects.page(resume)
+            if page.anew:
+                self._done, self._position = 0, Position()
+            known = page.remaining is not None or not page.resume
+            self._total = self._done + len(page.items) + (page.remaining or 0) if known else None
+            await self._rewrite(page.items)
+            if not page.resume:
+                return
+            resume = page.resume
+            if not self._tally.refused:
+                self._position = Position(resume, self._done)
+            if clock() - self._kept_at >= KEEP_EVERY:
+                await self._keep()
+
+    async def _rewrite(self, items: list[Found]) -> None:
+        """All objects of a page, several at a time."""
+        left = iter(items)
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for number in range(min(self._options.concurrency, len(items))):
+                    workers.create_task(self._work(left), name=f"rewrite-{number}")
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def _work(self, left: Iterator[Found]) -> None:
+        for found in left:
+            await self._bucket.acquire()
+            try:
+                self._tally.count(await self._objects.rewrite(found))
+                self._failing = 0
+            except Refused as refused:
+                self._refused(found, refused)
+            self._done += 1
+            self._report.advanced(self._done, self._total)
+
+    def _refused(self, found: Found, refused: Refused) -> None:
+        self._tally.refused += 1
+        self._report.refused(found.key, str(refused))
+        self._failing = self._failing + 1 if refused.failing else 0
+        if self._failing >= FAILING:
+            raise MigrationFailed(f"the server fails at one object after the other: {refused}")
+
+    async def _keep(self, *, patient: bool = True) -> None:
+        """Write the position down, unless it is."""
+        if self._position == self._kept or self._options.dry_run:
+            return
+        position = self._position
+        await self._definitions.keep(self._definition, position, patient=patient)
+        self._kept, self._kept_at = position, asyncio.get_running_loop().time()

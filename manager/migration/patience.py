@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from manager.backoff import Backoff
 from manager.kube.errors import (
@@ -17,6 +17,7 @@ from manager.kube.errors import (
     TooManyRequests,
     TransportError,
 )
+from manager.kube.transport import Transport
 
 T = TypeVar("T")
 
@@ -30,15 +31,20 @@ _AWAY = TransportError, TooManyRequests, ServiceUnavailable, ServerTimeout
 
 
 class Patience:
-    """Sends a request again, with growing pauses, while there is hope.
+    """Sends requests, each again with growing pauses while there is hope.
 
     The requests of a migration may all be sent twice: they read, or write what is there already.
     """
 
-    def __init__(self, rng: random.Random, *, tell: Callable[[str], object]) -> None:
+    def __init__(self, transport: Transport, rng: random.Random, *, tell: Callable[[str], object]) -> None:
         """`tell` gets what is wrong with a server that is waited for."""
+        self.once = transport.request
         self._rng = rng
         self._tell = tell
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        """What `Transport.request` answers."""
+        return await self.insist(lambda: self.once(method, path, **options))
 
     async def insist(self, send: Callable[[], Awaitable[T]]) -> T:
         """The result of `send`; raises its last error when patience is at its end."""

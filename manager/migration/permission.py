@@ -14,7 +14,6 @@ import orjson
 from manager.api import Resource, crd_options
 from manager.kube.decoding import Decoder
 from manager.kube.errors import ApiError, ProtocolError, ServerError
-from manager.kube.transport import Transport
 from manager.migration.definitions import StoredDefinition
 from manager.migration.patience import Patience
 from manager.rights import RbacRule
@@ -60,9 +59,7 @@ class _Review(msgspec.Struct):
 _decode = Decoder(_Review, "a review")
 
 
-async def missing_rights(
-    transport: Transport, patience: Patience, definition: StoredDefinition, *, dry_run: bool
-) -> list[str]:
+async def missing_rights(patience: Patience, definition: StoredDefinition, *, dry_run: bool) -> list[str]:
     """What we are not allowed, each as a person would say it ("patch pets.petstore.example.com").
 
     A migration of hours should not fail at its last step. A server that does not tell is no obstacle: what
@@ -71,7 +68,7 @@ async def missing_rights(
     missing = []
     for attributes in _needed(definition, dry_run=dry_run):
         try:
-            allowed = await _allowed(transport, patience, attributes)
+            allowed = await _allowed(patience, attributes)
         except ServerError:
             raise
         except (ApiError, ProtocolError):
@@ -82,15 +79,13 @@ async def missing_rights(
     return missing
 
 
-async def _allowed(transport: Transport, patience: Patience, attributes: dict[str, str]) -> bool:
+async def _allowed(patience: Patience, attributes: dict[str, str]) -> bool:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    body = orjson.dumps(review)
-    answer = await patience.insist(lambda: transport.request("POST", _REVIEWS, body=body))
-    return _decode(answer).status.allowed
+    return _decode(await patience.request("POST", _REVIEWS, body=orjson.dumps(review))).status.allowed
 
 
 def _needed(definition: StoredDefinition, *, dry_run: bool) -> Iterator[dict[str, str]]:

@@ -55,10 +55,10 @@ class Run:
         rng = random.Random(1)
         transport = Transport(wire, metrics=Metrics(), rng=rng, user_agent="test")
         self.heard = Heard()
-        patience = Patience(rng, tell=self.heard.waiting)
-        self.definitions = Definitions(transport, patience, PROGRAM)
+        patience = Patience(transport, rng, tell=self.heard.waiting)
+        self.definitions = Definitions(patience, PROGRAM)
         chosen = MigrationOptions(**{"page_size": 3, "concurrency": 2, **options})
-        self.migration = Migration(transport, self.definitions, patience, options=chosen, report=self.heard)
+        self.migration = Migration(self.definitions, patience, options=chosen, report=self.heard)
 
     async def __call__(self) -> Outcome:
         return await self.migration.run(await self.definitions.get(NAME))

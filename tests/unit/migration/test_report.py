@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from manager.api import ObjectKey
-from manager.cli.migrate_report import MigrateReport, Screen
-from manager.migration import MigrationOptions, Outcome, StoredDefinition, Tally
+from manager.migration import MigrationOptions, Outcome, Report, Screen, StoredDefinition, Tally
 
 NAME = "pets.petstore.example.com"
 PETS = StoredDefinition(
@@ -40,8 +39,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def report_of(clock: Clock, **options: Any) -> MigrateReport:
-    return MigrateReport(NAME, Screen(clock), MigrationOptions(**options), clock)
+def report_of(clock: Clock, **options: Any) -> Report:
+    return Report(NAME, Screen(clock), MigrationOptions(**options), clock)
 
 
 def test_results_are_output_and_all_else_is_not(clock: Clock, capsys: pytest.CaptureFixture[str]):

@@ -1,18 +1,22 @@
-"""What `migrate-storage` tells the person who runs it: lines, and one at the end that says how far it is."""
+"""What a person chooses of a migration, and is told of it: lines, and one that says how far it is."""
+# ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
 
+import enum
 import math
 import os
 import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from manager.api import ObjectKey
 from manager.duration import format_duration
 from manager.logs import on_one_line
-from manager.migration import MigrationOptions, Outcome, StoredDefinition, Tally
+from manager.migration.definitions import StoredDefinition
+from manager.migration.objects import Rewritten
 
 _REDRAW_EVERY = 0.1
 _LINE_EVERY = 10.0
@@ -22,8 +26,58 @@ _TOLD = 100
 """Refused objects of a kind that are told of; of more, how many."""
 
 
-class MigrateReport:
-    """Lines about one definition at a time; a `manager.migration.Report`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationOptions:
+    """What a person may choose; the defaults are kind to a small API server.
+
+    Attributes:
+        page_size: objects that are listed at once; an interrupted run goes on at the begin of a page.
+        concurrency: objects that are being written at the same time.
+        rate: objects a second at most.
+        settle: seconds to wait before the first is written, because each API server learns of a new
+            storage version by itself, and stores the old one until then.
+        dry_run: the server tries everything and stores nothing.
+    """
+
+    page_size: int = 500
+    concurrency: int = 8
+    rate: float = 200.0
+    settle: float = 5.0
+    dry_run: bool = False
+
+
+class Outcome(enum.Enum):
+    """How a migration ended."""
+
+    NOTHING_TO_DO = enum.auto()
+    """All objects were stored in the storage version already."""
+    DONE = enum.auto()
+    """They are now (or, in a dry run, would be)."""
+    REFUSED = enum.auto()
+    """All are but those that were refused; the stored versions have not been trimmed."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Objects by what became of them in this run."""
+
+    rewritten: int = 0
+    no_need: int = 0
+    gone: int = 0
+    refused: int = 0
+
+    @property
+    def all(self) -> int:
+        """How many were looked at."""
+        return self.rewritten + self.no_need + self.gone + self.refused
+
+    def count(self, result: Rewritten) -> None:
+        """Count an object that is stored as it should be, or nowhere."""
+        setattr(self, result, getattr(self, result) + 1)
+
+
+class Report:
+    """Lines about the migration of one definition; nothing here waits."""
 
     def __init__(
         self, name: str, screen: Screen, options: MigrationOptions, clock: Callable[[], float]
@@ -40,13 +94,13 @@ class MigrateReport:
     # While it goes on.
 
     def settling(self, seconds: float) -> None:
-        """A pause before the first object."""
+        """A pause of `seconds`, until all servers have taken up the definition."""
         if seconds:
             pause = format_duration(seconds)
             self._screen.say(f"{self._name}: waiting {pause}, until every API server knows the definition")
 
     def begins(self, definition: StoredDefinition, *, after: int) -> None:
-        """The walk begins."""
+        """The objects are gone through; `after` of them an earlier run has done."""
         self._began, self._before = self._clock(), after
         others = ", ".join(version for version in definition.stored if version != definition.storage)
         what = "trying to rewrite" if self._dry_run else "rewriting"
@@ -56,7 +110,7 @@ class MigrateReport:
         self._screen.begin_progress()
 
     def advanced(self, done: int, total: int | None) -> None:
-        """An object is done."""
+        """So many objects are done, of so many in all, if that is known."""
         self._problem = ""
         text = f"{self._name}: {done:,}"
         if total:
@@ -64,7 +118,7 @@ class MigrateReport:
         self._screen.progress(text)
 
     def refused(self, key: ObjectKey, reason: str) -> None:
-        """An object cannot be written."""
+        """The server does not let this object be written."""
         self._refused += 1
         if self._refused <= _TOLD:
             self._screen.say(f"{self._name}: refused: {key}: {reason}")
@@ -158,7 +212,7 @@ class Screen:
         """A line of what the program was run for."""
         self._erase()
         try:
-            print(on_one_line(text), file=sys.stdout, flush=True)  # noqa: T201 - a program's output is printed
+            print(on_one_line(text), file=sys.stdout, flush=True)
         except BrokenPipeError:
             # The rest, and what the interpreter flushes at its end, goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -203,4 +257,4 @@ class Screen:
 
 def _write(text: str) -> None:
     with suppress(OSError):
-        print(text, end="", file=sys.stderr, flush=True)  # noqa: T201 - as above
+        print(text, end="", file=sys.stderr, flush=True)
