@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ from manager.cache.failure import (
 )
 from manager.cache.intake import Intake
 from manager.cache.spec import WatchSpec
-from manager.kube.decoding import Pages, WatchEvent, decode_event, lines
+from manager.kube.decoding import Pages, WatchEvent, watch_events
 from manager.kube.errors import (
     ApiError,
     Forbidden,
@@ -38,7 +38,6 @@ from manager.kube.errors import (
     TooManyRequests,
     TransportError,
     Unauthorized,
-    status_error,
 )
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import LONGEST_LIST, Transport
@@ -250,7 +249,7 @@ class Reflector:
             self._transport.stream(
                 self._path, query=query, accept=self._accept(""), idle_timeout=IDLE_TIMEOUT
             ) as chunks,
-            aclosing(_decoded(chunks)) as events,
+            aclosing(watch_events(chunks)) as events,
         ):
             self._attempt.connected_at = asyncio.get_running_loop().time()
             yield events
@@ -362,14 +361,6 @@ class _Attempt:
     def good(self, now: float) -> bool:
         """True when a watch brought news or lasted."""
         return self.fruitful or (self.connected_at is not None and now - self.connected_at >= SPACING)
-
-
-async def _decoded(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
-    async for line in lines(chunks):
-        event = decode_event(line)
-        if event.type == "ERROR":
-            raise status_error(event.object)
-        yield event
 
 
 def _explain(failure: KubeError) -> str:

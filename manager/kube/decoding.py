@@ -6,13 +6,13 @@ go into logs, statuses and Events.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
 
-from manager.kube.errors import ProtocolError
+from manager.kube.errors import ProtocolError, status_error
 
 T = TypeVar("T")
 
@@ -136,3 +136,12 @@ async def lines(chunks: AsyncIterator[bytes], *, limit: int = LINE_LIMIT) -> Asy
 
 decode_event = Decoder(WatchEvent, "a watch event")
 """Splits a line into its type and its object, which stays undecoded; raises `ProtocolError`."""
+
+
+async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
+    """The events of a watch; raises what an ERROR event says, and `ProtocolError` for what is none."""
+    async for line in lines(chunks):
+        event = decode_event(line)
+        if event.type == "ERROR":
+            raise status_error(event.object)
+        yield event

@@ -11,7 +11,7 @@ from random import Random
 from manager import clock
 from manager.backoff import Backoff
 from manager.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound, ServerError
-from manager.leader.lease import Lease, LeaseTiming, MalformedLease
+from manager.leader.lease import Lease, LeaseTiming
 from manager.leader.lease_client import LeaseClient, Troubles
 
 TIMER_ERROR = 1e-6
@@ -205,7 +205,7 @@ class Candidacy:
             if isinstance(error, NotFound) and base.version is None:
                 self._troubles.report(f"cannot create lease {self._leases}", error)
             return None  # somebody was faster
-        except (KubeError, MalformedLease) as error:
+        except KubeError as error:
             self._uncertain = not isinstance(error, ApiError) or isinstance(error, ServerError)
             self._troubles.report(f"cannot take lease {self._leases}", error)
             return None
@@ -231,7 +231,7 @@ class Candidacy:
         known = self._view.version
         try:
             lease = await self._leases.read(timeout=self._timing.attempt_timeout)
-        except (KubeError, MalformedLease) as error:
+        except KubeError as error:
             self._troubles.report(f"cannot read lease {self._leases}", error)
             return
         self._uncertain = False
@@ -254,11 +254,11 @@ class Candidacy:
             changes = self._leases.changes(rng=self._rng, silence=silence)
             try:
                 async with aclosing(changes):
-                    async for change in changes:
+                    async for lease, gone in changes:
                         backoff.reset()
                         self._watch_troubles.clear()
-                        self._heard(change.lease, gone=change.gone)
-            except (KubeError, MalformedLease) as error:
+                        self._heard(lease, gone=gone)
+            except KubeError as error:
                 self._watch_troubles.report(f"cannot watch lease {self._leases}", error)
             await asyncio.sleep(backoff.next())
 

@@ -10,7 +10,7 @@ from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 from manager.leader.candidacy import Candidacy, Claim
 from manager.leader.leadership import Leadership
-from manager.leader.lease import LeadershipLost, Lease, LeaseTiming, MalformedLease
+from manager.leader.lease import LeadershipLost, Lease, LeaseTiming
 from manager.leader.lease_client import LeaseClient, Troubles
 from manager.leader.tenure import Tenure
 from manager.logs import get_logger
@@ -40,7 +40,7 @@ async def release(
             if held is None or held.holder != identity:
                 return True
             await leases.write(held.released(now=clock.now()), timeout=timeout)
-        except (KubeError, MalformedLease) as error:
+        except KubeError as error:
             troubles.report(f"cannot release lease {leases}", error)
             held = None
             await asyncio.sleep(pause)

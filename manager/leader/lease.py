@@ -13,14 +13,11 @@ from typing import Any, Self
 import orjson
 
 from manager.duration import format_duration
+from manager.kube.decoding import json_object, not_a
 
 
 class LeadershipLost(Exception):
     """This process was the leader and may no longer write; the text says why, for the log's last line."""
-
-
-class MalformedLease(ValueError):
-    """The server's answer is not a Lease."""
 
 
 def new_identity(rng: Random) -> str:
@@ -105,17 +102,12 @@ class Lease:
     spec: dict[str, Any]
 
     @classmethod
-    def decode(cls, body: bytes | memoryview) -> Self:
-        """Decode the JSON of a Lease; raise MalformedLease when it has not the shape of an object."""
-        try:
-            document = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise MalformedLease("the answer of the server is not JSON") from error
-        if not isinstance(document, dict):
-            raise MalformedLease("the answer of the server is not an object")
+    def decode(cls, body: bytes) -> Self:
+        """Decode the JSON of a Lease; raise ProtocolError when it has not the shape of one."""
+        document = json_object(body, "a Lease")
         metadata, spec = document.get("metadata"), document.get("spec") or {}
         if not isinstance(metadata, dict) or not isinstance(spec, dict):
-            raise MalformedLease("the answer of the server is not a Lease")
+            raise not_a("a Lease")
         return cls(metadata, spec)
 
     def encode(self) -> bytes:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from random import Random
 from urllib.parse import quote
 
-from manager.kube.decoding import decode_event, lines
-from manager.kube.errors import NotFound, status_error
+from manager.kube.decoding import watch_events
+from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.leader.lease import Lease
 from manager.logs import get_logger
@@ -45,16 +44,8 @@ class Troubles:
 _WATCH_SECONDS = (300.0, 600.0)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseChange:
-    """What a watch reports: the lease as it is now, or as it last was when it is `gone`."""
-
-    lease: Lease
-    gone: bool
-
-
 class LeaseClient:
-    """Reads and writes one Lease. Every method raises KubeError, or MalformedLease for an odd answer.
+    """Reads and writes one Lease. Every method raises KubeError.
 
     A write whose error says nothing about its effect (a connection lost, a deadline, a failing server) may
     have happened, or may still happen: the resourceVersion it carries makes that harmless.
@@ -89,10 +80,11 @@ class LeaseClient:
             answer = await self._transport.request("POST", self._collection, body=body, deadline=timeout)
         return Lease.decode(answer)
 
-    async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[LeaseChange, None]:
+    async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
         """Watch the lease: first as it is now, if there is one, then each change, until the server ends it.
 
-        A stream that says nothing for `silence` seconds is taken for dead and raises DeadlineExceeded.
+        With each comes whether the lease is gone, and that was its last state. A stream that says nothing for
+        `silence` seconds is taken for dead and raises DeadlineExceeded.
         """
         query = {
             "watch": "true",
@@ -101,9 +93,6 @@ class LeaseClient:
             "timeoutSeconds": str(round(rng.uniform(*_WATCH_SECONDS))),
         }
         async with self._transport.stream(self._collection, query=query, idle_timeout=silence) as chunks:
-            async for line in lines(chunks):
-                event = decode_event(line)
-                if event.type == "ERROR":
-                    raise status_error(event.object)
+            async for event in watch_events(chunks):
                 if event.type != "BOOKMARK":
-                    yield LeaseChange(Lease.decode(bytes(event.object)), gone=event.type == "DELETED")
+                    yield Lease.decode(bytes(event.object)), event.type == "DELETED"

@@ -10,7 +10,7 @@ from manager import clock
 from manager.duration import format_duration
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from manager.leader.candidacy import TIMER_ERROR, Claim, pause
-from manager.leader.lease import LeadershipLost, Lease, LeaseTiming, MalformedLease
+from manager.leader.lease import LeadershipLost, Lease, LeaseTiming
 from manager.leader.lease_client import LeaseClient, Troubles
 
 # Renewals come a little early rather than late.
@@ -88,7 +88,7 @@ class Tenure:
                 self._doubtful = True
                 self._troubles.report(f"lease {self._leases} is not as it was left", error)
                 again = started + self._timing.retry_period * _CONTENDED
-            except (KubeError, MalformedLease) as error:
+            except KubeError as error:
                 self._doubtful = True
                 self._troubles.report(f"cannot renew lease {self._leases}", error)
                 again = started + self._timing.retry_period * self._rng.uniform(*_RENEW)

@@ -37,7 +37,7 @@ from manager.kube.config import _find
 from manager.kube.connection import Connection
 from manager.kube.decoding import decode_event, lines
 from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolError, error_from, status_error
-from manager.leader.lease import Lease, MalformedLease
+from manager.leader.lease import Lease
 from manager.metrics import Metrics
 from manager.settings import SettingsError
 from manager.tls import CertificateUnusable
@@ -300,7 +300,7 @@ LEASE = {
 
 @target(body=inputs.odd_json([LEASE]))
 def leases(body: bytes) -> None:
-    with suppress(MalformedLease):
+    with suppress(ProtocolError):
         lease = Lease.decode(body)
         said = (lease.holder, lease.duration, lease.transitions, lease.uid, lease.version)
         assert [type(each) for each in said[::3]] == [str, str]

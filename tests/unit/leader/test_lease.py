@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from manager.leader.lease import Lease, MalformedLease
+from manager.kube.errors import ProtocolError
+from manager.leader.lease import Lease
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, 123456, UTC)
 
@@ -20,7 +21,7 @@ def lease(**spec: Any) -> Lease:
     "body", [b"", b"<html>", b"[]", b'"x"', b"{}", b'{"metadata": 1}', b'{"metadata": {}, "spec": 3}']
 )
 def test_what_is_not_a_lease_is_refused(body: bytes):
-    with pytest.raises(MalformedLease):
+    with pytest.raises(ProtocolError):
         Lease.decode(body)
 
 

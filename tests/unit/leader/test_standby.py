@@ -146,7 +146,7 @@ async def test_an_answer_that_is_no_lease_is_a_problem_and_tried_again(election:
     second.start()
     await asyncio.sleep(0.1)
     assert second.elector.problem == (
-        "cannot read lease default/election: the answer of the server is not JSON"
+        "cannot read lease default/election: not a Lease: it is no JSON from character 0 on"
     )
     await second.elector.elected.wait()
     assert now() < 2.5
