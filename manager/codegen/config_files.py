@@ -1,55 +1,31 @@
-"""Which files under `config/` are generated, named as kubebuilder names them."""
+"""Which files under `config/` are generated, named as kubebuilder names them.
+
+What follows from models, operators and webhooks is made here and in `roles`. The rest is in the folder
+`config` beside this module, written out but for the names of the program and of an operator. All of it is
+as it is until kustomize puts a prefix to the names and everything into one namespace; where such a name
+stands that kustomize does not know of, the files `kustomizeconfig.yaml` say.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import yaml
-
 from manager.api import Resource
-from manager.codegen.manifest import custom_resource_definitions
-from manager.codegen.roles import (
-    admin_role,
-    editor_role,
-    leader_election_role,
-    manager_role,
-    metrics_auth_role,
-    metrics_reader_role,
-    operator_access,
-    owner_references_access,
-    role_bindings,
-    service_account,
-    storage_migration_role,
-    viewer_role,
-    webhook_certificate_role,
-    webhook_injection_role,
-    webhook_role_bindings,
-)
+from manager.codegen import roles
+from manager.codegen.manifest import UNPLACED, custom_resource_definitions
 from manager.codegen.tree import yaml_document, yaml_stream
-from manager.codegen.webhook_files import (
-    AUTHORITY_SECRET,
-    authority,
-    certificate,
-    certificate_references,
-    conversion_references,
-    named_secret,
-    webhook_manifests,
-    webhook_references,
-    webhook_service,
-)
 from manager.program import Program
 from manager.rights import RbacRule
-from manager.webhook.configurations import SECRET
+from manager.webhook.configurations import webhook_configurations
 from manager.webhook.registration import Webhooks
 
 Manifest = dict[str, Any]
-Manifests = Mapping[str, Manifest | list[Manifest]]
-"""By the names of the files in a folder."""
 
+_WRITTEN = Path(__file__).with_name("config")
 _KUSTOMIZATION = "kustomization.yaml"
 _REFERENCES = "kustomizeconfig.yaml"
-_DELETED = "$patch: delete\nkind: Namespace\nmetadata:\n  name: any\n"
 
 
 def config_files(
@@ -65,147 +41,66 @@ def config_files(
     `config/samples/`. Raises ModelError as `custom_resource_definitions` does.
     """
     every = [rule for each in rules.values() for rule in each]
-    owner_role, owner_binding = owner_references_access(every)
     definitions = custom_resource_definitions(kinds, webhooks.conversions)
     converted = [each["metadata"]["name"] for each in definitions if "conversion" in each["spec"]]
-    return {
-        **_folder(
-            "crd",
-            {f"bases/{_crd_file(each)}": each for each in definitions},
-            references=conversion_references() if converted else None,
-        ),
-        **_folder(
-            "rbac", _rbac(program, kinds, every) | (_webhook_rbac(converted) if webhooks else {}), program
-        ),
-        **_folder("owner-references", {"role.yaml": owner_role, "role_binding.yaml": owner_binding}, program),
-        **_per_operator(program, rules),
-        **(_webhooks(program, webhooks) if webhooks else {}),
-        f"samples/{_KUSTOMIZATION}": yaml_document(_kustomization(sorted(samples))),
+    rbac = roles.running(program.name, every) | roles.of_people(kinds)
+    folders: dict[str, dict[str, str]] = {
+        "crd": {f"bases/{_crd_file(each)}": yaml_document(each) for each in definitions},
+        "rbac": _texts(program, rbac | (roles.of_webhooks(converted) if webhooks else {})),
+        "owner-references": _texts(program, roles.owner_references(every)),
     }
+    if converted:
+        folders["crd"] |= _written(program, "crd", _REFERENCES)
+    if webhooks:
+        configurations = webhook_configurations(webhooks, UNPLACED, program, prefix="")
+        names = "issuer.yaml", "certificate-webhook.yaml", "secret.yaml", _REFERENCES
+        folders |= {
+            "webhook": {
+                "manifests.yaml": yaml_stream(_labelled(each, program) for each in configurations),
+                **_written(program, "webhook", "service.yaml", "secret.yaml", _REFERENCES),
+            },
+            "certmanager": _written(program, "certmanager", *names),
+        }
+    for files in folders.values():
+        files[_KUSTOMIZATION] = _kustomization([name for name in files if name != _REFERENCES])
+        if _REFERENCES in files:
+            files[_KUSTOMIZATION] += f"configurations:\n- {_REFERENCES}\n"
+    folders["samples"] = {_KUSTOMIZATION: _kustomization(sorted(samples))}
+    folders["per-operator/operators"] = {_KUSTOMIZATION: _kustomization(list(rules))}
+    for operator, theirs in rules.items():
+        manifests = roles.running(f"{program.prefix}{operator}", theirs).values()
+        [(name, text)] = _written(program, "per-operator", _KUSTOMIZATION).items()
+        folders[f"per-operator/operators/{operator}"] = {
+            name: text.replace("OPERATOR", operator),
+            "rbac.yaml": yaml_stream(_labelled(each, program) for each in manifests),
+        }
+    return {f"{folder}/{name}": text for folder, files in folders.items() for name, text in files.items()}
 
 
-def _crd_file(definition: dict[str, Any]) -> str:
+def _crd_file(definition: Manifest) -> str:
     spec = definition["spec"]
     return f"{spec['group']}_{spec['names']['plural']}.yaml"
 
 
-def _rbac(
-    program: Program, kinds: Sequence[type[Resource]], rules: Iterable[RbacRule]
-) -> dict[str, Manifest]:
-    manager_binding, leader_election_binding, metrics_binding = role_bindings()
-    files = {
-        "service_account.yaml": service_account(),
-        "role.yaml": manager_role(rules),
-        "role_binding.yaml": manager_binding,
-        "leader_election_role.yaml": leader_election_role(program.name),
-        "leader_election_role_binding.yaml": leader_election_binding,
-        "metrics_auth_role.yaml": metrics_auth_role(),
-        "metrics_auth_role_binding.yaml": metrics_binding,
-        "metrics_reader_role.yaml": metrics_reader_role(),
-        "storage_migration_role.yaml": storage_migration_role(kinds),
-    }
-    for kind in kinds:
-        name = kind.gvk.kind.lower()
-        files[f"{name}_admin_role.yaml"] = admin_role(kind)
-        files[f"{name}_editor_role.yaml"] = editor_role(kind)
-        files[f"{name}_viewer_role.yaml"] = viewer_role(kind)
-    return files
+def _written(program: Program, folder: str, *names: str) -> dict[str, str]:
+    """What is the same for every program."""
+    texts = {name: (_WRITTEN / folder / name).read_text(encoding="utf-8") for name in names}
+    return {name: text.replace("PROGRAM", program.name) for name, text in texts.items()}
 
 
-def _per_operator(program: Program, rules: Mapping[str, Sequence[RbacRule]]) -> dict[str, str]:
-    """A Deployment, an account and its roles for each operator; their names end with the operator's."""
-    folder = "per-operator/operators"
-    files = {f"{folder}/{_KUSTOMIZATION}": yaml_document(_kustomization(list(rules)))}
-    for operator, theirs in rules.items():
-        lease = f"{program.prefix}{operator}"
-        kustomization = _kustomization(["../../../manager", "rbac.yaml"])
-        kustomization["nameSuffix"] = f"-{operator}"
-        component = {"app.kubernetes.io/component": operator}
-        kustomization["labels"] = [{"pairs": component, "includeSelectors": True}]
-        kustomization["patches"] = [
-            {"target": {"kind": "Namespace"}, "patch": _DELETED},
-            {"target": {"kind": "Deployment"}, "patch": _alone(operator, lease)},
-        ]
-        files[f"{folder}/{operator}/{_KUSTOMIZATION}"] = yaml_document(kustomization)
-        files[f"{folder}/{operator}/rbac.yaml"] = yaml_stream(
-            _labelled(each, program) for each in operator_access(lease, theirs)
-        )
-    return files
+def _texts(program: Program, manifests: Mapping[str, Manifest]) -> dict[str, str]:
+    return {name: yaml_document(_labelled(each, program)) for name, each in manifests.items()}
 
 
-def _alone(operator: str, lease: str) -> str:
-    """A patch of the Deployment, as YAML, by which it runs nothing but that operator."""
-    flags = (
-        *(f"--controllers={operator}", f"--leader-election-id={lease}"),
-        *("--metrics-bind-address=:8443", "--metrics-secure"),
-    )
-    container = "/spec/template/spec/containers/0"
-    operations: list[Manifest] = [
-        {"op": "add", "path": f"{container}/args/-", "value": flag} for flag in flags
-    ]
-    port = {"name": "metrics", "containerPort": 8443, "protocol": "TCP"}
-    operations.append({"op": "add", "path": f"{container}/ports/-", "value": port})
-    text: str = yaml.safe_dump(operations, sort_keys=False)
-    return text
-
-
-def _webhook_rbac(converted: Iterable[str]) -> dict[str, Manifest]:
-    certificate_binding, injection_binding = webhook_role_bindings()
-    return {
-        "webhook_certificate_role.yaml": webhook_certificate_role(),
-        "webhook_certificate_role_binding.yaml": certificate_binding,
-        "webhook_injection_role.yaml": webhook_injection_role(converted),
-        "webhook_injection_role_binding.yaml": injection_binding,
-    }
-
-
-def _webhooks(program: Program, webhooks: Webhooks) -> dict[str, str]:
-    """What leads the API server to the webhooks, and what cert-manager can do for them."""
-    configurations: Manifests = {
-        "manifests.yaml": webhook_manifests(webhooks, program),
-        "service.yaml": webhook_service(program),
-        "secret.yaml": named_secret(SECRET),
-    }
-    certificates: Manifests = {
-        "issuer.yaml": authority(program),
-        "certificate-webhook.yaml": certificate(),
-        "secret.yaml": named_secret(AUTHORITY_SECRET),
-    }
-    return {
-        **_folder("webhook", configurations, program, webhook_references()),
-        **_folder("certmanager", certificates, program, certificate_references()),
-    }
-
-
-def _folder(
-    folder: str, manifests: Manifests, program: Program | None = None, references: Manifest | None = None
-) -> dict[str, str]:
-    """Return a folder's files, with the kustomization that lists them.
-
-    They are labelled as those of `program`, where there is one. `references` say where names stand that
-    kustomize does not know of.
-    """
-    files: dict[str, str] = {}
-    for name, content in manifests.items():
-        several = content if isinstance(content, list) else [content]
-        files[f"{folder}/{name}"] = yaml_stream(_labelled(each, program) for each in several)
-    kustomization = _kustomization(list(manifests))
-    if references is not None:
-        kustomization["configurations"] = [_REFERENCES]
-        files[f"{folder}/{_REFERENCES}"] = yaml_document(references)
-    files[f"{folder}/{_KUSTOMIZATION}"] = yaml_document(kustomization)
-    return files
-
-
-def _labelled(manifest: Manifest, program: Program | None) -> Manifest:
-    if program is None:
-        return manifest
+def _labelled(manifest: Manifest, program: Program) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "labels": program.labels}}
 
 
-def _kustomization(resources: list[str]) -> Manifest:
-    return {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": resources,
-    }
+def _kustomization(resources: list[str]) -> str:
+    return yaml_document(
+        {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": resources,
+        }
+    )

@@ -50,18 +50,8 @@ def _rule(groups: _Values, resources: _Values, names: _Values, verbs: _Values) -
 Manifest = dict[str, Any]
 
 _API = "rbac.authorization.k8s.io"
-_API_VERSION = f"{_API}/v1"
 # Replaced by kustomize, together with a prefix to the names, where the whole is put together.
 _NAMESPACE = "system"
-
-_MANAGER = "manager-role"
-_LEADER_ELECTION = "leader-election-role"
-_METRICS_AUTH = "metrics-auth-role"
-_METRICS_READER = "metrics-reader"
-_OWNER_REFERENCES = "owner-references-role"
-_STORAGE_MIGRATION = "storage-migration-role"
-_WEBHOOK_CERTIFICATE = "webhook-certificate-role"
-_WEBHOOK_INJECTION = "webhook-injection-role"
 _SERVICE_ACCOUNT = "controller-manager"
 
 # What asking the API server about others takes. Neither kind has a namespace, and nothing of them is kept.
@@ -69,137 +59,102 @@ _REVIEWS = (
     RbacRule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
     RbacRule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
 )
-
+_LEASES = ("coordination.k8s.io",), ("leases",)
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "update", "patch", "delete")
 
-
-def manager_role(rules: Iterable[RbacRule]) -> Manifest:
-    """Return the cluster role with what all controllers need, whichever admission plugins are on."""
-    return _role("ClusterRole", _MANAGER, [rule for rule in rules if not rule.owner_references])
+Roles = dict[str, Manifest]
+"""Roles, and what goes with them, by the names of their files."""
 
 
-def owner_references_access(rules: Iterable[RbacRule]) -> tuple[Manifest, Manifest]:
-    """Return the cluster role, and its binding, with what that admission plugin asks for besides."""
-    role = _role("ClusterRole", _OWNER_REFERENCES, [rule for rule in rules if rule.owner_references])
-    return role, _binding("ClusterRole", _OWNER_REFERENCES)
+def running(lease: str, rules: Iterable[RbacRule]) -> Roles:
+    """Return what a manager runs as that needs `rules`, whichever admission plugins are on.
 
-
-def operator_access(lease: str, rules: Iterable[RbacRule]) -> list[Manifest]:
-    """Return the account of a manager that runs one operator alone, its roles, and what binds them to it.
-
-    `lease` is the name of its own.
+    That is an account, and bound to it: the cluster role with what its controllers need; a role for its own
+    namespace, with the Lease of that name; and a cluster role to find out who may see its metrics.
     """
-    roles = [manager_role(rules), leader_election_role(lease), metrics_auth_role()]
-    return [service_account(), *roles, *role_bindings()]
-
-
-def leader_election_role(lease: str) -> Manifest:
-    """Return the role for the namespace that holds the Lease of that name."""
-    api, leases = ("coordination.k8s.io",), ("leases",)
+    metadata = {"name": _SERVICE_ACCOUNT, "namespace": _NAMESPACE}
     # `create` cannot be limited to a name.
-    rules = [RbacRule(api, leases, ("create",)), RbacRule(api, leases, ("get", "update", "watch"), (lease,))]
-    return _role("Role", _LEADER_ELECTION, rules)
-
-
-def metrics_auth_role() -> Manifest:
-    """Return the cluster role with which the manager finds out who may see its metrics."""
-    return _role("ClusterRole", _METRICS_AUTH, _REVIEWS)
-
-
-def metrics_reader_role() -> Manifest:
-    """Return the cluster role for who is to see the metrics, such as Prometheus; it is bound to nobody."""
+    leases = (RbacRule(*_LEASES, ("create",)), RbacRule(*_LEASES, ("get", "update", "watch"), (lease,)))
     return {
-        "apiVersion": _API_VERSION,
-        "kind": "ClusterRole",
-        "metadata": _metadata("ClusterRole", _METRICS_READER),
-        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+        "service_account.yaml": {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        **_bound(
+            "role", "ClusterRole", "manager-role", (each for each in rules if not each.owner_references)
+        ),
+        **_bound("leader_election_role", "Role", "leader-election-role", leases),
+        **_bound("metrics_auth_role", "ClusterRole", "metrics-auth-role", _REVIEWS),
     }
 
 
-def webhook_certificate_role() -> Manifest:
-    """Return the role for the namespace that holds the Secret with the webhooks' certificate."""
-    return _role("Role", _WEBHOOK_CERTIFICATE, secret_rights(""))
+def owner_references(rules: Iterable[RbacRule]) -> Roles:
+    """Return the cluster role, and its binding, with what that admission plugin asks for besides."""
+    asked = (rule for rule in rules if rule.owner_references)
+    return _bound("role", "ClusterRole", "owner-references-role", asked)
 
 
-def webhook_injection_role(definitions: Iterable[str]) -> Manifest:
-    """Return the cluster role with which the manager tells the API server whom to trust.
+def of_webhooks(converted: Iterable[str]) -> Roles:
+    """Return the roles, and their bindings, for the webhooks' certificate.
 
-    `definitions` are the names of the definitions whose objects a webhook converts.
+    One is for the namespace that holds its Secret; with the other the manager tells the API server whom to
+    trust. `converted` are the names of the definitions whose objects a webhook converts.
     """
-    return _role("ClusterRole", _WEBHOOK_INJECTION, injection_rights("", definitions))
+    return {
+        **_bound("webhook_certificate_role", "Role", "webhook-certificate-role", secret_rights("")),
+        **_bound(
+            "webhook_injection_role", "ClusterRole", "webhook-injection-role", injection_rights("", converted)
+        ),
+    }
 
 
-def storage_migration_role(kinds: Iterable[type[Resource]]) -> Manifest:
-    """Return the cluster role for `migrate-storage`; it is bound to nobody."""
-    return _role("ClusterRole", _STORAGE_MIGRATION, migration_rights(kinds))
+def of_people(kinds: Iterable[type[Resource]]) -> Roles:
+    """Return the cluster roles that are bound to nobody.
 
-
-def admin_role(kind: type[Resource]) -> Manifest:
-    """Return the cluster role for people who may do anything with objects of a kind."""
-    rules = [_on(kind, "", ("*",)), _on(kind, "/status", ("get",))]
-    if crd_options(kind).scale is not None:
-        rules.append(_on(kind, "/scale", ("get", "update", "patch")))
-    return _role("ClusterRole", f"{kind.gvk.kind.lower()}-admin-role", rules)
-
-
-def editor_role(kind: type[Resource]) -> Manifest:
-    """Return the cluster role for people who create, change and scale objects of a kind."""
-    rules = [_on(kind, "", (*_READ, *_WRITE)), _on(kind, "/status", ("get",))]
-    if crd_options(kind).scale is not None:
-        rules.append(_on(kind, "/scale", ("get", "update", "patch")))
-    return _role("ClusterRole", f"{kind.gvk.kind.lower()}-editor-role", rules)
-
-
-def viewer_role(kind: type[Resource]) -> Manifest:
-    """Return the cluster role for people who look at objects of a kind."""
-    rules = [_on(kind, "", _READ), _on(kind, "/status", ("get",))]
-    return _role("ClusterRole", f"{kind.gvk.kind.lower()}-viewer-role", rules)
-
-
-def service_account() -> Manifest:
-    """Return the account that the manager runs under in the cluster."""
-    metadata = {"name": _SERVICE_ACCOUNT, "namespace": _NAMESPACE}
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-
-
-def role_bindings() -> tuple[Manifest, Manifest, Manifest]:
-    """Return what gives the service account its roles: the manager's, for leader election, for metrics."""
-    return (
-        _binding("ClusterRole", _MANAGER),
-        _binding("Role", _LEADER_ELECTION),
-        _binding("ClusterRole", _METRICS_AUTH),
-    )
-
-
-def webhook_role_bindings() -> tuple[Manifest, Manifest]:
-    """Return what gives the service account the roles for certificates: for the Secret, for injection."""
-    return _binding("Role", _WEBHOOK_CERTIFICATE), _binding("ClusterRole", _WEBHOOK_INJECTION)
-
-
-def _on(kind: type[Resource], subresource: str, verbs: tuple[str, ...]) -> RbacRule:
-    return RbacRule((kind.gvk.group,), (kind.plural + subresource,), verbs)
+    There is one for who is to see the metrics, such as Prometheus, one for `migrate-storage`, and for people
+    three for each kind: who may do anything with its objects, who may create, change and scale them, and who
+    may look at them.
+    """
+    kinds = tuple(kinds)
+    metrics = _role("ClusterRole", "metrics-reader", ())
+    metrics["rules"] = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    roles = {
+        "metrics_reader_role.yaml": metrics,
+        "storage_migration_role.yaml": _role(
+            "ClusterRole", "storage-migration-role", migration_rights(kinds)
+        ),
+    }
+    for kind in kinds:
+        group, name = (kind.gvk.group,), kind.gvk.kind.lower()
+        for who, verbs in (("admin", ("*",)), ("editor", (*_READ, *_WRITE)), ("viewer", _READ)):
+            rules = [
+                RbacRule(group, (kind.plural,), verbs),
+                RbacRule(group, (f"{kind.plural}/status",), ("get",)),
+            ]
+            if who != "viewer" and crd_options(kind).scale is not None:
+                rules.append(RbacRule(group, (f"{kind.plural}/scale",), ("get", "update", "patch")))
+            roles[f"{name}_{who}_role.yaml"] = _role("ClusterRole", f"{name}-{who}-role", rules)
+    return roles
 
 
 def _role(role: str, name: str, rules: Iterable[RbacRule]) -> Manifest:
     return {
-        "apiVersion": _API_VERSION,
+        "apiVersion": f"{_API}/v1",
         "kind": role,
         "metadata": _metadata(role, name),
         "rules": merged_rules(rules),
     }
 
 
-def _binding(role: str, name: str) -> Manifest:
-    return {
-        "apiVersion": _API_VERSION,
+def _bound(file: str, role: str, name: str, rules: Iterable[RbacRule]) -> Roles:
+    """A role, and what gives it to the service account."""
+    binding = {
+        "apiVersion": f"{_API}/v1",
         "kind": f"{role}Binding",
         "metadata": _metadata(role, f"{name}binding"),
         "roleRef": {"apiGroup": _API, "kind": role, "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": _SERVICE_ACCOUNT, "namespace": _NAMESPACE}],
     }
+    return {f"{file}.yaml": _role(role, name, rules), f"{file}_binding.yaml": binding}
 
 
 def _metadata(role: str, name: str) -> Manifest:
-    place = {} if role == "ClusterRole" else {"namespace": _NAMESPACE}
-    return {"name": name, **place}
+    return {"name": name, **({} if role == "ClusterRole" else {"namespace": _NAMESPACE})}

@@ -3,21 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 from apis.cache.v1.memcached import Memcached
-from manager.codegen.roles import (
-    admin_role,
-    editor_role,
-    leader_election_role,
-    manager_role,
-    merged_rules,
-    metrics_auth_role,
-    metrics_reader_role,
-    role_bindings,
-    service_account,
-    storage_migration_role,
-    viewer_role,
-)
+from manager.codegen.roles import merged_rules, of_people, running
 from manager.rights import RbacRule
 from tests.support.widget import Widget
+
+RULES = [RbacRule(("apps",), ("deployments",), ("get",))]
+MADE = running("a-program", RULES)
+PEOPLE = of_people([Memcached, Widget])
 
 
 def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
@@ -25,16 +17,16 @@ def verbs_of(role: dict[str, Any], resource: str) -> list[str]:
 
 
 def test_the_managers_role_is_for_the_whole_cluster():
-    role = manager_role([RbacRule(("apps",), ("deployments",), ("get",))])
+    role = MADE["role.yaml"]
     assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "manager-role")
     assert "namespace" not in role["metadata"]
     assert role["rules"] == [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]}]
 
 
 def test_the_role_for_leader_election_is_for_leases_in_one_namespace():
-    role = leader_election_role("a-program")
+    role = MADE["leader_election_role.yaml"]
     assert (role["kind"], role["metadata"]["name"]) == ("Role", "leader-election-role")
-    assert role["metadata"]["namespace"] == service_account()["metadata"]["namespace"]
+    assert role["metadata"]["namespace"] == MADE["service_account.yaml"]["metadata"]["namespace"]
     assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}
 
 
@@ -42,14 +34,14 @@ def test_nothing_but_its_creation_is_granted_on_more_than_the_one_lease():
     for lease in ("operator-manager", "another"):
         rules = {
             tuple(rule.get("resourceNames", ())): rule["verbs"]
-            for rule in leader_election_role(lease)["rules"]
+            for rule in running(lease, RULES)["leader_election_role.yaml"]["rules"]
         }
         assert rules == {(): ["create"], (lease,): ["get", "update", "watch"]}
 
 
 def test_the_service_account_is_bound_to_its_roles():
-    account = service_account()["metadata"]
-    bindings = role_bindings()
+    account = MADE["service_account.yaml"]["metadata"]
+    bindings = [each for name, each in MADE.items() if name.endswith("_binding.yaml")]
     bound = [(binding["kind"], binding["roleRef"]["name"]) for binding in bindings]
     assert bound == [
         ("ClusterRoleBinding", "manager-role"),
@@ -63,7 +55,7 @@ def test_the_service_account_is_bound_to_its_roles():
 
 
 def test_editors_change_and_scale_objects_and_read_their_status():
-    role = editor_role(Memcached)
+    role = PEOPLE["memcached_editor_role.yaml"]
     assert role["metadata"]["name"] == "memcached-editor-role"
     assert {"create", "update", "patch", "delete", "get", "list", "watch"} == set(
         verbs_of(role, "memcacheds")
@@ -73,39 +65,39 @@ def test_editors_change_and_scale_objects_and_read_their_status():
 
 
 def test_administrators_do_anything_with_objects_but_leave_the_status_to_the_manager():
-    role = admin_role(Memcached)
+    role = PEOPLE["memcached_admin_role.yaml"]
     assert role["metadata"]["name"] == "memcached-admin-role"
     assert verbs_of(role, "memcacheds") == ["*"]
     assert verbs_of(role, "memcacheds/status") == ["get"]
     assert set(verbs_of(role, "memcacheds/scale")) == {"get", "update", "patch"}
-    assert verbs_of(admin_role(Widget), "widgets/scale") == []
+    assert verbs_of(PEOPLE["widget_admin_role.yaml"], "widgets/scale") == []
 
 
 def test_what_does_not_scale_has_no_right_for_it():
-    assert verbs_of(editor_role(Widget), "widgets/scale") == []
+    assert verbs_of(PEOPLE["widget_editor_role.yaml"], "widgets/scale") == []
 
 
 def test_viewers_only_read():
-    role = viewer_role(Memcached)
+    role = PEOPLE["memcached_viewer_role.yaml"]
     assert set(verbs_of(role, "memcacheds")) == {"get", "list", "watch"}
     assert set(verbs_of(role, "memcacheds/status")) == {"get"}
 
 
 def test_the_manager_asks_about_others_and_nothing_else_of_those_kinds():
-    assert metrics_auth_role()["rules"] == [
+    assert MADE["metrics_auth_role.yaml"]["rules"] == [
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
         {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
     ]
 
 
 def test_readers_of_metrics_read_metrics():
-    role = metrics_reader_role()
+    role = PEOPLE["metrics_reader_role.yaml"]
     assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "metrics-reader")
     assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
 
 
 def test_who_migrates_what_is_stored_writes_nothing_but_that():
-    role = storage_migration_role([Memcached])
+    role = of_people([Memcached])["storage_migration_role.yaml"]
     assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "storage-migration-role")
     assert verbs_of(role, "memcacheds") == ["list"]
     assert verbs_of(role, "memcacheds/status") == ["patch"]

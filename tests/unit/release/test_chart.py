@@ -12,10 +12,11 @@ import pytest
 
 from manager.api.core_v1 import Pod
 from manager.codegen import yaml_documents
-from manager.codegen.webhook_files import webhook_manifests
+from manager.codegen.manifest import UNPLACED
 from manager.program import Program
 from manager.version import VERSION
 from manager.webhook import Admission, AdmissionRequest
+from manager.webhook.configurations import webhook_configurations
 from manager.webhook.registration import Webhooks
 from release import OLDEST_KUBERNETES
 from release.chart import _template
@@ -141,7 +142,7 @@ def test_the_namespace_that_webhooks_for_others_leave_out_is_that_of_the_release
     @pods.validate_create
     async def check(pod: Pod, request: AdmissionRequest) -> None: ...
 
-    (made,) = webhook_manifests(Webhooks([pods]), Program("operator-manager", "1"))
+    (made,) = webhook_configurations(Webhooks([pods]), UNPLACED, Program("operator-manager", "1"), prefix="")
     text = _template(made, None)
     (key, release) = ("kubernetes.io/metadata.name", "'{{ .Release.Namespace }}'")
     assert re.search(rf"- key: {key}\n +operator: NotIn\n +values:\n +- {release}\n", text), text
