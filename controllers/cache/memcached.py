@@ -41,7 +41,7 @@ class MemcachedOperator(Operator[Memcached]):
         "memcached-image",
         default="memcached:1.6.39-alpine",
         placeholder="IMAGE",
-        description="image of the servers of a Memcached whose spec names none",
+        description="image of a Memcached whose spec names none",
     )
     proxy_credentials = PROXY_CREDENTIALS
     # Its webhooks warn and refuse nothing: nobody has to wait for a manager that is down.

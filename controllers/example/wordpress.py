@@ -99,13 +99,13 @@ class WordpressOperator(Operator[Wordpress]):
         "mysql-image",
         default="mysql:8.4.10",
         placeholder="IMAGE",
-        description="image of the database of a Wordpress whose spec names none",
+        description="database image of a Wordpress whose spec names none",
     )
     wordpress_image = Setting(
         "wordpress-image",
         default="wordpress:6.8.3-apache",
         placeholder="IMAGE",
-        description="image of the site of a Wordpress whose spec names none",
+        description="site image of a Wordpress whose spec names none",
     )
     proxy_credentials = PROXY_CREDENTIALS
     # Its webhook warns and refuses nothing: nobody has to wait for a manager that is down.

@@ -86,26 +86,26 @@ class PetOperator(Operator[Pet]):
         "petstore-address",
         parse_address,
         default="localhost:6742",
-        description="where the pet store is that Pets are kept in",
+        description="address of the pet store",
     )
     timeout = Setting(
         "petstore-timeout",
         some_time,
         placeholder="DURATION",
         default="5s",
-        description="how long to wait for an answer of the pet store",
+        description="time limit of a call to the pet store",
     )
     check_interval = Setting(
         "petstore-check-interval",
         some_time,
         placeholder="DURATION",
         default="5m",
-        description="how often to look for records of Pets that were changed or lost in the pet store",
+        description="how often to check the pet store for records that were changed or lost",
     )
     # The files are read again when they are renewed.
     tls_ca_file = Setting(
         "petstore-tls-ca-file",
-        description="talk to the pet store over TLS, and trust these authorities (PEM)",
+        description="use TLS for the pet store, and trust these CAs (PEM)",
         placeholder="FILE",
     )
     tls_cert_file = Setting(
@@ -120,7 +120,7 @@ class PetOperator(Operator[Pet]):
     )
     tls_server_name = Setting(
         "petstore-tls-server-name",
-        description="whom the pet store's certificate is for",
+        description="host name in the pet store's certificate",
         unset="the host of --petstore-address",
         placeholder="NAME",
     )

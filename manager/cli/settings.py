@@ -160,7 +160,7 @@ class Settings:
         many=True,
         group="Controllers",
         placeholder="NAME=N,...",
-        description="how many objects a controller works on at once; may be given several times",
+        description="how many objects a controller reconciles at once; may be repeated",
         unset=f"{ControllerOptions().max_concurrent_reconciles} each",
     )
     resync_period = Setting(
@@ -168,14 +168,14 @@ class Settings:
         parse_wait,
         default="10h",
         group="Controllers",
-        description="how often every object is looked at again although nothing has changed; 0 is never",
+        description="how often every object is reconciled although nothing has changed; 0 is never",
     )
     graceful_shutdown_timeout = Setting(
         "graceful-shutdown-timeout",
         parse_wait,
         default="30s",
         group="Controllers",
-        description="how long running reconciles may take to finish when the manager is stopped; a pod's "
+        description="how long running reconciles may take to finish when the manager stops; a pod's "
         "terminationGracePeriodSeconds has to be longer",
     )
     shutdown_delay = Setting(
@@ -183,16 +183,16 @@ class Settings:
         parse_wait,
         default="0s",
         group="Controllers",
-        description="how long a manager that is stopped is not ready and answers webhooks all the same, "
-        "until no API server is sent to it any more; runs beside the timeout above",
+        description="how long a stopping manager still answers webhooks, while it is no longer ready, until "
+        "API servers stop using it; runs in parallel with the timeout above",
     )
     leader_elect = Setting(
         "leader-elect",
         parse_truth,
         default="false",
         group="Leader election",
-        description="work only while holding the lease, so that several replicas can run; without it, never "
-        "run more than one",
+        description="reconcile only while holding the lease, so that several replicas can run; without it, "
+        "never run more than one",
     )
     leader_election_id = Setting(
         "leader-election-id",
@@ -223,14 +223,14 @@ class Settings:
         default="10s",
         group="Leader election",
         description="how long the leader tries to renew before it gives up and exits; the difference to the "
-        "lease duration is what keeps two leaders apart",
+        "lease duration keeps two leaders apart",
     )
     leader_elect_retry_period = Setting(
         "leader-elect-retry-period",
         parse_duration,
         default="2s",
         group="Leader election",
-        description="wait between attempts to take or to renew the lease",
+        description="pause between attempts to take or to renew the lease",
     )
     metrics_bind_address = Setting(
         "metrics-bind-address",
@@ -245,15 +245,15 @@ class Settings:
         parse_truth,
         default="false",
         group="Endpoints",
-        description="serve /metrics over HTTPS, and only to whom the API server lets 'get' it; the address "
-        "is then :8443 by custom",
+        description="serve /metrics over HTTPS, and only to clients that the API server allows to 'get' it; "
+        "the address is usually :8443 then",
     )
     metrics_cert_path = Setting(
         "metrics-cert-path",
         group="Endpoints",
         placeholder="DIR",
-        description="folder with the certificate for --metrics-secure, read again whenever it changes; "
-        "without it a self-signed one is made in memory",
+        description="folder with the certificate for --metrics-secure, reloaded when it changes; without it "
+        "a self-signed one is made in memory",
     )
     metrics_cert_name = Setting(
         "metrics-cert-name",
@@ -283,8 +283,8 @@ class Settings:
         default="true",
         also=("ENABLE_WEBHOOKS",),
         group="Webhooks",
-        description="serve the admission and conversion webhooks of all operators; without, no API server "
-        "may be configured to ask for them",
+        description="serve the admission and conversion webhooks of all operators; if false, no webhook "
+        "configuration may name this manager",
     )
     webhook_bind_address = Setting(
         "webhook-bind-address",
@@ -292,8 +292,8 @@ class Settings:
         default="127.0.0.1:9443",
         in_pod=":9443",
         group="Webhooks",
-        description="where webhooks are served, over HTTPS; 0 is off; in a pod the default is :9443, and an "
-        "API server in a container of this machine needs that too",
+        description="where webhooks are served, over HTTPS; 0 is off; in a pod the default is :9443, which "
+        "an API server in a container on this machine needs too",
     )
     webhook_certificates: Setting[WebhookCertificates] = Setting(
         "webhook-certificates",
@@ -301,16 +301,15 @@ class Settings:
         default="auto",
         group="Webhooks",
         placeholder="WAY",
-        description="where their certificate comes from: files (those in --webhook-cert-path), secret (made "
-        "by the leader, kept in a Secret, and made known to the API server), local (made in "
-        "--webhook-local-path), or auto: files with --webhook-cert-path, local with "
-        "--webhook-url, secret in a pod, else no webhooks",
+        description="where their certificate comes from: files (in --webhook-cert-path), secret (made by "
+        "the leader and kept in a Secret), local (made in --webhook-local-path), or auto: files "
+        "with --webhook-cert-path, local with --webhook-url, secret in a pod, else no webhooks",
     )
     webhook_cert_path = Setting(
         "webhook-cert-path",
         group="Webhooks",
         placeholder="DIR",
-        description="folder with the certificate for webhooks, read again whenever it changes",
+        description="folder with the certificate for webhooks, reloaded when it changes",
     )
     webhook_cert_name = Setting(
         "webhook-cert-name",
@@ -330,33 +329,31 @@ class Settings:
         "webhook-client-ca-file",
         group="Webhooks",
         placeholder="FILE",
-        description="authorities in PEM, read again whenever the file changes: who asks a webhook has to "
-        "show a client certificate of one of them, as API servers do where they are told to, "
-        "but for conversion, for which they show none; without, whoever reaches the port may "
-        "ask",
+        description="CAs in PEM, reloaded when the file changes: clients of webhooks need a client "
+        "certificate of one of them, except for conversion, for which API servers send none; "
+        "without it, everybody who reaches the port may call",
     )
     webhook_url = Setting(
         "webhook-url",
         parse_base_url,
         group="Webhooks",
         placeholder="URL",
-        description="https://HOST:PORT at which the API server reaches this process, where not by a "
-        "Service; the manager then writes the webhook configurations itself, and points the "
-        "CRDs' conversion there",
+        description="https://HOST:PORT at which the API server reaches this process, if not by a Service; "
+        "the manager then writes the webhook configurations, and the CRDs' conversion, itself",
     )
     webhook_local_path = Setting(
         "webhook-local-path",
         default=".local/webhook",
         group="Webhooks",
         placeholder="DIR",
-        description="folder in which --webhook-certificates=local keeps its authority and its certificate",
+        description="folder in which --webhook-certificates=local keeps its CA and its certificate",
     )
     webhook_name_prefix = Setting(
         "webhook-name-prefix",
         _name_prefix,
         group="Webhooks",
         placeholder="TEXT",
-        description="what the names of the webhook configurations and of the certificate's Secret begin with",
+        description="prefix of the names of the webhook configurations and of the certificate's Secret",
         unset="the program's name and a dash",
     )
     log_level: Setting[LogLevel] = Setting(
@@ -365,7 +362,7 @@ class Settings:
         default="info",
         group="Logs",
         placeholder="LEVEL",
-        description="least level to write: debug, info, warn or error",
+        description="lowest level to write: debug, info, warn or error",
     )
     log_format: Setting[LogFormat] = Setting(
         "log-format",
