@@ -23,8 +23,8 @@ PROXY_CREDENTIALS = Setting(
     _parse_credentials,
     default="drop",
     placeholder="drop|keep",
-    description="whether containers of operators get the user and password in the manager's proxy URL: everybody"
-    " who may read Deployments of the namespace sees them",
+    description="whether containers of operators get the user and password in the manager's proxy URL:"
+    " everybody who may read Deployments of the namespace sees them",
 )
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")

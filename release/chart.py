@@ -47,7 +47,7 @@ _CHART = {
 
 _NOTES = """\
 {{ $kubectl := printf "kubectl --namespace %s" .Release.Namespace -}}
-{{ .Chart.Name }} {{ .Chart.AppVersion }} is in namespace {{ .Release.Namespace }}. Whether it runs:
+{{ .Chart.Name }} {{ .Chart.AppVersion }} is installed in namespace {{ .Release.Namespace }}. To see whether it runs:
 
   {{ $kubectl }} rollout status deployment/{{ .Release.Name }}-controller-manager
 {{- if .Values.petstore.enable }}
@@ -55,17 +55,17 @@ _NOTES = """\
 {{- end }}
   {{ $kubectl }} logs deployment/{{ .Release.Name }}-controller-manager
 
-What it looks after, and what it tells about that:
+Its objects, and their Events:
 
   kubectl get memcacheds,foos,pets,wordpresses,mysrvs --all-namespaces
   kubectl get events --all-namespaces --field-selector=reportingComponent=operator-manager
 {{- if not (or .Values.petstore.enable .Values.petstore.address) }}
 
-Nobody is at {{ .Release.Name }}-petstore:6742, where it looks for the pet store: set petstore.address.
+No pet store is installed at {{ .Release.Name }}-petstore:6742: set petstore.address.
 {{- end }}
 {{- if and .Values.crd.enable .Values.crd.keep }}
 
-`helm uninstall` leaves the definitions, and so your objects (crd.keep).
+`helm uninstall` keeps the definitions, and so your objects (crd.keep).
 {{- end }}
 """
 

@@ -33,7 +33,7 @@ def test_a_row_says_how_it_is_given_and_what_it_is_without():
         "namespaces to watch |" in text
     )
     assert "| `--leader-elect[=BOOL]` | `false` | `OPERATOR_MANAGER_LEADER_ELECT` | reconcile only" in text
-    assert "| `--petstore-address HOST:PORT` | `localhost:6742` | `PETSTORE_ADDRESS` | where" in text
+    assert "| `--petstore-address HOST:PORT` | `localhost:6742` | `PETSTORE_ADDRESS` | address" in text
 
 
 def test_what_parts_the_cells_ends_none():
