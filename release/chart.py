@@ -47,7 +47,7 @@ _CHART = {
 
 _NOTES = """\
 {{ $kubectl := printf "kubectl --namespace %s" .Release.Namespace -}}
-{{ .Chart.Name }} {{ .Chart.AppVersion }} is installed in namespace {{ .Release.Namespace }}. To see whether it runs:
+{{ .Chart.Name }} {{ .Chart.AppVersion }} is in namespace {{ .Release.Namespace }}. See whether it runs:
 
   {{ $kubectl }} rollout status deployment/{{ .Release.Name }}-controller-manager
 {{- if .Values.petstore.enable }}
@@ -61,7 +61,7 @@ Its objects, and their Events:
   kubectl get events --all-namespaces --field-selector=reportingComponent=operator-manager
 {{- if not (or .Values.petstore.enable .Values.petstore.address) }}
 
-No pet store is installed at {{ .Release.Name }}-petstore:6742: set petstore.address.
+There is no pet store at {{ .Release.Name }}-petstore:6742: set petstore.address.
 {{- end }}
 {{- if and .Values.crd.enable .Values.crd.keep }}
 

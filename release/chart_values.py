@@ -11,13 +11,13 @@ import yaml
 __all__ = ["schema_text", "values_text"]
 
 _VALUES = """\
-# The values of the chart, with what they are when nothing is said.
+# The values of the chart, with their defaults.
 
-# Secrets with the passwords of private registries, for both programs: [{name: NAME}].
+# Image pull secrets for both programs: [{name: NAME}].
 imagePullSecrets: []
 
 manager:
-  # More than one is safe: the one that holds the lease works.
+  # More than one is safe: only the one that holds the lease reconciles.
   replicas: 1
   image:
     repository: %(manager.repository)s
@@ -28,22 +28,22 @@ manager:
     pullPolicy: IfNotPresent
   # Further flags, such as --namespaces=a,b or --concurrency=memcached=2 (operator-manager run --help).
   extraArgs: []
-  # Further environment variables, as a container has them.
+  # Further environment variables, as in a container.
   extraEnv: []
   resources: %(manager.resources)s
-  # Where its pods may run, as a pod has them.
+  # Where its pods may run, as in a pod.
   nodeSelector: %(manager.nodeSelector)s
   tolerations: []
   affinity: {}
   topologySpreadConstraints: %(manager.topologySpreadConstraints)s
   priorityClassName: ""
-  # More of each, beside what its pods have.
+  # In addition to those that its pods have.
   podAnnotations: {}
   podLabels: {}
   serviceAccount:
-    # For a cloud's workload identity, for one.
+    # For a cloud's workload identity, for example.
     annotations: {}
-  # How many of several pods a drain of nodes may take at a time: a number, or "50%%".
+  # How many pods a drain of nodes may evict at a time: a number, or "50%%".
   podDisruptionBudget:
     enable: true
     maxUnavailable: %(budget.maxUnavailable)s
@@ -51,38 +51,38 @@ manager:
 crd:
   # Whether the custom resource definitions are part of the release.
   enable: true
-  # Whether they, and so every object of their kinds, stay when the release is uninstalled.
+  # Whether to keep them, and so every object of their kinds, when the release is uninstalled.
   keep: true
 
 rbac:
-  # Roles for people: administrators, editors and viewers of each kind, and who migrates what is stored.
+  # Roles for people: administrators, editors and viewers of each kind, and for storage migration.
   helpers:
     enable: true
-  # The right to delete what operators make, for clusters whose admission plugin
-  # OwnerReferencesPermissionEnforcement asks it of who gives something an owner: OpenShift, for one.
+  # The right to delete what operators create. Clusters with the admission plugin
+  # OwnerReferencesPermissionEnforcement, such as OpenShift, require it for owner references.
   ownerReferences:
     enable: false
 
 admissionPolicy:
-  # A ValidatingAdmissionPolicy with what the manager may make, where RBAC cannot say it. Without it, the
+  # A ValidatingAdmissionPolicy that limits what the manager may create beyond RBAC. Without it, the
   # manager's rights are worth those of an administrator.
   enable: true
 
 webhook:
-  # Whether API servers ask the manager about objects of our kinds. Without, no rule beyond the schema is
-  # checked, and objects can be used in the version that they are stored in only.
+  # Whether API servers call the manager's webhooks. Without them, rules beyond the schema are not
+  # checked, and objects can be used only in the version in which they are stored.
   enable: true
-  # Where its pods listen; API servers reach them by a Service. Some clouds let them reach few ports.
+  # The port of its pods, behind a Service. Some clouds let API servers reach only few ports.
   port: 9443
 
 certManager:
-  # Whether cert-manager, which has to be installed, makes the certificate of the webhooks, or the manager.
+  # Whether cert-manager makes the certificate of the webhooks instead of the manager. It has to be installed.
   enable: false
 
 petstore:
-  # Without it, say where another store is.
+  # If false, set the address of another store.
   enable: true
-  # HOST:PORT of a store; by default the one that comes with the chart.
+  # HOST:PORT of a store; by default the chart's own.
   address: ""
   image:
     repository: %(petstore.repository)s
@@ -103,10 +103,10 @@ prometheus:
   enable: false
 
 networkPolicy:
-  # Lets only namespaces labelled `metrics: enabled` reach the metrics, and only the manager the store; of
-  # the manager's other ports, that of the webhooks alone.
+  # Only namespaces labelled `metrics: enabled` reach the metrics, and only the manager reaches the store.
+  # Of the manager's other ports, only that of the webhooks is open.
   enable: true
-  # Where API servers call from, as blocks of addresses: any, until you say which. Most often those that
+  # The addresses of API servers, as CIDR blocks; all by default. Usually those that
   # `kubectl -n default get endpointslices kubernetes` shows.
   apiServers: [0.0.0.0/0, "::/0"]
 """

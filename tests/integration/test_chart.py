@@ -126,7 +126,7 @@ def test_from_make_install_to_a_release_with_every_value_and_back(
 
     without = ("--set=petstore.enable=false", "--reset-values")
     said = done(helm(plane, "upgrade", RELEASE, chart, place[0], *without))
-    assert f"Nobody is at {PETSTORE}:6742" in said
+    assert f"There is no pet store at {PETSTORE}:6742" in said
 
     done(helm(plane, "uninstall", RELEASE, place[0]))
     definitions = plane.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
