@@ -95,9 +95,9 @@ RESOLVE, STREAM, LIST, LIST_WHOLE, WATCH = (
     State.WATCH,
 )
 
-# The first rule that fits counts. A watch goes on from where it was, if that makes sense. The last rules mean
-# that a stream which fails for a reason not foreseen is tried as pages next, and pages as a stream, so that a
-# server (or a proxy) that can do only one of them is served too.
+# The first rule that fits counts. A watch goes on from where it was, if that makes sense; after garbage the
+# same would come again. The last rules mean that a stream which fails for a reason not foreseen is tried as
+# pages next, and pages as a stream, so that a server (or a proxy) that can do only one is served too.
 RULES = (
     Rule((NoMatch, NotFound), None, RESOLVE, "not-served", Pause.YES),
     Rule((Unauthorized, Forbidden), None, None, "forbidden", Pause.YES),
@@ -111,7 +111,8 @@ RULES = (
     Rule((WatchClosed,), (STREAM,), LIST, "closed", Pause.IF_FRUITLESS),
     Rule((WatchClosed,), None, WATCH, "closed", Pause.IF_FRUITLESS),
     Rule((DeadlineExceeded,), (WATCH,), WATCH, "silent", Pause.IF_FRUITLESS),
-    Rule((ProtocolError,), (RESOLVE, LIST, LIST_WHOLE, WATCH), None, "garbage", Pause.YES),
+    Rule((ProtocolError,), (RESOLVE,), None, "garbage", Pause.YES),
+    Rule((ProtocolError,), (LIST, LIST_WHOLE, WATCH), STREAM, "garbage", Pause.YES),
     Rule((ServerError,), (WATCH,), WATCH, "server-error", Pause.YES),
     Rule((KubeError,), (RESOLVE,), RESOLVE, "other", Pause.YES),
     Rule((KubeError,), (STREAM,), LIST, "other", Pause.YES),

@@ -26,7 +26,7 @@ from manager.cache.failure import (
 )
 from manager.cache.intake import Intake
 from manager.cache.spec import WatchSpec
-from manager.kube.decoding import Pages, WatchEvent, watch_events
+from manager.kube.decoding import Pages, WatchEvent, shallow, watch_events
 from manager.kube.errors import (
     ApiError,
     Forbidden,
@@ -35,6 +35,7 @@ from manager.kube.errors import (
     NotFound,
     ProtocolError,
     ServiceUnavailable,
+    TooDeep,
     TooManyRequests,
     TransportError,
     Unauthorized,
@@ -209,7 +210,10 @@ class Reflector:
                 deadline=LIST_DEADLINE,
                 longest=LONGEST_LIST,
             )
-            answer = decode_page(body)
+            try:
+                answer = decode_page(body)
+            except TooDeep:
+                answer = decode_page(await shallow(body))
             pages.turned(query.get("continue"), answer.resume, empty=not answer.items)
             for item in answer.items:
                 self._intake.list_item(item)
@@ -327,7 +331,8 @@ class Reflector:
         if rule.pause is Pause.NO:
             return 0.0
         now = asyncio.get_running_loop().time()
-        good = self._attempt.good(now)
+        # Whoever sends garbage after each list is not to be asked for lists without pause.
+        good = self._attempt.good(now) and not isinstance(failure, ProtocolError)
         if good:
             self._backoff.reset()
             self._outage.reset()

@@ -150,7 +150,7 @@ def _list_matches(
     unclaimed = len(wanted)
     for path, record in owned.items():
         if path.startswith("k:"):
-            key = _read(path)
+            key = _named(path)
             if not isinstance(key, dict):
                 return False
             mine = _item(wanted, key, defaulted=True)
@@ -163,7 +163,7 @@ def _list_matches(
                 return False
             unclaimed -= 1
         elif path.startswith("v:"):
-            value = _read(path)
+            value = _named(path)
             if value is None:
                 return False
             if value not in wanted:
@@ -176,13 +176,22 @@ def _list_matches(
     return unclaimed == 0
 
 
-@lru_cache(maxsize=1024)
-def _read(path: str) -> Any:
+def _named(path: str) -> Any:
     """What `k:{"name":"web"}` or `v:"web"` names, None if it is not JSON; the same few come all the time."""
+    return _read_often(path) if len(path) <= _OFTEN else _read(path)
+
+
+def _read(path: str) -> Any:
     try:
         return orjson.loads(path[2:])
     except orjson.JSONDecodeError:
         return None
+
+
+_OFTEN = 200
+"""Characters of what is kept once it was read: who may write an object can have a megabyte there."""
+
+_read_often = lru_cache(maxsize=1024)(_read)
 
 
 def _item(items: Sequence[Any], key: Mapping[str, Any], *, defaulted: bool) -> Mapping[str, Any] | None:

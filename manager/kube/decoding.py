@@ -6,13 +6,15 @@ go into logs, statuses and Events.
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
 
-from manager.kube.errors import ProtocolError, status_error
+from manager.kube.errors import ProtocolError, TooDeep, status_error
 
 T = TypeVar("T")
 
@@ -24,7 +26,7 @@ MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class Decoder(Generic[T]):
-    """Decodes JSON into a type; raises `ProtocolError` for anything else."""
+    """Decodes JSON into a type; raises `ProtocolError` for anything else, `TooDeep` for what is nested."""
 
     __slots__ = ("_decode", "_what")
 
@@ -80,12 +82,47 @@ def not_a(what: str, error: Exception | None = None) -> ProtocolError:
     if isinstance(error, msgspec.DecodeError):
         reason = f": {error}"  # of a field its name and type, of a text its position
     elif isinstance(error, RecursionError):
-        reason = ": it is nested too deeply"
+        return TooDeep(f"not {what}: it is nested too deeply")
     elif isinstance(error, UnicodeDecodeError):
         reason = ": it is not UTF-8"
     elif isinstance(error, orjson.JSONDecodeError):
         reason = f": it is no JSON from character {error.pos} on"
     return ProtocolError(f"not {what}{reason}")
+
+
+_DEPTH = 500
+"""Levels of nesting that are read. An API server takes 10,000; Python's decoders end between 900 and them."""
+
+_NESTING = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++', re.DOTALL)
+_QUOTE, _OPENING = ord('"'), b"[{"
+
+
+async def shallow(raw: bytes) -> bytes:
+    """JSON with `null` in place of whatever is nested more than 500 levels deep.
+
+    Whoever may write an object can nest its managedFields so, and what it is listed with could not be read
+    either. It takes up to a second for each object of the largest size, so it is done in a thread.
+    """
+    return await asyncio.to_thread(_shallow, raw)
+
+
+def _shallow(raw: bytes) -> bytes:
+    parts, depth, kept, cut = list[bytes](), 0, 0, 0
+    for token in _NESTING.finditer(raw):
+        start, end = token.span()
+        first, many = raw[start], end - start
+        if first == _QUOTE:
+            continue
+        if first in _OPENING:
+            if depth <= _DEPTH < depth + many:
+                cut = start + _DEPTH - depth
+            depth += many
+        else:
+            if depth - many <= _DEPTH < depth:
+                parts += raw[kept:cut], b"null"
+                kept = start + depth - _DEPTH
+            depth -= many
+    return b"".join((*parts, raw[kept:]))
 
 
 LINE_LIMIT = 64 * 1024 * 1024
@@ -141,7 +178,10 @@ decode_event = Decoder(WatchEvent, "a watch event")
 async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
     """The events of a watch; raises what an ERROR event says, and `ProtocolError` for what is none."""
     async for line in lines(chunks):
-        event = decode_event(line)
+        try:
+            event = decode_event(line)
+        except TooDeep:
+            event = decode_event(await shallow(line))
         if event.type == "ERROR":
             raise status_error(event.object)
         yield event

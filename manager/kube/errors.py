@@ -69,6 +69,10 @@ class ProtocolError(KubeError):
     """The API server, or something in between, sent bytes that are not what the protocol says."""
 
 
+class TooDeep(ProtocolError):
+    """An answer is nested more deeply than it can be read, see `decoding.shallow`."""
+
+
 class Fenced(KubeError):
     """This process may no longer write (another one may be leading); the request was not sent."""
 

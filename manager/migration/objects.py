@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from manager.api import ObjectKey
-from manager.kube.decoding import Decoder, Pages
+from manager.kube.decoding import Decoder, Pages, shallow
 from manager.kube.errors import (
     ApiError,
     BadRequest,
@@ -20,6 +20,7 @@ from manager.kube.errors import (
     ServerError,
     ServerTimeout,
     ServiceUnavailable,
+    TooDeep,
     TooManyRequests,
     Unauthorized,
 )
@@ -136,7 +137,10 @@ class Objects:
             longest=LONGEST_LIST,
         )
         try:
-            found = _decode_list(raw)
+            try:
+                found = _decode_list(raw)
+            except TooDeep:
+                found = _decode_list(await shallow(raw))
             self._pages.turned(resume, found.metadata.resume, empty=not found.items)
         except ProtocolError as error:
             raise ProtocolError(f"GET {path}: {error}") from None

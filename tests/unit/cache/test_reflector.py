@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
 import pytest
 
@@ -297,6 +298,16 @@ class TestPages:
         await following.sync()
         assert following.names == ["a"]
 
+    async def test_hold_the_others_of_an_object_that_is_nested_without_end(
+        self, following: Following, server: PodServer
+    ):
+        answer = page(10, ("a", 1), ("deep", 2), ("b", 3))
+        nested = b"[" * 5_000 + b"]" * 5_000
+        body = answer.body.replace(b'"name":"deep"', b'"managedFields":%b,"name":"deep"' % nested)
+        server.on("list", replace(answer, body=body))
+        await following.sync()
+        assert following.names == ["a", "b", "deep"]
+
     async def test_of_garbage_are_a_problem(self, following: Following, server: PodServer):
         server.on("list", Reply(200, b"<html>login</html>"))
         async with following.running():
@@ -441,17 +452,35 @@ class TestAWatch:
     async def test_that_brings_garbage_goes_on_after_a_pause(
         self, following: Following, server: PodServer, metrics: Metrics, line: bytes
     ):
-        stream, after = Listed(10), Stream()
-        server.on("stream", stream)
-        server.on("watch", after)
+        stream, after = Listed(10), Listed(20, ("b", 20))
+        server.on("stream", stream, after)
         async with following.running():
             await following.intake.synced.wait()
             stream.feed(line)
             await after.opened.wait()
             assert asyncio.get_running_loop().time() >= 0.8
-            assert following.told.take() == []
-            assert server.sent("watch")[0].query["resourceVersion"] == "10"
+            await moments()
+            assert following.told.take() == ["ADDED ns/b@20"]
+        assert server.sorts() == ["stream", "stream"]
         assert restarts(metrics) == {"garbage": 1}
+
+    @pytest.mark.parametrize("depth", [400, 2_000, 100_000])
+    async def test_is_kept_from_nothing_by_an_object_that_is_nested_without_end(
+        self, following: Following, server: PodServer, depth: int
+    ):
+        stream = Listed(10, ("a", 1))
+        server.on("stream", stream)
+        async with following.running():
+            await following.intake.synced.wait()
+            deep = pod("deep", 11) | {"spec": "HERE"}
+            deep["metadata"]["managedFields"] = [{"manager": "somebody", "fieldsV1": "HERE"}]
+            nested = b'{"f:a\\"}[{":' * depth + b"1" + b"}" * depth
+            event = b'{"type":"ADDED","object":%b}\n' % encoded(deep).replace(b'"HERE"', nested)
+            stream.feed(event)
+            stream.event("ADDED", pod("after", 12))
+            await asyncio.sleep(1)
+            assert following.told.take() == ["ADDED ns/a@1", "ADDED ns/deep@11", "ADDED ns/after@12"]
+            assert following.reflector.problem is None
 
     async def test_that_expired_leads_to_a_new_list_which_tells_what_vanished(
         self, following: Following, server: PodServer
@@ -879,9 +908,7 @@ class TestRequests:
             await asyncio.sleep(3600)
         assert len(server.sorts()) <= 500
 
-    @pytest.mark.parametrize(
-        "step", [Unreached(), LostBefore(), Cut(b'{"type":'), Reply.status(503), Reply(200, b"<html>\n")]
-    )
+    @pytest.mark.parametrize("step", [Unreached(), LostBefore(), Cut(b'{"type":'), Reply.status(503)])
     async def test_are_few_when_every_watch_fails(self, following: Following, server: PodServer, step: Reply):
         stream = Listed(10)
         stream.end()
@@ -891,6 +918,15 @@ class TestRequests:
             await asyncio.sleep(3600)
             assert following.reflector.problem is not None
         assert 120 <= len(server.sent("watch")) <= 250
+
+    async def test_are_few_when_every_watch_brings_garbage(self, following: Following, server: PodServer):
+        streams = [Listed(10) for _ in range(300)]
+        for stream in streams:
+            stream.feed(b"<html>\n")
+        server.on("stream", *streams)
+        async with following.running():
+            await asyncio.sleep(3600)
+        assert 120 <= len(server.sent("stream")) <= 250
 
     async def test_come_sooner_again_after_a_good_watch(self, following: Following, server: PodServer):
         good = Stream()

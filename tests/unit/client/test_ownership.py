@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import copy
+import tracemalloc
 from typing import Any
 
+import orjson
 import pytest
 
 from manager.client.ownership import holds, holds_exactly
@@ -157,3 +159,16 @@ def test_sets_are_compared_by_member() -> None:
 def test_true_is_not_one() -> None:
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
+
+
+def test_keys_as_long_as_somebody_likes_are_not_kept():
+    web = {"ports": [{"name": "web"}]}
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            key = f"k:{orjson.dumps({'name': str(number) + 'x' * 100_000}).decode()}"
+            forged = {"f:ports": {key: {}}}
+            assert not holds(web, web, forged)
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
