@@ -95,32 +95,37 @@ _DEPTH = 500
 
 _NESTING = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++', re.DOTALL)
 _QUOTE, _OPENING = ord('"'), b"[{"
+_MANAGED_FIELDS = {0: b"metadata", 1: b"managedFields"}
 
 
-async def shallow(raw: bytes) -> bytes:
-    """JSON with `null` in place of whatever is nested more than 500 levels deep.
+async def shallow(raw: bytes | bytearray, *, objects_at: int | None = None) -> bytes:
+    """JSON with `null` in place of what is nested more than 500 levels deep.
 
     Whoever may write an object can nest its managedFields so, and what it is listed with could not be read
-    either. It takes up to a second for each object of the largest size, so it is done in a thread.
+    either. With `objects_at`, the level at which there are objects, this is done to their managedFields only.
+    It takes up to a second for each object of the largest size, so it is done in a thread.
     """
-    return await asyncio.to_thread(_shallow, raw)
+    return await asyncio.to_thread(_shallow, raw, objects_at)
 
 
-def _shallow(raw: bytes) -> bytes:
-    parts, depth, kept, cut = list[bytes](), 0, 0, 0
+def _shallow(raw: bytes | bytearray, objects_at: int | None) -> bytes:
+    parts = list[bytes | bytearray]()
+    depth, kept, cut = 0, 0, -1
+    names = dict[int, bytes | bytearray]()
     for token in _NESTING.finditer(raw):
         start, end = token.span()
         first, many = raw[start], end - start
         if first == _QUOTE:
-            continue
-        if first in _OPENING:
-            if depth <= _DEPTH < depth + many:
+            if objects_at is not None and objects_at <= depth <= objects_at + 1:
+                names[depth - objects_at] = raw[start + 1 : end - 1]
+        elif first in _OPENING:
+            if depth <= _DEPTH < depth + many and (objects_at is None or names == _MANAGED_FIELDS):
                 cut = start + _DEPTH - depth
             depth += many
         else:
-            if depth - many <= _DEPTH < depth:
+            if depth - many <= _DEPTH < depth and cut >= 0:
                 parts += raw[kept:cut], b"null"
-                kept = start + depth - _DEPTH
+                kept, cut = start + depth - _DEPTH, -1
             depth -= many
     return b"".join((*parts, raw[kept:]))
 

@@ -9,6 +9,7 @@ import msgspec
 import orjson
 
 from manager.api import GroupVersionKind
+from manager.kube.decoding import shallow
 from manager.webhook.bounds import (
     ADMISSION_WORK,
     CONVERSION_WORK,
@@ -142,6 +143,13 @@ class ConversionReview(_Camel):
     request: ConversionQuestion
 
 
+class _TooDeep(BadReview):
+    """A review that is nested more deeply than it can be read."""
+
+
+_OBJECTS_AT = 4
+"""Levels of nesting of a ConversionReview down to what is in an object."""
+
 _NULL = memoryview(b"null")
 
 _FEW = 1024 * 1024
@@ -164,6 +172,15 @@ async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
 async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
     """The question in a ConversionReview. Raises `BadReview`, which says what is wrong with it."""
     await check_review(body, CONVERSION_WORK)
+    try:
+        return await _conversion_in(body)
+    except _TooDeep:
+        # One such object, and nobody could list the others. The API server does not look at managedFields
+        # that come back.
+        return await _conversion_in(await shallow(body, objects_at=_OBJECTS_AT))
+
+
+async def _conversion_in(body: bytes | bytearray) -> ConversionQuestion:
     if len(body) > _FEW:
         # An object to keep costs much more than a comma to pass over: there may not be too many of them.
         await check_number(body)
@@ -184,7 +201,9 @@ def _opened(body: bytes | bytearray, decoder: msgspec.json.Decoder[Q], api_versi
     expected = f"an {kind} of {api_version}" if kind[0] in "AEIOU" else f"a {kind} of {api_version}"
     try:
         review = decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError:
+        raise _TooDeep(f"this is not {expected}: it is nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadReview(f"this is not {expected}: {_reason(error)}") from None
     if (review.api_version, review.kind) != (api_version, kind):
         raise BadReview(f"this is not {expected} but {review.api_version} {review.kind}")
@@ -196,8 +215,6 @@ def _opened(body: bytes | bytearray, decoder: msgspec.json.Decoder[Q], api_versi
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     return str(error)

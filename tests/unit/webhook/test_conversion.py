@@ -282,6 +282,23 @@ async def test_an_object_that_is_nested_deeply_is_converted(versions: Versions):
     assert b'"spec":{"a":' + deep + b"}" in answer
 
 
+@pytest.mark.parametrize("name", ["managedFields", "finalizers"])
+async def test_managed_fields_that_are_nested_are_passed_over_and_nothing_else_is(
+    versions: Versions, name: str
+):
+    forged = thing()
+    forged["metadata"] |= {"labels": {"metadata": "managedFields"}, name: "deep"}
+    deep = b'[{"f:a":' * 2_000 + b"1" + b"}]" * 2_000
+    review = conversion_review("v1alpha1", thing(), forged).replace(b'"deep"', deep)
+    if name == "managedFields":
+        answer = orjson.loads(await versions.endpoint.answer(review))["response"]
+        assert answer["result"]["status"] == "Success"
+        assert len(answer["convertedObjects"]) == 2
+    else:
+        with pytest.raises(BadReview, match="nested too deeply"):
+            await versions.endpoint.answer(review)
+
+
 async def test_an_answer_that_grows_beyond_twice_the_longest_review_is_given_up():
     versions = Versions()
     # Four bytes of the review each, and twenty of the answer.
