@@ -17,7 +17,7 @@ from tests.recordings.change import change, changed
 if TYPE_CHECKING:
     from tests.recordings.asking import Server
 
-__all__ = ["OBJECTS", "ROWS", "object_cases", "objects", "record_objects", "record_rows", "row_cases", "rows"]
+__all__ = ["OBJECTS", "ROWS", "object_cases", "objects", "record_objects", "record_rows", "row_cases"]
 
 Json = dict[str, Any]
 
@@ -63,20 +63,6 @@ def objects() -> list[Json]:
         else:
             whole["answer"] = changed(REFUSAL, answer["refused"])
         found.append(whole)
-    return found
-
-
-def rows() -> list[Json]:
-    """The cases with their name, the object, and the table that it was shown in."""
-    found: list[Json] = []
-    columns: Json = {}
-    answers = load_answers(ROWS)
-    for name, case in row_cases().items():
-        answer = answers[name]
-        columns |= {case["resource"]: answer["columns"]} if "columns" in answer else {}
-        obj = _with_identity(changed(_shown_object(name, case), answer["object"]))
-        row = {**answer, "name": name, "resource": case["resource"], "object": obj}
-        found.append({**row, "columns": columns[case["resource"]]})
     return found
 
 

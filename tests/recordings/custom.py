@@ -9,7 +9,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.recordings import load_answers, load_cases
+from tests.recordings import load_cases
 from tests.recordings.asking import CRDS, MERGE, Answer
 from tests.recordings.change import change, changed
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.recordings.asking import Server
 
 __all__ = [
-    "DEFINITIONS", "OBJECTS", "RULES", "definition_cases", "object_cases", "objects", "record_definitions",
+    "DEFINITIONS", "OBJECTS", "RULES", "definition_cases", "object_cases", "record_definitions",
     "record_objects", "record_rules", "rule_cases", "rules", "schemas",
 ]  # fmt: skip
 
@@ -61,16 +61,6 @@ def object_cases() -> dict[str, Json]:
         for schema, each in cases.items()
         for number, case in enumerate(each["objects"], 1)
     }
-
-
-def objects() -> list[Json]:
-    """With the `causes` of a refusal, or the `spec` that was made of the new one, and `warnings`."""
-    answers, found = load_answers(OBJECTS), []
-    for name, case in object_cases().items():
-        answer = {"causes": [], "warnings": [], **answers[name]}
-        spec = None if answer["causes"] else changed(case["new"], answer.get("made", {}))
-        found.append({"id": name, **case, **answer, "spec": spec})
-    return found
 
 
 def rules() -> Json:

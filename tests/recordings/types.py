@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
 __all__ = [
-    "BODIES", "PROTOBUF", "bodies", "body_cases", "created", "protobuf", "record_bodies", "record_protobuf",
+    "BODIES", "PROTOBUF", "body_cases", "created", "protobuf", "record_bodies", "record_protobuf",
     "served",
 ]  # fmt: skip
 
@@ -46,12 +46,6 @@ def body_cases() -> dict[str, tuple[str, str]]:
         count[kind] += 1
         found[f"{kind} {count[kind]}"] = body, mode
     return found
-
-
-def bodies() -> list[tuple[str, str, Json]]:
-    """Name, body and answer: `refused`, with what message, or `warned` of what."""
-    answers = load_answers(BODIES)
-    return [(name, body, answers[name]) for name, (body, _) in body_cases().items()]
 
 
 def created() -> list[str]:

@@ -7,17 +7,15 @@ import datetime
 import http
 from typing import TYPE_CHECKING, Any
 
-from tests.recordings import files, load_answers, load_cases
+from tests.recordings import files, load_cases
 from tests.recordings.asking import MERGE, NAMESPACE
 from tests.recordings.change import change, changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.recordings.asking import Server
 
 
-__all__ = ["MEDIA", "PARTS", "record_steps", "step_cases", "steps", "thing_schema"]
+__all__ = ["MEDIA", "PARTS", "record_steps", "step_cases", "thing_schema"]
 
 Json = dict[str, Any]
 
@@ -44,22 +42,6 @@ def step_cases(part: str) -> dict[str, Json]:
     """By name: the `body` that `manager` sends; `before`, if any, is what is to differ from what was left."""
     (cases,) = load_cases(part)
     return {each["name"]: {**cases.get("common", {}), **each} for each in cases["steps"]}
-
-
-def steps(part: str) -> Iterator[Json]:
-    """The cases with the object `before`, and the one `after` or the `refusal`."""
-    left: Any = None
-    answers = load_answers(part)
-    for name, case in step_cases(part).items():
-        answer = answers[name]
-        before = _before(case, left)
-        step = {**case, "before": before, "after": before}
-        if "refused" in answer:
-            yield {**step, "refusal": answer["refused"]}
-            left = before
-            continue
-        step["after"] = left = _changed(before, answer)
-        yield step
 
 
 def record_steps(part: str, server: Server) -> Json:
