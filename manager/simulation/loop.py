@@ -48,6 +48,11 @@ class ProcessClock:
     skew: float = 0.0
     paused: list[asyncio.Handle] | None = field(default=None, repr=False)
     """What would have run while the process is frozen; None while it is not."""
+    most_turns: int = 2**62
+    """How many callbacks may run in a minute before `overworked` is called, which is to pause or to raise."""
+    overworked: Callable[[], None] = field(default=lambda: None, repr=False)
+    turns: int = 0
+    minute: int = 0
 
     def resume(self) -> None:
         """End a freeze: what would have run meanwhile runs now."""
@@ -164,14 +169,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         ready.clear()
         if self._rng is not None and len(turn) > 1:
             self._shuffle(turn)
+        minute = self._ticks // (60 * TICKS)
         for handle in turn:
             if handle._cancelled:
                 continue
-            paused = handle._context.get(process_clock, TRUE_CLOCK).paused
-            if paused is not None:
-                paused.append(handle)
-            else:
+            clock = handle._context.get(process_clock, TRUE_CLOCK)
+            if clock.minute != minute:
+                clock.minute, clock.turns = minute, 0
+            clock.turns += 1
+            if clock.turns > clock.most_turns and clock.paused is None:
+                clock.overworked()
+            if clock.paused is None:
                 handle._run()
+            else:
+                clock.paused.append(handle)
 
     def _jump(self) -> None:
         """To the next timer, but ahead in any case: by the clock of a process it may be a trifle later."""

@@ -92,16 +92,17 @@ class Network:
         weather: Weather,
         told: Told,
         crash: Callable[[Sent, str], bool] = lambda _sent, _when: False,
+        counted: Callable[[], None] = lambda: None,
         versions: Sequence[tuple[float, int]] = (),
         context: contextvars.Context,
     ) -> None:
         """`context` is the server's: what it does goes on when who asked for it is frozen or dead.
 
         `crash` is asked, before and after each write has its effect, whether the process dies there.
+        `counted` is called for each request.
         `versions` are those that the server has had, with the time of each.
         """
         self.weather = weather
-        self.requests = 0
         self.writes = 0
         self._plane = plane
         self._process = process
@@ -109,6 +110,7 @@ class Network:
         self._rng = rng
         self._told = told
         self._crash = crash
+        self._counted = counted
         self._versions = versions
         self._open: dict[_Exchange, None] = {}
         self._dead = False
@@ -117,7 +119,7 @@ class Network:
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[_Answer]:
         """See `Wire`."""
-        self.requests += 1
+        self._counted()
         exchange = _Exchange(asyncio.get_running_loop())
         self._open[exchange] = None
         try:

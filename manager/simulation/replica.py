@@ -31,6 +31,9 @@ LEASE_NAMESPACE = "kube-system"
 LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 40.0, 25.0, 8.0
 """Seconds. Longer than by default, since most of what a run costs is half an hour of renewals."""
 
+MOST_TURNS, MOST_REQUESTS = 20_000, 1_000
+"""In a virtual minute: more is a hot loop, which would have no end in virtual time."""
+
 FROZEN = 90.0
 """Seconds: more than the lease lasts, on anybody's clock."""
 
@@ -49,6 +52,8 @@ class Replica:
         self.clock = ProcessClock(
             rate=rng.uniform(0.97, 1.03), offset=rng.uniform(0, 1e6), skew=rng.uniform(-40, 40)
         )
+        self.clock.most_turns, self.clock.overworked = MOST_TURNS, self._overworked
+        self._requests, self._minute = 0, 0
         self.weather = world.weathers[number]
         self.stop = asyncio.Event()
         self.metrics = Metrics()
@@ -77,6 +82,7 @@ class Replica:
             weather=self.weather,
             told=self.world.told,
             crash=self._crash,
+            counted=self._counted,
             versions=self.world.versions,
             context=self.world.context,
         )
@@ -167,6 +173,19 @@ class Replica:
             self.clock.paused = []
             self.world.thaw_later(self, FROZEN)
         return False
+
+    def _counted(self) -> None:
+        minute = int(self.world.now // 60)
+        if minute != self._minute:
+            self._minute, self._requests = minute, 0
+        self._requests += 1
+        if self._requests > MOST_REQUESTS:
+            self._overworked(f"{MOST_REQUESTS} requests")
+
+    def _overworked(self, what: str = f"{MOST_TURNS} turns of its loop") -> None:
+        if not self.dead:
+            self.world.give_up(f"{self.name} is in a hot loop: more than {what} in a minute")
+            self.kill()
 
     def kill(self) -> None:
         """End at once: nothing of it runs any more."""

@@ -51,7 +51,7 @@ _LOOK_EVERY = 20.0
 _CALM_AFTER = 660.0
 """So long without a change, and nothing is under way: a Deployment gives up its progress after 600."""
 _CALM_WITHIN = 1_800.0
-_STAYS_CALM = 1_800.0
+STAYS_CALM = 1_800.0
 _AFTER_A_CRASH = 120.0
 _STOPS_WITHIN = 60.0
 
@@ -141,6 +141,8 @@ class World:
     """Specs that a kind takes, by its resource."""
     objects: Sequence[tuple[str, Object]] = ()
     """What is created at the start, by resource."""
+    stays_calm: float = STAYS_CALM
+    """So long, once it is calm, nothing may be written."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"{self.seed}/world")
@@ -162,6 +164,8 @@ class World:
         self.people: People
         self.plane: ControlPlane
         self._ending = False
+        self._hopeless = False
+        self._main: asyncio.Task[Any]
         self.context = contextvars.copy_context()
 
     # What is told
@@ -187,6 +191,13 @@ class World:
         if not self._ending:
             self.violations.append(Violation(self.now, what))
             self.told("VIOLATED", what)
+
+    def give_up(self, what: str) -> None:
+        """Note that something does not hold, and that to go on would have no end."""
+        self.violated(what)
+        if not self._hopeless:
+            self._hopeless = True
+            self._main.cancel()
 
     @property
     def digest(self) -> str:
@@ -228,6 +239,9 @@ class World:
         """All of it; what does not hold is in `violations` then."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
+        main = asyncio.current_task()
+        assert main is not None
+        self._main = main
         async with AsyncExitStack() as stack:
             stack.enter_context(captured(_told_by_logs(self)))
             self.plane = ControlPlane(
@@ -245,12 +259,17 @@ class World:
                 await stack.enter_async_context(self.outsides[operator].running())
             for number in range(self.replicas):
                 self._start(number)
-            await asyncio.sleep(_DEFINED_AFTER)
-            for resource, obj in self.objects:
-                await self._put(resource, obj)
-            await self._live()
-            if await self._is_calm():
-                await self._check()
+            try:
+                await asyncio.sleep(_DEFINED_AFTER)
+                for resource, obj in self.objects:
+                    await self._put(resource, obj)
+                await self._live()
+                if await self._is_calm():
+                    await self._check()
+            except asyncio.CancelledError:
+                if not self._hopeless:
+                    raise
+                main.uncancel()
             await self._end()
 
     async def _prepare(self) -> None:
@@ -347,7 +366,7 @@ class World:
             await asyncio.sleep(_LOOK_EVERY)
             self._replace()
         before = self.last_write
-        await asyncio.sleep(_STAYS_CALM)
+        await asyncio.sleep(self.stays_calm)
         if self.last_write > before:
             self.violated(f"written again at {self.last_write:.1f} s, when it was calm since {before:.1f} s")
         return True
@@ -397,10 +416,10 @@ class World:
     async def _end(self) -> None:
         for replica in self.running:
             replica.stop.set()
-        tasks = [each.task for each in self.running]
-        _, late = await asyncio.wait(tasks, timeout=_STOPS_WITHIN)
-        for task in late:
-            self.violated(f"{task.get_name()} does not end within {_STOPS_WITHIN:g} s")
+        if tasks := [each.task for each in self.running if each.alive]:
+            _, late = await asyncio.wait(tasks, timeout=_STOPS_WITHIN)
+            for task in late:
+                self.violated(f"{task.get_name()} does not end within {_STOPS_WITHIN:g} s")
         self._ending = True
         for each in (*self.buried, *self.running):
             await each.bury()

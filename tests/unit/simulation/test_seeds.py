@@ -81,6 +81,28 @@ class RestlessOperator(GreetingOperator):
         return Result(requeue_after=30)
 
 
+class HastyOperator(GreetingOperator):
+    """Comes back at once."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        await super().reconcile(greeting, ctx)
+        return Result(requeue_after=1e-6)
+
+
+class CuriousOperator(GreetingOperator):
+    """Asks the server all the time."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        await ctx.client.uncached.find(Greeting, greeting.key)
+        return Result(requeue_after=0.01)
+
+
 @pytest.mark.parametrize(
     "first", [0, 3, 6, 9, *(pytest.param(first, marks=pytest.mark.whole) for first in range(12, 120, 6))]
 )
@@ -127,7 +149,12 @@ def test_an_operator_of_ones_own_holds_without_more_ado():
 
 @pytest.mark.parametrize(
     ("operator", "what"),
-    [(ForgetfulOperator, "not as a fresh install has it"), (RestlessOperator, "never becomes calm")],
+    [
+        (ForgetfulOperator, "not as a fresh install has it"),
+        (RestlessOperator, "never becomes calm"),
+        (HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
+        (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
+    ],
 )
 def test_a_planted_fault_is_found_and_its_story_told(operator: type[Operator[Any]], what: str):
     with pytest.raises(AssertionError) as failed:
