@@ -81,11 +81,3 @@ class Health:
     def __init__(self) -> None:
         self.liveness = Checks("healthz")
         self.readiness = Checks("readyz")
-
-    def add_liveness(self, name: str, check: Check) -> None:
-        """Add a check to `/healthz`."""
-        self.liveness.add(name, check)
-
-    def add_readiness(self, name: str, check: Check) -> None:
-        """Add a check to `/readyz`."""
-        self.readiness.add(name, check)

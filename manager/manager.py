@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from manager.cache import Cache, CacheOptions
+from manager.cache import Cache
 from manager.client import Client
 from manager.controller import Controller
 from manager.events import EventRecorder
@@ -107,7 +107,7 @@ class Manager:
         rng: random.Random,
         identity: str,
         settings: SettingValues | None = None,
-        cache_options: CacheOptions | None = None,
+        namespaces: Sequence[str] = (),
         elector: LeaderElector | None = None,
         watchdog: Watchdog | None = None,
         graceful_shutdown_timeout: float = 30.0,
@@ -121,7 +121,7 @@ class Manager:
         rng: the one source of jitter.
         identity: names this replica in Events.
         settings: what operators have declared for themselves; default nothing.
-        cache_options: which namespaces and objects are watched; default all.
+        namespaces: those that are watched; default all.
         elector: takes part in an election with other replicas; None is to work without asking.
         watchdog: ends the process when the stop takes longer than it may; default nobody does.
         graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
@@ -141,7 +141,7 @@ class Manager:
             transport,
             self.mapper,
             field_manager=program.name,
-            options=cache_options or CacheOptions(),
+            namespaces=namespaces,
             metrics=metrics,
             rng=rng,
         )
@@ -160,10 +160,10 @@ class Manager:
         self._runnables: list[Runnable] = []
         self._stopping = False
         self._lost = asyncio.Event()
-        self.health.add_readiness("shutdown", lambda: "the manager is stopping" if self._stopping else None)
-        self.health.add_readiness("informers", lambda: "; ".join(self.cache.problems()) or None)
+        self.health.readiness.add("shutdown", lambda: "the manager is stopping" if self._stopping else None)
+        self.health.readiness.add("informers", lambda: "; ".join(self.cache.problems()) or None)
         if elector is not None:
-            self.health.add_readiness("leader-election", lambda: elector.problem)
+            self.health.readiness.add("leader-election", lambda: elector.problem)
 
     @property
     def stopping(self) -> bool:
@@ -175,8 +175,8 @@ class Manager:
         if any(other.name == controller.name for other in self.controllers):
             raise ValueError(f"there is a controller named {controller.name} already")
         self.controllers.append(controller)
-        self.health.add_readiness(f"controller-{controller.name}", controller.ready_problem)
-        self.health.add_liveness(f"controller-{controller.name}", controller.stuck_problem)
+        self.health.readiness.add(f"controller-{controller.name}", controller.ready_problem)
+        self.health.liveness.add(f"controller-{controller.name}", controller.stuck_problem)
 
     def add(self, runnable: Runnable) -> None:
         """Run something else beside the controllers. When it raises, the manager stops and raises it."""

@@ -14,8 +14,6 @@ from manager.api.core_v1 import Pod
 from manager.proxy import PROXY_CREDENTIALS, proxy_environment
 from manager.webhook import AdmissionRequest
 
-__all__ = ["CR_LABEL", "MANY", "MemcachedOperator"]
-
 CR_LABEL = "memcached_cr"
 """The label that ties a pod to its Memcached."""
 

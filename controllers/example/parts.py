@@ -12,23 +12,6 @@ from manager import Blocked, Context, Resource
 from manager.api import ObjectMeta, controller_of, controller_reference
 from manager.kube.errors import Forbidden, Invalid
 
-__all__ = [
-    "DATABASE",
-    "FRONTEND",
-    "PARTS",
-    "RETRY_REFUSED",
-    "ROOT_PASSWORD",
-    "USER_PASSWORD",
-    "Part",
-    "Trouble",
-    "blocked_if_refused",
-    "check_ours",
-    "claim_for",
-    "identity",
-    "is_claimed_for",
-    "take_up",
-]
-
 R = TypeVar("R", bound=Resource)
 
 ROOT_PASSWORD = "root-password"  # noqa: S105 - a key of the Secret

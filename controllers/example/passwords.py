@@ -29,8 +29,6 @@ from manager.api import PartialObjectMetadata, find_condition
 from manager.api.core_v1 import PersistentVolumeClaim, Secret
 from manager.kube.errors import ApiError, Forbidden, Invalid, ProtocolError
 
-__all__ = ["Passwords"]
-
 _FITTING = re.compile(PASSWORD_PATTERN)
 # Random bytes in the password of the database user; written in letters, digits, "-" and "_".
 _STRENGTH = 24

@@ -20,8 +20,6 @@ from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec
 from manager.kube.errors import Forbidden, Invalid
 from manager.quantity import parse_quantity
 
-__all__ = ["Volumes", "grown_storage", "wanted_claim"]
-
 
 class _Refusal(NamedTuple):
     """That a claim may not grow to that size."""

@@ -20,8 +20,6 @@ from manager.cache import index_by
 from manager.proxy import PROXY_CREDENTIALS, proxy_environment
 from manager.webhook import AdmissionRequest
 
-__all__ = ["Sight", "WordpressOperator", "conditions_of", "next_look", "node_port_of", "url_of"]
-
 W = TypeVar("W", Deployment, Service)
 
 # The index of sites by the name of the Secret that is to hold their root password.
@@ -240,6 +238,7 @@ def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
 
 
 def progress_of(sight: Sight) -> tuple[bool, str, str]:
+    """Whether the site is on its way, with reason and message."""
     if (blocked := sight.blocked) is not None:
         return blocked.awaited, blocked.reason, blocked.message
     if sight.waits_for_database:

@@ -11,8 +11,6 @@ from controllers.example.parts import DATABASE, FRONTEND, ROOT_PASSWORD, USER_PA
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Service
 
-__all__ = ["HTTP_PORT", "Workloads"]
-
 # The database, and its user, that WordPress keeps its content in.
 SCHEMA = "wordpress"
 USER = "wordpress"

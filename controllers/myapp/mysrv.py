@@ -5,8 +5,6 @@ from __future__ import annotations
 from apis.myapp.v1alpha1.mysrv import MySrv
 from manager import Context, Operator, generation_changed
 
-__all__ = ["MySrvOperator"]
-
 
 class MySrvOperator(Operator[MySrv]):
     """Takes up the spec of each MySrv; creates nothing."""

@@ -8,8 +8,6 @@ import re
 from manager import clock
 from manager.webhook import Refused, invalid
 
-__all__ = ["FIRST_BIRTHDAY", "InvalidBirthday", "check_birthday", "day_of", "day_of_moment"]
-
 FIRST_BIRTHDAY = datetime.date(1900, 1, 1)
 """No pet is older than this."""
 

@@ -20,8 +20,6 @@ from petstore.client import PetStoreClient
 from petstore.errors import DeadlinePassed, NoAnswer, PetStoreError
 from petstore.pet import Pet as Record
 
-__all__ = ["StoreCheck"]
-
 _LONGEST = 300.0
 """Seconds that reading the whole store may take."""
 

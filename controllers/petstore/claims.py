@@ -14,8 +14,6 @@ from controllers.petstore.record import Content
 from manager import Informer, ObjectKey
 from manager.cache import Record, index_by
 
-__all__ = ["BY_ID", "BY_UID", "INDEXES", "Claims", "oldest"]
-
 BY_ID, BY_UID = "store-id", "uid"
 INDEXES = {BY_ID: index_by("status.id"), BY_UID: index_by("metadata.uid")}
 """How Pets are found in the cache. Several have the same id only after somebody wrote it there."""

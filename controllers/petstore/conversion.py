@@ -21,8 +21,6 @@ from apis.petstore.v1beta1.pet import PetOwner
 from controllers.petstore.birthday import InvalidBirthday, day_of, day_of_moment
 from manager.webhook import JsonObject
 
-__all__ = ["FROM_V1ALPHA1", "FROM_V1BETA1", "v1alpha1_to_v1beta1", "v1beta1_to_v1alpha1"]
-
 FROM_V1ALPHA1 = "petstore.example.com/v1alpha1"
 """The annotation with what v1alpha1 had and v1beta1 cannot hold: {"birthday":"2021-04-01T12:00:00Z"}."""
 

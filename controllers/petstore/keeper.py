@@ -15,8 +15,6 @@ from petstore.errors import KeyRefused, UnexpectedAnswer, UnknownPet
 from petstore.pet import Pet as Record
 from petstore.pet import PetType
 
-__all__ = ["Keeper", "Kept"]
-
 _ATTEMPTS = 4
 """How often in a row the store may change between looking and writing."""
 

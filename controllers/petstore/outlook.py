@@ -12,8 +12,6 @@ from manager.logs import get_logger
 from petstore.client import PetStoreClient
 from petstore.errors import NoAnswer, PetStoreError, Unreachable
 
-__all__ = ["Outlook"]
-
 _PROBE_EVERY = (1.0, 2.0)
 """Seconds between two probes of a store that is down, at random in between."""
 

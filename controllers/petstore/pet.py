@@ -47,8 +47,6 @@ from petstore.client import Handled, PetStoreClient
 from petstore.errors import InvalidPet, NoAnswer, PetStoreError
 from petstore.tls import Tls
 
-__all__ = ["PetOperator", "calls_counted"]
-
 _MESSAGE_LENGTH = 1000
 """Characters of what a store says that are passed on."""
 

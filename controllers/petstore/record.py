@@ -11,8 +11,6 @@ from controllers.petstore.birthday import day_of
 from petstore.pet import Pet as Record
 from petstore.pet import PetType
 
-__all__ = ["ADDED_AS", "Content", "noted", "wanted"]
-
 ADDED_AS = "pet.petstore.example.com/added-as"
 """The annotation with the content that was last asked to be added for this Pet.
 

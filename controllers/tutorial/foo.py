@@ -12,8 +12,6 @@ from manager import Context, Informer, Meta, ObjectKey, Operator, Watch, generat
 from manager.api.core_v1 import Pod
 from manager.cache import Record, index_by
 
-__all__ = ["BY_FRIEND", "PRESENT_BY_NAME", "FooOperator", "colour_of"]
-
 BY_FRIEND = "friend"
 """Index of Foos by `spec.name`."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -61,37 +60,13 @@ class CrdOptions:
     deprecated: str | None = None
     """A warning to everyone who uses the version; None when it is not deprecated."""
 
-
-def crd(
-    *,
-    columns: tuple[Column, ...] = (),
-    scale: Scale | None = None,
-    status: bool = True,
-    short_names: tuple[str, ...] = (),
-    categories: tuple[str, ...] = (),
-    storage: bool = True,
-    served: bool = True,
-    age: bool = True,
-    deprecated: str | None = None,
-) -> Callable[[type[R]], type[R]]:
-    """Say how the server serves the kind; the arguments are those of `CrdOptions`."""
-    options = CrdOptions(
-        columns=columns,
-        scale=scale,
-        status=status,
-        short_names=short_names,
-        categories=categories,
-        storage=storage,
-        served=served,
-        age=age,
-        deprecated=deprecated,
-    )
-
-    def decorate(kind: type[R]) -> type[R]:
-        setattr(kind, _ATTRIBUTE, options)
+    def __call__(self, kind: type[R]) -> type[R]:
+        """Say so of the kind, as a decorator: `@crd(short_names=("mc",))`."""
+        setattr(kind, _ATTRIBUTE, self)
         return kind
 
-    return decorate
+
+crd = CrdOptions
 
 
 def crd_options(kind: type[Resource]) -> CrdOptions:

@@ -8,17 +8,15 @@ from manager.cache.informer import (
     EventHandler,
     Informer,
     Part,
-    Subscription,
 )
 from manager.cache.record import Meta, Owner, Record, metadata_of
 from manager.cache.registry import Cache
-from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, Selector, WatchSpec
+from manager.cache.spec import WHOLE, Selection, SelectionOptions, Selector, WatchSpec
 
 __all__ = [
     "WHOLE",
     "Cache",
     "CacheEvent",
-    "CacheOptions",
     "EventHandler",
     "EventType",
     "IndexFunction",
@@ -30,7 +28,6 @@ __all__ = [
     "Selection",
     "SelectionOptions",
     "Selector",
-    "Subscription",
     "WatchSpec",
     "index_by",
     "metadata_of",

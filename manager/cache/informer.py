@@ -7,6 +7,7 @@ import enum
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from prometheus_client import Counter
 
@@ -171,11 +172,12 @@ class Informer:
         if self._left_out_lines.try_acquire():
             self._log.error("an object is left out of lists", object=str(record.key), error=str(error))
 
-    def subscribe(self, handler: EventHandler, *, replay: bool = True) -> Subscription:
+    def subscribe(self, handler: EventHandler, *, replay: bool = True) -> Callable[[], None]:
         """Have every change told to `handler`, from now on.
 
         With `replay`, what is there already is told first, as initial ADDED events. A handler that raises is
-        logged, and told of the next change all the same.
+        logged, and told of the next change all the same. To call what this returns is to have nothing told
+        any more; again is no change.
         """
         self._handlers.append(handler)
         if replay:
@@ -184,7 +186,12 @@ class Informer:
                 event = CacheEvent(None, record, initial=True)
                 event.received = received
                 self._tell(handler, event)
-        return Subscription(self._handlers, handler)
+
+        def cancel() -> None:
+            with suppress(ValueError):
+                self._handlers.remove(handler)
+
+        return cancel
 
     def _publish(self, events: Sequence[CacheEvent]) -> None:
         if not events or not self._handlers:
@@ -241,17 +248,3 @@ class Informer:
                 self.observe_write(raw)
         elif gone := deleted or uid:
             self._publish(self._store.observe_deletion(key, gone))
-
-
-class Subscription:
-    """Ends what `Informer.subscribe` began."""
-
-    def __init__(self, handlers: list[EventHandler], handler: EventHandler) -> None:
-        self._handlers = handlers
-        self._handler: EventHandler | None = handler
-
-    def cancel(self) -> None:
-        """Have nothing told any more; again is no change."""
-        if self._handler is not None:
-            self._handlers.remove(self._handler)
-            self._handler = None

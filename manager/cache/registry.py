@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Unpack
@@ -12,7 +12,7 @@ from typing import Unpack
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache.informer import Informer
 from manager.cache.record import Record, RecordDecoder
-from manager.cache.spec import WHOLE, CacheOptions, Selection, SelectionOptions, WatchSpec
+from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -22,7 +22,8 @@ class Cache:
     """Shares one informer per kind, projection and selection among all who ask for it.
 
     `field_manager` is the name, or the beginning of the names, that our writes are booked under on the
-    server; only the managedFields of these are kept.
+    server; only the managedFields of these are kept. `namespaces` are those to watch, with one watch for each
+    kind and namespace; none (the default), or "" among them, means all, with one watch for each kind.
     """
 
     def __init__(
@@ -31,14 +32,14 @@ class Cache:
         mapper: RestMapper,
         *,
         field_manager: str,
-        options: CacheOptions | None = None,
+        namespaces: Sequence[str] = (),
         metrics: Metrics,
         rng: random.Random,
     ) -> None:
         self._transport = transport
         self._mapper = mapper
         self._field_manager = field_manager
-        self._options = options or CacheOptions()
+        self._namespaces = tuple(namespaces)
         self._metrics = metrics
         self._rng = rng
         self._shared: dict[tuple[GroupVersionKind, bool, Selection], _Shared] = {}
@@ -201,7 +202,7 @@ class Cache:
         transform: Callable[[bytes], bytes] | None,
     ) -> Informer:
         return Informer(
-            WatchSpec.of(kind, self._options, metadata_only=metadata_only, selection=selection),
+            WatchSpec.of(kind, namespaces=self._namespaces, metadata_only=metadata_only, selection=selection),
             RecordDecoder(
                 kind.gvk,
                 field_manager=self._field_manager,

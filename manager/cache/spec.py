@@ -145,7 +145,7 @@ class SelectionOptions(TypedDict, total=False):
     server's affair, so an object that we create ourselves appears only when the watch brings it: reading
     one's own writes is limited to objects already cached.
 
-    `namespaces`: only those in these namespaces, "" for all, instead of those of `CacheOptions`. Without
+    `namespaces`: only those in these namespaces, "" for all, instead of those of the manager. Without
     meaning for a cluster-scoped kind.
     """
 
@@ -184,18 +184,6 @@ WHOLE = Selection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CacheOptions:
-    """How kinds are cached.
-
-    Attributes:
-        namespaces: the namespaces to watch, with one watch per kind and namespace; none (the default), or ""
-            among them, means all, with one watch per kind.
-    """
-
-    namespaces: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSpec:
     """A kind, how much of each object, and which objects.
 
@@ -213,13 +201,13 @@ class WatchSpec:
     def of(
         cls,
         kind: type[Resource],
-        options: CacheOptions,
         *,
+        namespaces: Sequence[str] = (),
         metadata_only: bool = False,
         selection: Selection = WHOLE,
     ) -> WatchSpec:
-        """Work out what is to be watched of a kind."""
-        namespaces = selection.namespaces or options.namespaces
+        """What to watch of a kind: in `namespaces`, where none or "" means all, unless some are selected."""
+        namespaces = selection.namespaces or namespaces
         if not kind.namespaced or not namespaces or "" in namespaces:
             namespaces = ("",)
         return cls(

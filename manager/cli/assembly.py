@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from manager.access import Access
-from manager.cache import CacheOptions
 from manager.cli.failure import server_version
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
@@ -92,7 +91,7 @@ async def assembled(
             rng=rng,
             identity=identity,
             settings=declared,
-            cache_options=CacheOptions(namespaces=settings.namespaces),
+            namespaces=settings.namespaces,
             elector=elector,
             watchdog=watchdog,
             graceful_shutdown_timeout=settings.graceful_shutdown_timeout,

@@ -95,7 +95,7 @@ async def add_webhooks(
         metrics=manager.metrics,
         stopping=lambda: manager.stopping,
     )
-    manager.health.add_readiness("webhook", lambda: server.problem)
+    manager.health.readiness.add("webhook", lambda: server.problem)
     for runnable in certificates.runnables:
         manager.add(runnable)
     manager.add(Runnable("webhooks", server.run))

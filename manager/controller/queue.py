@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from manager.controller.options import RetryBackoff
 from manager.controller.reconciler import Priority
@@ -200,19 +200,6 @@ def _waiting_since(level: _Level[K]) -> float:
     return next(iter(level.values())).since
 
 
-class QueueState(Protocol):
-    """What is read off the queue when someone scrapes, so that nobody has to keep it up to date."""
-
-    def depth(self, priority: Priority) -> int:
-        """Keys waiting at a priority."""
-
-    def unfinished(self) -> float:
-        """Sum of the ages of the work in progress, in seconds."""
-
-    def longest_running(self) -> float:
-        """Age of the oldest work in progress, in seconds."""
-
-
 class QueueMetrics:
     """Records what happens to a queue; each is a bound method, because they run for every key."""
 
@@ -232,7 +219,7 @@ class QueueMetrics:
         self.waited = metrics.queue_latency.labels(name, name).observe
         self.worked = metrics.work_duration.labels(name, name).observe
 
-    def expose(self, queue: QueueState) -> None:
+    def expose(self, queue: WorkQueue[Any]) -> None:
         """Show the state of `queue` whenever someone scrapes."""
         metrics, name = self._metrics, self._name
         for priority in Priority:

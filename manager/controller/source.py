@@ -126,7 +126,7 @@ class KindSource:
         if self._handler is None:
             return
         deliver = _Delivery(self._informer, self._predicates, self._handler, queue)
-        subscription = self._informer.subscribe(deliver, replay=False)
+        cancel = self._informer.subscribe(deliver, replay=False)
         try:
             # A warm cache may hold very many: what is there is told in portions, and what changes meanwhile
             # is told at once by the subscription. An object that goes before its turn is asked for in vain.
@@ -136,7 +136,7 @@ class KindSource:
                     await asyncio.sleep(0)
             await asyncio.get_running_loop().create_future()
         finally:
-            subscription.cancel()
+            cancel()
             deliver.close()
 
 

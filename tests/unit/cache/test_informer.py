@@ -133,9 +133,9 @@ class TestSubscribers:
 
     async def test_that_left_are_told_nothing(self, informer: Informer):
         told = Told()
-        subscription = informer.subscribe(told)
-        subscription.cancel()
-        subscription.cancel()
+        cancel = informer.subscribe(told)
+        cancel()
+        cancel()
         informer.observe_write(encoded(pod("a", 5)))
         assert told.take() == []
 
@@ -144,9 +144,9 @@ class TestSubscribers:
 
         def leave(event: CacheEvent) -> None:
             told(event)
-            subscription.cancel()
+            cancel()
 
-        subscription = informer.subscribe(leave)
+        cancel = informer.subscribe(leave)
         informer.subscribe(other)
         informer.observe_write(encoded(pod("a", 5)))
         informer.observe_write(encoded(pod("a", 6)))

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from manager.api import ObjectKey
-from manager.cache import Cache, CacheOptions
+from manager.cache import Cache
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -220,9 +220,9 @@ class TestSelecting:
     async def test_of_namespaces_goes_before_those_of_the_cache(
         self, transport: Transport, metrics: Metrics, rng: random.Random
     ):
-        options = CacheOptions(namespaces=("one",))
+        own = ("one",)
         cache = Cache(
-            transport, RestMapper(transport), field_manager="m", options=options, metrics=metrics, rng=rng
+            transport, RestMapper(transport), field_manager="m", namespaces=own, metrics=metrics, rng=rng
         )
         assert cache.informer(Pod).spec.namespaces == ("one",)
         assert cache.informer(Pod, namespaces=["two"]).spec.namespaces == ("two",)

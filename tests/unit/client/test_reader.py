@@ -7,7 +7,7 @@ import random
 import pytest
 
 from manager.api import ObjectKey, PartialObjectMetadata
-from manager.cache import Cache, CacheOptions, Meta, Record
+from manager.cache import Cache, Meta, Record
 from manager.client import Client, NotCached, Undecodable
 from manager.kube.errors import NoMatch
 from manager.kube.rest_mapping import RestMapper
@@ -39,7 +39,7 @@ class World:
             transport,
             mapper,
             field_manager="test",
-            options=CacheOptions(namespaces=namespaces),
+            namespaces=namespaces,
             metrics=self.metrics,
             rng=rng,
         )

@@ -76,8 +76,8 @@ def test_asking_for_an_unknown_check_is_an_error():
 
 def test_being_alive_and_being_ready_are_checked_apart():
     health = Health()
-    health.add_liveness("loop", lambda: None)
-    health.add_readiness("cache", lambda: "not yet")
+    health.liveness.add("loop", lambda: None)
+    health.readiness.add("cache", lambda: "not yet")
     assert health.liveness.report().healthy
     assert not health.readiness.report().healthy
     assert health.liveness.names == ("ping", "loop")

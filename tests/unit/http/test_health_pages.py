@@ -12,8 +12,8 @@ PLAIN = "text/plain; charset=utf-8"
 @pytest.fixture
 async def site(serve_pages: ServePages) -> Site:
     health = Health()
-    health.add_liveness("loop", lambda: None)
-    health.add_readiness("cache", lambda: "Pod is not synced")
+    health.liveness.add("loop", lambda: None)
+    health.readiness.add("cache", lambda: "Pod is not synced")
     return await serve_pages(health_pages(health))
 
 
