@@ -68,7 +68,24 @@ _OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 5_000),
     # Clients of one process that ask for the same address do not share their fate.
     ("grpc.use_local_subchannel_pool", 1),
+    # A record has a few hundred bytes, and is held as often as there are Pets.
+    ("grpc.max_receive_message_length", 1024 * 1024),
 )
+
+_LONGEST_ID: Final = 253
+"""Characters. Ids go into statuses and logs."""
+
+
+def _read(message: pb.Pet) -> Pet:
+    """The pet in an answer; raises `Malformed`."""
+    pet = read_pet(message)
+    if not _is_id(pet.id):
+        raise Malformed("id: 1 to 253 printable characters are expected")
+    return pet
+
+
+def _is_id(text: str) -> bool:
+    return 0 < len(text) <= _LONGEST_ID and text.isprintable()
 
 
 _ERRORS: Final = {
@@ -180,8 +197,9 @@ class PetStoreClient:
                 answer = await (await self._current()).AddPets(request, timeout=self._seconds(timeout))
         if len(answer.ids) != len(request.pets):
             raise UnexpectedAnswer(f"{len(answer.ids)} ids came for {len(request.pets)} pets")
-        if not all(answer.ids):
-            raise UnexpectedAnswer("an id came that is empty")
+        for each in answer.ids:
+            if not _is_id(each):
+                raise UnexpectedAnswer("an id came that is empty, too long, or not printable")
         return list(answer.ids)
 
     async def update(self, pets: Iterable[Pet], *, timeout: float | None = None) -> None:
@@ -246,7 +264,7 @@ class PetStoreClient:
                     if message.idempotency_key:
                         self.knows_keys = True
                     try:
-                        pet = read_pet(message)
+                        pet = _read(message)
                     except Malformed:
                         if lenient:
                             continue

@@ -196,8 +196,8 @@ class Keeper:
 
     async def _by_key(self, pet: Pet) -> Record | None:
         """The record that has the Pet's key: its UID."""
-        found = [each async for each in self._store.search(keys=[pet.metadata.uid], lenient=True)]
-        return found[0] if found else None
+        async with aclosing(self._store.search(keys=[pet.metadata.uid], lenient=True)) as records:
+            return await anext(records, None)
 
     async def _by_content(
         self,

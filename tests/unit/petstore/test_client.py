@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
+ODD_IDS = {"Nameless": "", "Endless": "1" * 254, "Forged": "1\x1b[2J"}
+
+
 # ruff: noqa: N802 -- the calls have the names of the wire contract
 class OtherStore(PetStoreServicer):
     """One that never answers, adds nothing, finds what cannot be, and knows no more."""
@@ -27,7 +30,8 @@ class OtherStore(PetStoreServicer):
     async def AddPets(self, request: pb.AddPetsReq, context: Any) -> pb.AddPetsResp:
         if request.pets and request.pets[0].name == "Late":
             await context.abort(grpc.StatusCode.CANCELLED, "the server is stopping")
-        return pb.AddPetsResp(ids=[""] if request.pets and request.pets[0].name == "Nameless" else [])
+        name = request.pets[0].name if request.pets else ""
+        return pb.AddPetsResp(ids=[ODD_IDS[name]] if name in ODD_IDS else [])
 
     async def DeletePets(self, request: pb.DeletePetsReq, context: Any) -> pb.DeletePetsResp:
         await asyncio.Event().wait()
@@ -35,7 +39,9 @@ class OtherStore(PetStoreServicer):
 
     async def SearchPets(self, request: pb.SearchPetsReq, context: Any) -> AsyncIterator[pb.Pet]:
         yield pb.Pet(id="1", name="Odd", idempotency_key="theirs")
-        yield pet_message(pet("Thor"))
+        for odd in ODD_IDS.values():
+            yield pet_message(pet("Odd", id=odd))
+        yield pet_message(pet("Thor", id="2"))
 
     UpdatePets = PetStoreServicer.UpdatePets
     ChangeSampler = PetStoreServicer.ChangeSampler
@@ -83,8 +89,9 @@ async def test_a_call_on_a_client_that_is_closed(other: PetStoreClient) -> None:
 async def test_answers_that_no_store_would_give(other: PetStoreClient) -> None:
     with pytest.raises(UnexpectedAnswer, match="0 ids came for 1 pets"):
         await other.add([pet()])
-    with pytest.raises(UnexpectedAnswer, match="an id came that is empty"):
-        await other.add([pet("Nameless")])
+    for name in ODD_IDS:
+        with pytest.raises(UnexpectedAnswer, match="an id came that is empty, too long, or not printable"):
+            await other.add([pet(name)])
     with pytest.raises(UnexpectedAnswer, match="does not understand: type"):
         _ = [found async for found in other.search()]
     with pytest.raises(UnexpectedAnswer, match="UNIMPLEMENTED"):
