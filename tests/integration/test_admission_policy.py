@@ -184,6 +184,11 @@ def named(name: str, write: Write) -> Write:
     return write
 
 
+def finalized(finalizer: str, write: Write) -> Write:
+    write.body["metadata"]["finalizers"] = [finalizer]
+    return write
+
+
 def redefined(path: str, value: Any) -> Write:
     return Write(
         "PATCH",
@@ -209,6 +214,7 @@ THERE = (
     named("unbound", claim(storageClassName="none")),
     named("blog", service()),
     named("addressed", service(type="LoadBalancer", loadBalancerIP="203.0.113.5")),
+    finalized("service.kubernetes.io/load-balancer-cleanup", named("kept", service())),
     Write(
         "POST",
         object_path("v1", SYSTEM, "secrets"),
@@ -236,6 +242,9 @@ HONEST = {
     ),
     "a change of a Service that has got an address": changed(
         "v1", "services", PLACE, "addressed", {"spec": {"type": "LoadBalancer"}}
+    ),
+    "a change of what somebody else has put a finalizer on": changed(
+        "v1", "services", PLACE, "kept", {"metadata": {"labels": {"a": "b"}}}
     ),
     "limits that somebody has set": deployed(
         container={"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}
@@ -277,6 +286,18 @@ ESCALATIONS = {
     "the label on what is not ours": changed(
         "v1", "services", "kube-system", "kube-dns", {"metadata": {"labels": LABELS}}
     ),
+    "a finalizer that nobody takes away": finalized("example.com/keep", claim()),
+    "a finalizer that nobody takes away, later": changed(
+        "apps/v1", "deployments", PLACE, "wp", {"metadata": {"finalizers": ["example.com/keep"]}}
+    ),
+    "the finalizer of a load balancer": changed(
+        "v1", "services", PLACE, "kept", {"metadata": {"finalizers": None}}
+    ),
+    "a finalizer of a definition": redefined("/metadata/finalizers", ["example.com/keep"]),
+    "another authority of a definition, by a note": redefined(
+        "/metadata/annotations", {"cert-manager.io/inject-ca-from": "theirs/ca"}
+    ),
+    "labels of a definition": redefined("/metadata/labels", {"a": "b"}),
     "an external address": service(externalIPs=["10.1.2.3"]),
     "an address of the load balancer": service(type="LoadBalancer", loadBalancerIP="203.0.113.5"),
     "an external name": service(type="ExternalName", externalName="elsewhere.example"),
