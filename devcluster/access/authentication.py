@@ -43,6 +43,10 @@ class Authenticator:
             user = User(user.name, (*user.groups, AUTHENTICATED), user.uid, user.extra)
         self._users[token] = user
 
+    def remove(self, token: str) -> None:
+        """From now on nobody has the token."""
+        self._users.pop(token, None)
+
     def authenticate(self, request: ApiRequest) -> User:
         """The user that the request acts for, which impersonation headers may have changed.
 

@@ -142,6 +142,9 @@ class ControlPlane:
         """`seen` gets each change, within the write; `started` is called after each start."""
         self.disk = Disk(random.Random(f"{seed}/disk"))
         self.token = token
+        """The only one that it takes from managers."""
+        self.skew = 0.0
+        """Seconds by which its wall clock is wrong."""
         self._rng = random.Random(f"{seed}/cluster")
         self._webhooks = webhooks
         self._seen = seen
@@ -173,7 +176,7 @@ class ControlPlane:
             DevCluster,
             port=None,
             journal=self._plug,
-            clock=Clock(loop.wall_clock),
+            clock=Clock(lambda: loop.wall_clock() + self.skew),
             rng=self._rng,
             pod_ready_delay=2.0,
             webhooks=self._webhooks,
@@ -183,6 +186,12 @@ class ControlPlane:
         await self.cluster.start()
         self._up.set()
         self._started()
+
+    def take_only(self, token: str) -> None:
+        """From now on managers need that one."""
+        self.cluster.authenticator.remove(self.token)
+        self.token = token
+        self.cluster.add_user("manager", token=token)
 
     async def kill(self) -> int:
         """Be gone at once; how many changes are lost."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from manager.simulation.comparing import resource_of
 
 if TYPE_CHECKING:
     from manager.simulation.replica import Replica
@@ -25,16 +28,33 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "loss": (3, "{size} of what {manager} sends and gets is lost for {seconds}"),
     "refusals": (3, "{size} of the requests of {manager} are refused (429, 500, 503) for {seconds}"),
     "lag": (3, "watches of {manager} are {seconds} behind"),
+    "torn": (2, "{size} of what watches of {manager} bring breaks off within a line for {seconds}"),
+    "twice": (1, "{size} of the writes of {manager} arrive twice for {seconds}"),
+    "skips": (2, "watches of {manager} carry nothing for {seconds}, and then only the last states"),
     "stale": (2, "lists of {manager} are {seconds} behind, and are not streamed"),
     "compact": (2, "{manager} hears nothing for {seconds}; then the history has expired (410)"),
     "no_bookmarks": (1, "watches of {manager} get no bookmarks for {seconds}"),
     "power": (2, "the cluster is killed, and started {seconds} later with what its disk has"),
     "rights": (1, "managers have no rights for {seconds}"),
+    "some_rights": (2, "managers have not all of their rights for {seconds} (403)"),
+    "definition": (
+        1,
+        "a kind's definition is deleted, and comes back {seconds} after all of it has gone",
+    ),
+    "token": (2, "the token of managers is replaced, and they can read the new one {seconds} later (401)"),
+    "untrusted": (1, "the API server does not trust the webhooks' certificate of {manager} for {seconds}"),
+    "jump": (2, "the wall clock of {manager} jumps, and back {seconds} later"),
+    "server_jump": (1, "the wall clock of the API server jumps, and back {seconds} later"),
+    "drift": (1, "the clocks of {manager} go at another rate for {seconds}"),
 }
 """What goes wrong: how often, and in words."""
 
 _STUCK = (0.0, 0.5, 3.0)
 """Seconds for which a disk takes nothing any more before the power fails."""
+_GOES_WITHIN = 600.0
+"""Seconds in which all objects of a kind go whose definition is deleted."""
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+_ROLES = "clusterroles.rbac.authorization.k8s.io"
 _BINDINGS = "clusterrolebindings.rbac.authorization.k8s.io"
 
 
@@ -84,58 +104,55 @@ def _when(rng: random.Random, seconds: float, near: Sequence[float]) -> float:
 async def befall(world: World, fault: Fault) -> None:
     """Have it go wrong, and right again after its time."""
     here = [each for each in world.running if each.number == fault.replica and each.alive]
-    match fault.what:
-        case "kill":
-            for each in here:
-                each.kill()
-        case "stop":
-            for each in here:
-                each.stop.set()
-        case "freeze":
-            await _freeze(here, fault.seconds)
-        case "cut":
-            _cut(here)
-        case "reborn":
-            weather = world.weathers[fault.replica]
-            weather.stale = weather.lag = fault.seconds
-            for each in here:
-                each.kill()
-            await asyncio.sleep(fault.seconds)
-            weather.stale = weather.lag = 0.0
-        case "compact":
-            await _be_bad_weather(world, replace(fault, what="silent"))
-            world.cluster.store.expire_history()
-            _cut(world.running)
-        case "power":
-            await _cut_power(world, fault)
-        case "rights":
-            await _take_rights(world, fault.seconds)
-        case _:
-            await _be_bad_weather(world, fault)
+    await _BEFALLING.get(fault.what, _be_bad_weather)(world, fault, here)
 
 
-async def _freeze(replicas: Iterable[Replica], seconds: float) -> None:
-    frozen = [each for each in replicas if each.clock.paused is None]
+async def _kill(_: World, __: Fault, here: Sequence[Replica]) -> None:
+    for each in here:
+        each.kill()
+
+
+async def _stop(_: World, __: Fault, here: Sequence[Replica]) -> None:
+    for each in here:
+        each.stop.set()
+
+
+async def _be_reborn(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    weather = world.weathers[fault.replica]
+    weather.stale = weather.lag = fault.seconds
+    await _kill(world, fault, here)
+    await asyncio.sleep(fault.seconds)
+    weather.stale = weather.lag = 0.0
+
+
+async def _compact(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    await _be_bad_weather(world, replace(fault, what="silent"), here)
+    world.cluster.store.expire_history()
+    await _cut(world, fault, world.running)
+
+
+async def _freeze(_: World, fault: Fault, here: Sequence[Replica]) -> None:
+    frozen = [each for each in here if each.clock.paused is None]
     for each in frozen:
         each.clock.paused = []
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(fault.seconds)
     for each in frozen:
         if not each.dead:
             each.clock.resume()
 
 
-def _cut(replicas: Iterable[Replica]) -> None:
-    for each in replicas:
+async def _cut(_: World, __: Fault, here: Sequence[Replica]) -> None:
+    for each in here:
         for network in each.networks:
             network.cut()
 
 
-async def _cut_power(world: World, fault: Fault) -> None:
+async def _cut_power(world: World, fault: Fault, _: Sequence[Replica]) -> None:
     if not world.plane.is_up or world.plane.disk.stuck:
         return  # it is down already, or about to be
     world.plane.disk.stuck = True
     await asyncio.sleep(random.Random(fault.draw).choice(_STUCK))
-    _cut(world.running)
+    await _cut(world, fault, world.running)
     lost = await world.plane.kill()
     world.told("cluster", f"killed: {lost} writes are lost")
     await asyncio.sleep(fault.seconds)
@@ -143,23 +160,112 @@ async def _cut_power(world: World, fault: Fault) -> None:
     world.told("cluster", "starts")
 
 
-async def _take_rights(world: World, seconds: float) -> None:
+async def _take_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None:
     client = await world.plane.there()
     bound = client.peek(_BINDINGS, "", "manager")
     if bound is None:
         return  # somebody has taken them already
     await client.delete(_BINDINGS, "", "manager")
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(fault.seconds)
     bound["metadata"] = {"name": "manager"}
     await world.plane.lasting(lambda client: client.create(_BINDINGS, "", bound))
 
 
-async def _be_bad_weather(world: World, fault: Fault) -> None:
+async def _take_some_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    """All that has one verb, or is about one kind."""
+    rng = random.Random(fault.draw)
+    field = rng.choice(("verbs", "resources"))
+    lost = rng.choice(sorted({each for rule in world.rules for each in rule[field]}))
+    kept = [{**rule, field: [each for each in rule[field] if each != lost]} for rule in world.rules]
+    client = await world.plane.there()
+    await client.patch(_ROLES, "", "manager", {"rules": [rule for rule in kept if rule[field]]})
+    world.told("cluster", f"managers have no right to {lost}")
+    await asyncio.sleep(fault.seconds)
+    whole = {"rules": world.rules}
+    await world.plane.lasting(lambda client: client.patch(_ROLES, "", "manager", whole))
+
+
+async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    name = resource_of(world.operators[fault.draw % len(world.operators)].kind)
+    client = await world.plane.there()
+    definition = client.peek(_DEFINITIONS, "", name)
+    if definition is None or "deletionTimestamp" in definition["metadata"]:
+        return  # somebody has taken it already
+    await client.delete(_DEFINITIONS, "", name)
+    world.told("cluster", f"the definition of {name} is deleted")
+    deadline = world.now + _GOES_WITHIN
+    while (await world.plane.there()).peek(_DEFINITIONS, "", name) is not None:
+        if world.now > deadline:
+            world.violated(f"objects of {name} do not go within {_GOES_WITHIN:g} s")
+            return
+        await asyncio.sleep(1.0)
+    await asyncio.sleep(fault.seconds)
+    anew = {"metadata": {"name": name}, "spec": definition["spec"]}
+    await world.plane.lasting(lambda client: client.create(_DEFINITIONS, "", copy.deepcopy(anew)))
+    world.told("cluster", f"the definition of {name} is back")
+
+
+async def _replace_token(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+    world.tokens += 1
+    token = f"simulated-{world.tokens}"
+    world.plane.take_only(token)
+    await asyncio.sleep(fault.seconds)
+    world.token = world.plane.token
+    world.told("cluster", "the new token of managers can be read")
+
+
+async def _jump(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    """Forward by hours, or back by minutes."""
+    clocks = [world.plane] if fault.what == "server_jump" else [each.clock for each in here]
+    rng = random.Random(fault.draw)
+    seconds = rng.choice((3600.0, -60.0)) * rng.uniform(1.0, 30.0)
+    world.told("clock", f"jumps by {seconds:+,.0f} s")
+    for each in clocks:
+        each.skew += seconds
+    await asyncio.sleep(fault.seconds)
+    for each in clocks:
+        each.skew -= seconds
+
+
+async def _drift(world: World, fault: Fault, here: Sequence[Replica]) -> None:
+    rng = random.Random(fault.draw)
+    before = [(each, each.clock.rate) for each in here]
+    for each, _ in before:
+        world.told(each.name, "its clocks begin to drift")
+        each.clock.drift(rng.uniform(0.9, 1.1))
+    await asyncio.sleep(fault.seconds)
+    for each, rate in before:
+        each.clock.drift(rate)
+
+
+async def _be_bad_weather(world: World, fault: Fault, _: Sequence[Replica]) -> None:
     weather = world.weathers[fault.replica]
-    sizes = {"loss": fault.size, "refusals": fault.size, "lag": fault.seconds, "stale": fault.seconds}
+    sizes: dict[str, float] = {
+        **dict.fromkeys(("loss", "refusals", "torn", "twice"), fault.size),
+        **dict.fromkeys(("lag", "stale"), fault.seconds),
+    }
     before = getattr(weather, fault.what)
     setattr(weather, fault.what, sizes.get(fault.what, True))
     await asyncio.sleep(fault.seconds)
     setattr(weather, fault.what, before)
     if fault.what == "silent":
-        _cut(each for each in world.running if each.number == fault.replica)
+        await _cut(world, fault, [each for each in world.running if each.number == fault.replica])
+
+
+_BEFALLING: dict[str, Callable[[World, Fault, Sequence[Replica]], Awaitable[None]]] = {
+    "kill": _kill,
+    "stop": _stop,
+    "reborn": _be_reborn,
+    "freeze": _freeze,
+    "cut": _cut,
+    "compact": _compact,
+    "power": _cut_power,
+    "rights": _take_rights,
+    "some_rights": _take_some_rights,
+    "definition": _take_definition,
+    "token": _replace_token,
+    "jump": _jump,
+    "server_jump": _jump,
+    "drift": _drift,
+}
+"""What is done by more than a `Weather`."""

@@ -54,6 +54,19 @@ class ProcessClock:
     turns: int = 0
     minute: int = 0
 
+    def drift(self, rate: float) -> None:
+        """Go at another rate from now on; what it shows goes on without a jump."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        now, before = loop.true_time, self.rate
+        self.rate = rate
+        self.offset += now * (before - rate)
+        self.skew += now * (before - rate)
+        for timer in loop._scheduled:
+            if timer._context.get(process_clock, TRUE_CLOCK) is self:
+                timer._when = now + (timer._when - now) * before / rate
+        heapq.heapify(loop._scheduled)
+
     def resume(self) -> None:
         """End a freeze: what would have run meanwhile runs now."""
         waiting, self.paused = self.paused or (), None

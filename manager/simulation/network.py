@@ -11,6 +11,7 @@ import contextvars
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -24,6 +25,7 @@ from manager.kube.wire import LONGEST, WireRequest
 if TYPE_CHECKING:
     import random
 
+    from manager.kube.credentials import Credentials
     from manager.simulation.control_plane import ControlPlane
 
 __all__ = ["Network", "Sent", "Weather"]
@@ -45,6 +47,14 @@ class Weather:
     """Seconds by which watches, and lists that may be answered from a cache, are behind."""
     stale: float = 0.0
     """Seconds by which lists are behind; watches are not streamed lists then."""
+    torn: float = 0.0
+    """Part of a stream's pieces that break off within a line."""
+    twice: float = 0.0
+    """Part of the writes that arrive twice, one right after the other."""
+    skips: bool = False
+    """Streams carry nothing, and then only the last state of each object."""
+    untrusted: bool = False
+    """The API server does not take the certificate of its webhooks."""
     refusing: bool = False
     """No connection can be made."""
     silent: bool = False
@@ -86,7 +96,7 @@ class Network:
         self,
         plane: ControlPlane,
         process: str,
-        token: str,
+        credentials: Credentials,
         *,
         rng: random.Random,
         weather: Weather,
@@ -106,7 +116,7 @@ class Network:
         self.writes = 0
         self._plane = plane
         self._process = process
-        self._token = token
+        self._credentials = credentials
         self._rng = rng
         self._told = told
         self._crash = crash
@@ -118,7 +128,21 @@ class Network:
 
     @asynccontextmanager
     async def exchange(self, request: WireRequest) -> AsyncIterator[_Answer]:
-        """See `Wire`."""
+        """See `Wire`. Sent again once if the credentials were rejected and there are new ones."""
+        header = (await self._credentials.current()).header
+        async with self._one(request, header) as answer:
+            if answer.status == HTTPStatus.UNAUTHORIZED:
+                renewed = (await self._credentials.current(rejected=header)).header
+            else:
+                renewed = header
+            if renewed == header:
+                yield answer
+                return
+        async with self._one(request, renewed) as answer:
+            yield answer
+
+    @asynccontextmanager
+    async def _one(self, request: WireRequest, header: str | None) -> AsyncIterator[_Answer]:
         self._counted()
         exchange = _Exchange(asyncio.get_running_loop())
         self._open[exchange] = None
@@ -133,7 +157,8 @@ class Network:
             if request.permit is not None:
                 request.permit()
             carrying = asyncio.get_running_loop().create_task(
-                self._carry(exchange, sent, request, parts.path, parts.query), context=self._context.copy()
+                self._carry(exchange, sent, request, header, parts.path, parts.query),
+                context=self._context.copy(),
             )
             exchange.carrying = carrying
             yield _Answer(await exchange.answered, exchange, self)
@@ -160,7 +185,13 @@ class Network:
         self._dead = True
 
     async def _carry(
-        self, exchange: _Exchange, sent: Sent, request: WireRequest, path: str, query: str
+        self,
+        exchange: _Exchange,
+        sent: Sent,
+        request: WireRequest,
+        header: str | None,
+        path: str,
+        query: str,
     ) -> None:
         """What becomes of a request once it has left."""
         writes = request.method != "GET"
@@ -182,7 +213,11 @@ class Network:
         if chance() < self.weather.refusals:
             answer = self._refusal()
         else:
-            answer = await self._ask(request, path, query)
+            if writes and chance() < self.weather.twice:
+                first = await self._ask(request, header, path, query)
+                again = f"{request.method} {request.path} -> {first.status}, and arrives again"
+                self._told(self._process, again)
+            answer = await self._ask(request, header, path, query)
         if not self._plane.is_up or self._plane.cluster is not cluster:
             exchange.fail("connection lost: the cluster was killed (simulated)")
             return
@@ -198,10 +233,10 @@ class Network:
         await asyncio.sleep(self._delay())
         exchange.answer(answer)
 
-    async def _ask(self, request: WireRequest, path: str, query: str) -> ApiResponse:
+    async def _ask(self, request: WireRequest, header: str | None, path: str, query: str) -> ApiResponse:
         asked = parse_qs(query, keep_blank_values=True)
         headers = {name.lower(): value for name, value in request.headers.items()}
-        headers["authorization"] = f"Bearer {self._token}"
+        headers["authorization"] = header or ""
         if self.weather.stale and request.method == "GET":
             if "sendInitialEvents" in asked:
                 return self._error(422, "Invalid", "sendInitialEvents is forbidden for watch (simulated)")
@@ -253,7 +288,6 @@ class Network:
         stream = answer.stream
         assert stream is not None
         arrived: asyncio.Queue[tuple[float, bytes] | None] = asyncio.Queue()
-        loop = asyncio.get_running_loop()
 
         async def pump() -> None:
             try:
@@ -264,32 +298,56 @@ class Network:
             finally:
                 await arrived.put(None)
 
-        pumping = loop.create_task(pump(), context=self._context.copy())
+        pumping = asyncio.get_running_loop().create_task(pump(), context=self._context.copy())
         try:
-            while True:
-                came = await exchange.unless_cut(arrived.get())
-                if came is None:
-                    return
+            while (came := await exchange.unless_cut(arrived.get())) is not None:
                 when, piece = came
                 late = when + self.weather.lag + self._delay() - self._true_time()
                 if late > 0:
                     await exchange.unless_cut(asyncio.sleep(late))
                 while self.weather.silent:
                     await exchange.unless_cut(asyncio.sleep(1.0))
+                if self.weather.skips:
+                    piece = await self._skip(piece, arrived, exchange)
                 if self.weather.no_bookmarks and b'"BOOKMARK"' in piece:
                     piece = _without_bookmarks(piece)
-                if len(piece) > 1 and self._rng.random() < _SPLIT:
-                    middle = self._rng.randrange(1, len(piece))
-                    yield piece[:middle]
-                    await exchange.unless_cut(asyncio.sleep(0))
-                    piece = piece[middle:]
-                if piece:
-                    yield piece
+                async for part in self._parts(piece, exchange):
+                    yield part
         finally:
             pumping.cancel()
             await asyncio.wait([pumping])
             if hasattr(stream, "aclose"):
                 await stream.aclose()
+
+    async def _skip(
+        self, piece: bytes, arrived: asyncio.Queue[tuple[float, bytes] | None], exchange: _Exchange
+    ) -> bytes:
+        """What has come of the piece, and of all that has arrived since, once the stream goes on."""
+        while self.weather.skips:
+            await exchange.unless_cut(asyncio.sleep(1.0))
+        pieces = [piece]
+        while not arrived.empty():
+            came = arrived.get_nowait()
+            if came is None:
+                arrived.put_nowait(None)
+                break
+            pieces.append(came[1])
+        self._told(self._process, f"a watch skips to the last of {len(pieces)} states")
+        return _latest(b"".join(pieces))
+
+    async def _parts(self, piece: bytes, exchange: _Exchange) -> AsyncGenerator[bytes, None]:
+        """A piece may come in two, and of the second one nothing may come."""
+        torn = self._rng.random() < self.weather.torn
+        if len(piece) > 1 and (torn or self._rng.random() < _SPLIT):
+            middle = self._rng.randrange(1, len(piece))
+            yield piece[:middle]
+            if torn:
+                self._told(self._process, "a watch breaks off within a line")
+                exchange.fail("connection lost within a line (simulated)")
+            await exchange.unless_cut(asyncio.sleep(0))
+            piece = piece[middle:]
+        if piece:
+            yield piece
 
     def _true_time(self) -> float:
         return self._context.run(asyncio.get_running_loop().time)
@@ -309,6 +367,19 @@ def _reason(answer: ApiResponse) -> str:
         return f" {status['reason']}: {status['message']}"
     except (orjson.JSONDecodeError, LookupError, TypeError):
         return ""
+
+
+def _latest(piece: bytes) -> bytes:
+    """Of these lines the last one about each object, and the last bookmark."""
+    if b"initial-events-end" in piece:
+        return piece
+    last: dict[tuple[str, str], bytes] = {}
+    for line in piece.splitlines(keepends=True):
+        metadata = orjson.loads(line)["object"].get("metadata") or {}
+        place = metadata.get("namespace", ""), metadata.get("name", "")
+        last.pop(place, None)
+        last[place] = line
+    return b"".join(last.values())
 
 
 def _without_bookmarks(piece: bytes) -> bytes:

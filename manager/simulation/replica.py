@@ -7,6 +7,7 @@ import contextvars
 import random
 from typing import TYPE_CHECKING
 
+from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
 from manager.leader import LeaderElector, LeadershipLost
 from manager.manager import Manager
@@ -40,6 +41,19 @@ FROZEN = 90.0
 current_process: contextvars.ContextVar[str] = contextvars.ContextVar("current_process", default="")
 
 
+class _TokenFile(Credentials):
+    """The token as it can be read in that world, as from a file that the kubelet writes."""
+
+    REJECTED_INTERVAL = TokenFile.REJECTED_INTERVAL
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the file is read anew anyway
+        return Obtained(f"Bearer {self._world.token}", TokenFile.LIFETIME)
+
+
 class Replica:
     """One process: a manager as a user would start it, with its own clock, network and end."""
 
@@ -65,6 +79,7 @@ class Replica:
         self.manager: Manager
         self.task: asyncio.Task[None]
         self.networks: list[Network] = []
+        self.credentials = _TokenFile(world)
 
     def start(self) -> None:
         """Begin, in a context of its own."""
@@ -77,7 +92,7 @@ class Replica:
         network = Network(
             self.world.plane,
             self.name,
-            self.world.token,
+            self.credentials,
             rng=random.Random(self.rng.getrandbits(64)),
             weather=self.weather,
             told=self.world.told,

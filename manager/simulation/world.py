@@ -110,6 +110,10 @@ class _Webhooks(WebhookClient):
         if not there:
             raise WebhookFailed(f"Post {path}: connection refused")
         replica = self._world.rng.choice(there)
+        if replica.weather.untrusted:
+            why = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+            self._world.told(replica.name, f"Post {path}: {why}")
+            raise WebhookFailed(f"Post {path}: {why}")
         endpoint = replica.endpoints[path]
         task = asyncio.get_running_loop().create_task(
             endpoint.answer(orjson.dumps(review), waits=timeout), context=replica.context.copy()
@@ -157,6 +161,9 @@ class World:
         self.versions: list[tuple[float, int]] = []
         self.outsides: dict[AnyOperator, Outside] = {}
         self.token = _TOKEN
+        """What managers can read; there have been so many others before it."""
+        self.tokens = 0
+        self.rules = _rules(self.operators)
         self.final: Object = {}
         self.asked: list[tuple[str, Object]] = []
         self._digest = hashlib.sha256()
@@ -279,7 +286,7 @@ class World:
             await client.create(resource, "", copy.deepcopy(obj))
         self.people = People(self.plane, self.operators, self.samples)
         group = "rbac.authorization.k8s.io"
-        role = {"metadata": {"name": "manager"}, "rules": _rules(self.operators)}
+        role = {"metadata": {"name": "manager"}, "rules": self.rules}
         await client.create(f"clusterroles.{group}", "", role)
         binding = {
             "metadata": {"name": "manager"},

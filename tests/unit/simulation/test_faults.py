@@ -17,7 +17,17 @@ NAMES = {each.name: each for each in OPERATORS}
 MEMCACHED = (NAMES["memcached"],)
 
 SEEN = {
-    "power": r"cluster +killed: \d+ writes are lost",
+    "power": r"cluster killed: \d+ writes are lost",
+    "some_rights": r"cluster managers have no right to .*",
+    "definition": r"cluster the definition of memcacheds.cache.example.com is back",
+    "token": r"401 Unauthorized",
+    "untrusted": r"certificate signed by unknown authority",
+    "jump": r"clock jumps by ",
+    "server_jump": r"clock jumps by ",
+    "drift": r"its clocks begin to drift",
+    "torn": r"a watch breaks off within a line",
+    "twice": r"and arrives again",
+    "skips": r"a watch skips to the last of [2-9]\d* states",
 }
 """What the time line has if, and only if, a fault has happened."""
 
