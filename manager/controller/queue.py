@@ -338,10 +338,10 @@ class WorkQueue(Generic[K]):
     async def get(self) -> QueueItem[K] | None:
         """The next key to work on, waiting for one; the caller owes a `done` for it.
 
-        None once the queue is shut down and there is nothing left to hand out.
+        None once the queue is shut down.
         """
         while not self._ready:
-            if self._closed and not self._items:
+            if self._closed:
                 return None
             await self._wait()
         now = self._loop.time()
@@ -358,21 +358,13 @@ class WorkQueue(Generic[K]):
         item = self._items.get(key)
         if item is not None and item.due is None:
             self._offer(item)
-        elif self._closed and not self._items:
-            self._wake_all()
 
-    def shut_down(self, *, drain: bool = False) -> None:
-        """Take no more keys; delayed ones are dropped. May be called again.
-
-        Without `drain` the waiting ones are dropped too. With it they are handed out first, those included
-        that were added while they are worked on.
-        """
+    def shut_down(self) -> None:
+        """Take no more keys, and drop those that wait. May be called again."""
         self._closed = True
-        for item in self._delayed.clear():
-            del self._items[item.key]
-        if not drain:
-            self._items.clear()
-            self._ready.clear()
+        self._delayed.clear()
+        self._items.clear()
+        self._ready.clear()
         self._wake_all()
 
     @property

@@ -32,10 +32,6 @@ async def in_thread(work: Callable[[], T]) -> T:
         thread.shutdown(wait=False)
 
 
-Version = tuple[int, int, int] | None
-"""Tells one content of a file from another without reading it; None for fixed bytes."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pem:
     """PEM text; either `path` or `data` is set.
@@ -58,16 +54,6 @@ class Pem:
             return read_small_file(self.path)
         except OSError as error:
             raise ConfigError(f"{self.label}: {self.path} cannot be read: {error.strerror}") from error
-
-    def version(self) -> Version:
-        """Changes whenever the file is replaced or rewritten; a missing file is a version too."""
-        if self.path is None:
-            return None
-        try:
-            status = self.path.stat()
-        except OSError:
-            return (0, 0, 0)
-        return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 _log = get_logger("kube")
@@ -92,11 +78,9 @@ class TlsFiles:
     key: Pem | None = None
     verify: bool = True
 
-    def versions(self) -> tuple[Version, ...]:
-        """Differs from an earlier answer once a file has changed."""
-        return tuple(
-            pem.version() for pem in (self.authorities, self.certificate, self.key) if pem is not None
-        )
+    def contents(self) -> list[bytes]:
+        """What the files hold now; raises `ConfigError` if one cannot be read."""
+        return [pem.read() for pem in (self.authorities, self.certificate, self.key) if pem is not None]
 
     def build(self) -> ssl.SSLContext:
         """A new context of the files as they are now.
@@ -129,7 +113,7 @@ class Tls:
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
         self._context: ssl.SSLContext | None = None
-        self._versions: tuple[Version, ...] | None = None
+        self._contents: list[bytes] | None = None
         self._check_at = 0.0
         self._renewing = asyncio.Lock()
 
@@ -156,15 +140,15 @@ class Tls:
         """From the next connection on, present this client certificate (and its key), or none."""
         chain, key = certificate or (None, None)
         self._files = replace(self._files, certificate=chain, key=key)
-        self._versions = None
+        self._contents = None
         self._check_at = 0.0
 
     def _renewed(self) -> ssl.SSLContext:
-        # The versions are taken first: a file that changes while it is read is then read again.
-        versions = self._files.versions()
-        if self._context is not None and versions == self._versions:
-            return self._context
         try:
+            # Read first: a file that changes before the context is made of it is then read again.
+            contents = self._files.contents()
+            if self._context is not None and contents == self._contents:
+                return self._context
             context = self._files.build()
         except ConfigError as error:
             if self._context is None:
@@ -174,7 +158,7 @@ class Tls:
                 "cannot renew the TLS configuration; going on with the earlier one", error=str(error)
             )
             return self._context
-        self._versions = versions
+        self._contents = contents
         return context
 
 

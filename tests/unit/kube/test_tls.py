@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
 from pathlib import Path
@@ -30,8 +31,11 @@ def write(path: Path, content: bytes) -> None:
 
 
 def replace(path: Path, other: Path) -> None:
-    """Put another file of the same content in its place, as the links in a mounted Secret are replaced."""
-    other.write_bytes(path.read_bytes())
+    """Put a file of the same size and time in its place, that trusts somebody else."""
+    size, at = path.stat().st_size, path.stat().st_mtime_ns
+    other.write_bytes(trustme.CA().cert_pem.bytes().ljust(size, b"\n"))
+    assert other.stat().st_size == size
+    os.utime(other, ns=(at, at))
     other.replace(path)
 
 
@@ -113,6 +117,7 @@ async def test_a_file_that_changed_makes_a_new_context_at_the_next_check(
 
 
 async def test_a_file_replaced_by_another_of_its_size_and_time_is_seen(ca_file: Path, tmp_path: Path):
+    write(ca_file, ca_file.read_bytes() + b"\n" * 100)  # room for one that is longer
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
     first = await tls.context()
     replace(ca_file, tmp_path / "copy")
@@ -120,16 +125,14 @@ async def test_a_file_replaced_by_another_of_its_size_and_time_is_seen(ca_file: 
     assert await tls.context() is not first
 
 
-async def test_a_file_that_is_broken_or_gone_meanwhile_leaves_the_earlier_context(
-    ca_file: Path, authority: trustme.CA
-):
+async def test_a_file_that_is_broken_or_gone_meanwhile_leaves_the_earlier_context(ca_file: Path):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
     first = await tls.context()
     for spoil in (lambda: write(ca_file, b"half a certificate"), ca_file.unlink):
         spoil()
         tls.check_soon()
         assert await tls.context() is first
-    authority.cert_pem.write_to_path(str(ca_file))
+    trustme.CA().cert_pem.write_to_path(str(ca_file))
     tls.check_soon()
     assert await tls.context() is not first
 

@@ -27,7 +27,7 @@ async def test_whoever_waits_is_told_that_there_is_nothing_more(make_queue: Make
     assert await queue.get() is None
 
 
-async def test_without_drain_waiting_keys_are_dropped(make_queue: MakeQueue):
+async def test_waiting_keys_are_dropped(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("a")
     queue.add("b", after=1)
@@ -37,56 +37,16 @@ async def test_without_drain_waiting_keys_are_dropped(make_queue: MakeQueue):
     assert len(queue) == 0
 
 
-async def test_with_drain_waiting_keys_are_worked_off_first(make_queue: MakeQueue):
-    queue = make_queue()
-    worked_on: list[str] = []
-    for key in "abcde":
-        queue.add(key)
-    queue.shut_down(drain=True)
-    await asyncio.gather(work(queue, worked_on), work(queue, worked_on))
-    assert worked_on == ["a", "b", "c", "d", "e"]
-
-
-async def test_with_drain_a_key_that_changed_while_in_progress_is_worked_on_again(make_queue: MakeQueue):
-    queue = make_queue()
-    worked_on: list[str] = []
-    queue.add("a")
-    async with asyncio.TaskGroup() as group:
-        for _ in range(3):  # all of which end with that
-            group.create_task(work(queue, worked_on))
-        await asyncio.sleep(0.5)
-        queue.add("a")
-        queue.shut_down(drain=True)
-    assert worked_on == ["a", "a"]
-
-
-async def test_with_drain_delayed_keys_are_dropped(make_queue: MakeQueue):
-    queue = make_queue()
-    queue.add("a", after=100)
-    queue.shut_down(drain=True)
-    assert await queue.get() is None
-    assert asyncio.get_running_loop().time() < 1
-
-
 async def test_nothing_can_be_added_after(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("in progress")
     await queue.get()
-    queue.shut_down(drain=True)
+    queue.shut_down()
     queue.add("a")
     queue.add("b", after=1)
     queue.add_rate_limited("c")
     queue.add("in progress")
     queue.done("in progress")
-    assert await queue.get() is None
-
-
-async def test_a_drain_may_be_cut_short(make_queue: MakeQueue):
-    queue = make_queue()
-    queue.add("a")
-    queue.add("b")
-    queue.shut_down(drain=True)
-    queue.shut_down()
     assert await queue.get() is None
 
 
