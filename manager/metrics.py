@@ -7,6 +7,8 @@ so that recording on a hot path is one addition.
 
 from __future__ import annotations
 
+from functools import partial
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -34,220 +36,177 @@ LATENCY_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 """Upper bounds in seconds for delays inside the process."""
 
 
+_CONTROLLER = ("controller",)
+_QUEUE = ("name", "controller")
+
+
 class Metrics:
     """All metric families, registered in one registry.
 
     Cardinality is bounded: no label ever holds an object's name or namespace.
     """
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        """Register every family in `registry` (default: a new one of its own)."""
+    def __init__(self) -> None:
         # A process-wide switch of prometheus_client; a `_created` series beside each counter
         # and histogram would double their cost in the time series database.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it without hints
-        self.registry = CollectorRegistry() if registry is None else registry
+        self.registry = CollectorRegistry()
         self.process_registry = CollectorRegistry()
         """What describes the process. Apart, because collecting it reads files: not in the event loop."""
         ProcessCollector(registry=self.process_registry)
         PlatformCollector(registry=self.process_registry)
         GCCollector(registry=self.process_registry)
-        self._register_controllers()
-        self._register_queues()
-        self._register_webhooks()
-        self._register_requests()
-        self._register_runtime()
-
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(name, text, labels, registry=self.registry)
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(name, text, labels, registry=self.registry)
-
-    def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(name, text, labels, registry=self.registry, buckets=buckets)
-
-    def _register_controllers(self) -> None:
-        self.reconcile_total = self._counter(
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self.reconcile_total = counter(
             "controller_runtime_reconcile_total",
             "Reconciles per controller and result: success, error, requeue or requeue_after.",
-            "controller",
-            "result",
+            ("controller", "result"),
         )
-        self.reconcile_errors = self._counter(
-            "controller_runtime_reconcile_errors_total", "Reconciles that failed.", "controller"
+        self.reconcile_errors = counter(
+            "controller_runtime_reconcile_errors_total", "Reconciles that failed.", _CONTROLLER
         )
-        self.terminal_reconcile_errors = self._counter(
+        self.terminal_reconcile_errors = counter(
             "controller_runtime_terminal_reconcile_errors_total",
             "Reconciles that failed in a way no retry can mend.",
-            "controller",
+            _CONTROLLER,
         )
-        self.reconcile_panics = self._counter(
+        self.reconcile_panics = counter(
             "controller_runtime_reconcile_panics_total",
             "Reconciles that ended in an exception that only a fault in the program raises.",
-            "controller",
+            _CONTROLLER,
         )
-        self.reconcile_timeouts = self._counter(
+        self.reconcile_timeouts = counter(
             "controller_runtime_reconcile_timeouts_total",
             "Reconciles stopped because they exceeded the reconcile timeout.",
-            "controller",
+            _CONTROLLER,
         )
-        self.reconcile_time = self._histogram(
+        self.reconcile_time = histogram(
             "controller_runtime_reconcile_time_seconds",
             "Time taken by one reconcile.",
-            "controller",
+            _CONTROLLER,
             buckets=RECONCILE_BUCKETS,
         )
-        self.max_concurrent_reconciles = self._gauge(
+        self.max_concurrent_reconciles = gauge(
             "controller_runtime_max_concurrent_reconciles",
             "How many reconciles the controller may run at once.",
-            "controller",
+            _CONTROLLER,
         )
-        self.active_workers = self._gauge(
-            "controller_runtime_active_workers", "How many reconciles are running.", "controller"
+        self.active_workers = gauge(
+            "controller_runtime_active_workers", "How many reconciles are running.", _CONTROLLER
         )
-        self.failing_objects = self._gauge(
+        self.failing_objects = gauge(
             "operator_manager_failing_objects",
             "Objects whose latest reconcile failed, those that a retry cannot mend included.",
-            "controller",
+            _CONTROLLER,
         )
-        self.reconciles_skipped = self._counter(
+        self.reconciles_skipped = counter(
             "operator_manager_reconciles_skipped_total",
             "Reconciles not run because all that asked for them was what the one before had itself written.",
-            "controller",
+            _CONTROLLER,
         )
-        self.event_to_reconcile = self._histogram(
+        self.event_to_reconcile = histogram(
             "operator_manager_event_to_reconcile_seconds",
             "Time from the arrival of a watch event to the start of the reconcile it caused.",
-            "controller",
+            _CONTROLLER,
             buckets=LATENCY_BUCKETS,
         )
 
-    def _register_queues(self) -> None:
-        self.queue_depth = self._gauge(
-            "workqueue_depth",
-            "Keys waiting in the queue, per priority.",
-            "name",
-            "controller",
-            "priority",
+        self.queue_depth = gauge(
+            "workqueue_depth", "Keys waiting in the queue, per priority.", ("name", "controller", "priority")
         )
-        self.queue_adds = self._counter(
-            "workqueue_adds_total", "Keys added to the queue.", "name", "controller"
-        )
-        self.queue_retries = self._counter(
-            "workqueue_retries_total", "Keys added again after a failure.", "name", "controller"
-        )
-        self.queue_latency = self._histogram(
+        self.queue_adds = counter("workqueue_adds_total", "Keys added to the queue.", _QUEUE)
+        self.queue_retries = counter("workqueue_retries_total", "Keys added again after a failure.", _QUEUE)
+        self.queue_latency = histogram(
             "workqueue_queue_duration_seconds",
             "How long a key waits in the queue before it is worked on.",
-            "name",
-            "controller",
+            _QUEUE,
             buckets=QUEUE_BUCKETS,
         )
-        self.work_duration = self._histogram(
+        self.work_duration = histogram(
             "workqueue_work_duration_seconds",
             "How long working on a key takes.",
-            "name",
-            "controller",
+            _QUEUE,
             buckets=QUEUE_BUCKETS,
         )
-        self.unfinished_work = self._gauge(
+        self.unfinished_work = gauge(
             "workqueue_unfinished_work_seconds",
             "Sum of the ages of the work in progress; a value that only grows means stuck workers.",
-            "name",
-            "controller",
+            _QUEUE,
         )
-        self.longest_running = self._gauge(
-            "workqueue_longest_running_processor_seconds",
-            "Age of the oldest work in progress.",
-            "name",
-            "controller",
+        self.longest_running = gauge(
+            "workqueue_longest_running_processor_seconds", "Age of the oldest work in progress.", _QUEUE
         )
 
-    def _register_webhooks(self) -> None:
-        self.webhook_requests = self._counter(
+        self.webhook_requests = counter(
             "controller_runtime_webhook_requests_total",
             "Reviews asked for by the API server, by path of the webhook and HTTP status of the answer.",
-            "webhook",
-            "code",
+            ("webhook", "code"),
         )
-        self.webhook_latency = self._histogram(
+        self.webhook_latency = histogram(
             "controller_runtime_webhook_latency_seconds",
             "Time from the head of a review to its answer.",
-            "webhook",
+            ("webhook",),
             buckets=LATENCY_BUCKETS,
         )
-        self.webhook_in_flight = self._gauge(
-            "controller_runtime_webhook_requests_in_flight",
-            "Reviews that are being answered.",
-            "webhook",
+        self.webhook_in_flight = gauge(
+            "controller_runtime_webhook_requests_in_flight", "Reviews that are being answered.", ("webhook",)
         )
-        self.webhook_panics = self._counter(
-            "controller_runtime_webhook_panics_total",
-            "Admission functions that failed unexpectedly.",
+        self.webhook_panics = counter(
+            "controller_runtime_webhook_panics_total", "Admission functions that failed unexpectedly."
         )
-        self.conversion_panics = self._counter(
+        self.conversion_panics = counter(
             "controller_runtime_conversion_webhook_panics_total",
             "Conversion functions that failed unexpectedly.",
         )
 
-    def _register_requests(self) -> None:
-        self.rest_requests = self._counter(
+        self.rest_requests = counter(
             "rest_client_requests_total",
             "Requests to the API server by status code, method and host; "
             "the code is <error> when no answer came.",
-            "code",
-            "method",
-            "host",
+            ("code", "method", "host"),
         )
-        self.rest_latency = self._histogram(
+        self.rest_latency = histogram(
             "rest_client_request_duration_seconds",
             "Time from sending a request to its answer, retries apart.",
-            "verb",
-            "host",
+            ("verb", "host"),
             buckets=REQUEST_BUCKETS,
         )
 
-    def _register_runtime(self) -> None:
-        self.leader_status = self._gauge(
+        self.leader_status = gauge(
             "leader_election_master_status",
             "1 while this process holds the lease of that name, else 0.",
-            "name",
+            ("name",),
         )
-        self.cache_objects = self._gauge(
-            "operator_manager_cache_objects", "Objects held in the cache.", "kind", "projection"
+        self.cache_objects = gauge(
+            "operator_manager_cache_objects", "Objects held in the cache.", ("kind", "projection")
         )
-        self.cache_bytes = self._gauge(
-            "operator_manager_cache_bytes",
-            "Bytes of JSON held in the cache.",
-            "kind",
-            "projection",
+        self.cache_bytes = gauge(
+            "operator_manager_cache_bytes", "Bytes of JSON held in the cache.", ("kind", "projection")
         )
-        self.watch_restarts = self._counter(
+        self.watch_restarts = counter(
             "operator_manager_watch_restarts_total",
             "Watches that ended and were opened again, by reason.",
-            "kind",
-            "reason",
+            ("kind", "reason"),
         )
-        self.cache_failures = self._counter(
+        self.cache_failures = counter(
             "operator_manager_cache_failures_total",
             "Objects of the cache that something failed on: a predicate, a handler, an index function, "
             "or the decoder of a list, which leaves them out.",
-            "kind",
-            "part",
+            ("kind", "part"),
         )
-        self.events_total = self._counter(
-            "operator_manager_events_total",
-            "Kubernetes Events by what became of them.",
-            "result",
+        self.events_total = counter(
+            "operator_manager_events_total", "Kubernetes Events by what became of them.", ("result",)
         )
-        self.build_info = self._gauge(
-            "operator_manager_build_info", "1, with the program's name and version.", "program", "version"
+        self.build_info = gauge(
+            "operator_manager_build_info", "1, with the program's name and version.", ("program", "version")
         )
-        self.loop_tasks = self._gauge(
+        self.loop_tasks = gauge(
             "operator_manager_event_loop_tasks",
             "Tasks of the event loop that are not done; more and more of them are a leak.",
         )
-        self.loop_lag = self._histogram(
+        self.loop_lag = histogram(
             "operator_manager_event_loop_lag_seconds",
             "How late the event loop ran a timer: what anything else in the process had to wait.",
             buckets=LATENCY_BUCKETS,

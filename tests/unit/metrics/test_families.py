@@ -102,8 +102,3 @@ def test_two_managers_in_one_process_count_for_themselves():
     name, labels = "operator_manager_events_total", {"result": "sent"}
     assert one.registry.get_sample_value(name, labels) == 1
     assert other.registry.get_sample_value(name, labels) is None
-
-
-def test_a_registry_can_be_given():
-    registry = CollectorRegistry()
-    assert Metrics(registry).registry is registry
