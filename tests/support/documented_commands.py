@@ -95,7 +95,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/integration/test_crds.py::test_a_model_is_made_of_what_the_server_publishes_of_a_kind": (
         ".venv/bin/operator-manager model --from Certificate.cert-manager.io -o apis/acme/certificate.py",
     ),
-    "tests/unit/release/test_configuration.py::test_the_example_of_the_page_loads": (
+    "tests/unit/release/test_bundle.py::test_the_example_of_the_page_loads": (
         ".venv/bin/operator-manager run --config manager.yaml --log-level=debug",
     ),
     "tests/integration/test_migrate_storage.py::test_pets_of_the_old_version_are_migrated": (
@@ -129,7 +129,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "tests/integration/test_per_operator.py"
         "::test_each_operator_runs_with_its_own_account_and_lease_and_all_together_do_everything"
     ): ("make deploy OVERLAY=per-operator",),
-    "tests/unit/release/test_artifacts.py": ("make release",),
+    "tests/unit/release/test_chart.py": ("make release",),
     "tests/integration/test_chart.py": (
         "helm install operator-manager dist/chart --namespace operator-manager-system --create-namespace",
         (

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from manager.api import ObjectMeta, OwnerReference
+from apis.cache.v1.memcached import Memcached, MemcachedSpec
+from manager.api import ObjectMeta, OwnerReference, controller_of, controller_reference, is_controlled_by
+from manager.api.core_v1 import Namespace
 
 OWNER = {
     "apiVersion": "v1",
@@ -55,3 +57,59 @@ def test_an_owner_added_in_place_is_written():
     meta.owner_references.append(OwnerReference.model_validate(OWNER))
     meta.labels["l"] = "v"
     assert meta.to_wire() == {"name": "a", "labels": {"l": "v"}, "ownerReferences": [OWNER]}
+
+
+CHILD = ObjectMeta(name="c", namespace="n")
+
+
+def memcached(uid: str) -> Memcached:
+    return Memcached(metadata=ObjectMeta(name="m", namespace="n", uid=uid), spec=MemcachedSpec(size=1))
+
+
+def reference(uid: str, *, controller: bool | None) -> OwnerReference:
+    return OwnerReference(api_version="v1", kind="Pod", name="p", uid=uid, controller=controller)
+
+
+def test_the_controller_is_the_owner_marked_as_such():
+    mine = reference("2", controller=True)
+    others = [reference("1", controller=None), reference("3", controller=False)]
+    assert controller_of(ObjectMeta(owner_references=[others[0], mine, others[1]])) is mine
+    assert controller_of(ObjectMeta(owner_references=others)) is None
+    assert controller_of(ObjectMeta()) is None
+
+
+def test_a_controller_reference_names_the_owner_and_blocks_its_deletion():
+    assert controller_reference(memcached("1"), CHILD).to_wire() == {
+        "apiVersion": "cache.example.com/v1",
+        "kind": "Memcached",
+        "name": "m",
+        "uid": "1",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def test_an_object_that_is_not_on_the_server_cannot_own_anything():
+    with pytest.raises(ValueError, match="Memcached n/m has no UID"):
+        controller_reference(memcached(""), CHILD)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "where"), [("other", "is in namespace other"), ("", "is in no namespace")]
+)
+def test_an_object_in_a_namespace_owns_nothing_outside_of_it(namespace: str, where: str):
+    with pytest.raises(ValueError, match=f"Memcached n/m cannot own c, which {where}"):
+        controller_reference(memcached("1"), ObjectMeta(name="c", namespace=namespace))
+
+
+@pytest.mark.parametrize("namespace", ["n", ""])
+def test_an_object_in_no_namespace_may_own_anything(namespace: str):
+    owner = Namespace(metadata=ObjectMeta(name="owner", uid="1"))
+    assert controller_reference(owner, ObjectMeta(name="c", namespace=namespace)).name == "owner"
+
+
+def test_control_is_by_uid_because_a_name_can_be_used_again():
+    child = ObjectMeta(owner_references=[controller_reference(memcached("1"), CHILD)])
+    assert is_controlled_by(child, memcached("1"))
+    assert not is_controlled_by(child, memcached("2"))
+    assert not is_controlled_by(ObjectMeta(), memcached("1"))

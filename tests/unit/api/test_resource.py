@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import Field, ValidationError
 
-from manager.api import GroupVersionKind, ObjectKey, ObjectMeta, PartialObjectMetadata, Resource
+from manager.api import ApiModel, GroupVersionKind, ObjectKey, ObjectMeta, PartialObjectMetadata, Resource
 
 
 class Gadget(Resource, group="test.example.com", version="v1", plural="gadgets"):
@@ -108,3 +108,70 @@ def test_partial_metadata_keeps_the_kind_the_server_sends():
     partial = PartialObjectMetadata.decode(raw)
     assert partial.kind == PartialObjectMetadata.gvk.kind == "PartialObjectMetadata"
     assert partial.key == ObjectKey("", "p")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "gvk", "text"),
+    [
+        ("v1", "Pod", GroupVersionKind("", "v1", "Pod"), "Pod.v1"),
+        ("apps/v1", "Deployment", GroupVersionKind("apps", "v1", "Deployment"), "Deployment.v1.apps"),
+        (
+            "cache.example.com/v1",
+            "Memcached",
+            GroupVersionKind("cache.example.com", "v1", "Memcached"),
+            "Memcached.v1.cache.example.com",
+        ),
+    ],
+)
+def test_a_kind_reads_and_writes_as_kubernetes_has_it(
+    api_version: str, kind: str, gvk: GroupVersionKind, text: str
+):
+    assert GroupVersionKind.from_api_version(api_version, kind) == gvk
+    assert gvk.api_version == api_version
+    assert str(gvk) == text
+
+
+def test_kinds_are_values():
+    assert len({GroupVersionKind("", "v1", "Pod"), GroupVersionKind("", "v1", "Pod")}) == 1
+
+
+def test_a_key_reads_as_namespace_and_name():
+    assert str(ObjectKey("n", "a")) == "n/a"
+    assert str(ObjectKey("", "a")) == "a"
+
+
+class Server(ApiModel):
+    host_name: str = "here"
+    ready: bool | None = None
+    nodes: list[str] = Field(default_factory=list)
+    count: int = 0
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+def test_fields_have_the_apis_names_on_the_wire_and_pythons_in_code():
+    server = Server.model_validate_json('{"hostName": "there"}')
+    assert server.host_name == "there"
+    assert Server(host_name="there").to_wire()["hostName"] == "there"
+
+
+def test_a_field_that_is_none_is_left_out():
+    assert "ready" not in Server().to_wire()
+
+
+def test_false_zero_and_empty_lists_are_values_and_stay():
+    wire = Server(ready=False, nodes=[], count=0).to_wire()
+    assert (wire["ready"], wire["nodes"], wire["count"]) == (False, [], 0)
+
+
+def test_fields_of_a_newer_version_survive_a_read_a_change_and_a_write():
+    server = Server.model_validate_json('{"hostName": "a", "colour": {"hue": [1, 2]}, "snake_case": 0}')
+    server.host_name = "b"
+    wire = server.to_wire()
+    assert wire["hostName"] == "b"
+    assert wire["colour"] == {"hue": [1, 2]}
+    assert wire["snake_case"] == 0
+
+
+def test_a_map_of_anything_stays_as_it_came():
+    options = {"snake_case": 1, "camelCase": None, "list": [None, {}]}
+    assert Server(options=options).to_wire()["options"] == options

@@ -1,10 +1,11 @@
-"""Settings that operators declare, on the command line."""
+"""Flags of `run`: those of the manager, and the settings that operators declare."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from controllers.main import PROGRAM
 from manager.cli.arguments import UsageError
 from manager.cli.flags import parse_flags
 from manager.cli.operators import declared_settings
+from manager.cli.settings import OWN
 from manager.duration import parse_duration
 from manager.settings import Setting, SettingsError, SettingValues, UndeclaredSetting
 from tests.unit.cli.conftest import Command, operator
@@ -156,3 +158,97 @@ def test_a_wrong_value_ends_in_one_line_before_anything_is_done(command: Command
     assert (outcome.code, outcome.out, given) == (2, "", [])
     assert outcome.err.startswith("operator-manager: run: invalid value 'nonsense' for --store-interval: ")
     assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ([], {}),
+        (["--log-level=debug"], {"log-level": "debug"}),
+        (["--log-level", "debug"], {"log-level": "debug"}),
+        (["--log-level=debug", "--log-level=warn"], {"log-level": "warn"}),
+        (["--leader-elect"], {"leader-elect": "true"}),
+        (["--leader-elect=true"], {"leader-elect": "true"}),
+        (["--leader-elect=false"], {"leader-elect": "false"}),
+        (["--leader-elect", "false"], {"leader-elect": "false"}),
+        (["--leader-elect", "--context=a"], {"leader-elect": "true", "context": "a"}),
+        (["--controllers=*,-foo"], {"controllers": "*,-foo"}),
+        (["--controllers=-foo"], {"controllers": "-foo"}),
+        (["--concurrency=a=1", "--concurrency", "b=2,c=3"], {"concurrency": "a=1,b=2,c=3"}),
+        (["--namespaces=a", "--namespaces=b"], {"namespaces": "a,b"}),
+        (["--kubeconfig="], {"kubeconfig": ""}),
+        (["--metrics-bind-address=[::]:8080"], {"metrics-bind-address": "[::]:8080"}),
+    ],
+)
+def test_flags_are_read_as_go_programs_read_them(argv: list[str], expected: dict[str, str]):
+    assert parse_flags(argv, (), PROGRAM) == expected
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--leader-elekt"], "run: unknown flag '--leader-elekt'; did you mean --leader-elect?"),
+        (["--leader-elekt=true"], "run: unknown flag '--leader-elekt'; did you mean --leader-elect?"),
+        (["--zzz", "value"], "run: unknown flag '--zzz'"),
+        (["--kube=x"], "run: unknown flag '--kube'"),
+        (["-v"], "run: unknown flag '-v'"),
+        (["now"], "run: unexpected argument 'now'"),
+        (["--kubeconfig"], "run: --kubeconfig needs a value, as in --kubeconfig=VALUE"),
+        (["--controllers", "-foo"], "run: --controllers needs a value, as in --controllers=VALUE"),
+    ],
+)
+def test_what_is_wrong_with_a_flag_is_told_in_one_line(argv: list[str], expected: str):
+    with pytest.raises(UsageError) as error:
+        parse_flags(argv, (), PROGRAM)
+    assert str(error.value).startswith(expected)
+    assert "\n" not in str(error.value)
+
+
+def test_an_abbreviated_flag_is_unknown():
+    with pytest.raises(UsageError, match="unknown flag '--log-lev'"):
+        parse_flags(["--log-lev=debug"], (), PROGRAM)
+
+
+@pytest.mark.parametrize("setting", OWN, ids=lambda setting: setting.name)
+def test_every_setting_is_shown_with_its_flag_and_its_variables(command: Command, setting: Setting[Any]):
+    text = command("run", "--help").out
+    assert f"\n  {setting.flag} " in text
+    assert all(name in text for name in setting.variables(PROGRAM))
+    # And what holds without it.
+    said = " ".join(text.split()).partition(f" {setting.flag} ")[2].partition(" environment ")[0]
+    assert "(default " in said
+
+
+@pytest.mark.parametrize(
+    "default", ["15s", "30s", "127.0.0.1:8080", "127.0.0.1:8081", "info", "auto", "false", "*"]
+)
+def test_defaults_are_shown_as_they_would_be_written(command: Command, default: str):
+    assert f"(default {default};" in " ".join(command("run", "--help").out.split())
+
+
+def test_a_default_that_is_another_in_a_pod_is_shown_alike_everywhere(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+):
+    outside = command("run", "--help").out
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    assert command("run", "--help").out == outside
+
+
+def test_the_controllers_are_listed(command: Command):
+    assert "The controllers are: memcached, foo, pet." in command("run", "--help").out
+
+
+def test_no_flag_in_a_text_is_torn_apart(command: Command, monkeypatch: pytest.MonkeyPatch):
+    for columns in map(str, range(60, 110)):
+        monkeypatch.setenv("COLUMNS", columns)
+        lines = command("run", "--help").out.splitlines()
+        assert [line for line in lines if line.endswith("-")] == []
+
+
+@pytest.mark.parametrize("columns", ["20", "80", "400"])
+def test_lines_fit_the_terminal_within_reason(
+    command: Command, monkeypatch: pytest.MonkeyPatch, columns: str
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert max(map(len, command("run", "--help").out.splitlines())) <= 120

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ConfigDict, Field
 
 from manager.api import ApiModel, Int32, Int64, IntOrString, cel, preserve_unknown, required
+from manager.codegen.manifest import leads_somewhere
 from manager.codegen.structural import structural_schema
 from tests.support.widget import Limits, Mode, Port, Widget
 from tests.unit.codegen.made_models import field_schema, kind_with, spec_schema
@@ -224,3 +225,28 @@ def test_an_enum_of_numbers_takes_its_type_from_its_values():
         HIGH = 2
 
     assert field_schema(Level) == {"type": "integer", "enum": [1, 2]}
+
+
+SCHEMA = structural_schema(Widget)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".spec.mode",
+        ".metadata.labels",
+        ".spec.limits.low",
+        ".spec.settings.what.ever",
+        ".spec.selector.app",
+        ".spec.ports[0].name",
+        '.status.conditions[?(@.type=="Ready")].status',
+        ".spec.selector['app.kubernetes.io/name']",
+    ],
+)
+def test_a_path_to_a_field_leads_somewhere(path: str):
+    assert leads_somewhere(path, SCHEMA)
+
+
+@pytest.mark.parametrize("path", ["spec.mode", "", ".", ".spec.size", ".spec.mode.deeper", ".metadatas.name"])
+def test_a_path_to_nothing_leads_nowhere(path: str):
+    assert not leads_somewhere(path, SCHEMA)

@@ -1,12 +1,26 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+import os
+import re
+import ssl
+import sys
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from structlog.testing import capture_logs
 
-from manager.tls import CertificateUnusable, KeyPair, ServedCertificate, served
+from manager.tls import CertificateFiles, CertificateUnusable, KeyPair, SelfSigned, ServedCertificate, served
+from manager.tls.key_pair import as_file
 
 Pairs = tuple[KeyPair, KeyPair]
 
@@ -128,3 +142,114 @@ async def test_a_certificate_that_is_yet_to_be_made_is_waited_for(pairs: Pairs):
     ]
     async with certificate.kept_current():
         assert certificate.context is not None
+
+
+def test_a_context_is_for_a_server_of_today(pairs: Pairs):
+    context = pairs[0].context()
+    assert context.protocol is ssl.PROTOCOL_TLS_SERVER
+    assert context.minimum_version is context.maximum_version is ssl.TLSVersion.TLSv1_2
+    assert all("ECDHE" in each["name"] for each in context.get_ciphers() if each["protocol"] == "TLSv1.2")
+    assert context.verify_mode is ssl.CERT_NONE
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
+def test_a_key_of_another_certificate_is_told_in_a_sentence(pairs: Pairs):
+    with pytest.raises(CertificateUnusable, match=r"^the key is not that of the certificate$"):
+        KeyPair(pairs[0].certificates, pairs[1].key).context()
+
+
+@pytest.mark.parametrize("half", [0.0, 0.5])
+def test_half_a_file_is_no_certificate(pairs: Pairs, half: float):
+    whole = pairs[0]
+    for damaged in (
+        KeyPair(whole.certificates[: int(len(whole.certificates) * half * 0.5)], whole.key),
+        KeyPair(whole.certificates, whole.key[: int(len(whole.key) * half)]),
+    ):
+        with pytest.raises(CertificateUnusable, match="no certificate in PEM with its key"):
+            damaged.context()
+
+
+def test_an_encrypted_key_is_refused_without_asking_for_a_password(pairs: Pairs):
+    key = load_pem_private_key(pairs[0].key, password=None)
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
+    with pytest.raises(CertificateUnusable, match="the key is encrypted"):
+        KeyPair(pairs[0].certificates, secret).context()
+
+
+def test_what_is_shown_of_a_pair_has_no_key(pairs: Pairs):
+    assert "PRIVATE" not in repr(pairs[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a temporary file")
+def test_a_key_is_not_put_on_a_disk():
+    with as_file(b"secret", name="example") as path:
+        assert re.fullmatch(r"/proc/self/fd/\d+", path)
+        assert Path(path).read_bytes() == b"secret"
+        assert "memfd:example" in str(Path(path).readlink())
+        descriptor = int(path.rpartition("/")[2])
+        assert not os.get_inheritable(descriptor)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_where_there_are_no_files_in_memory_one_that_only_we_can_read_is_removed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("manager.tls.key_pair.sys.platform", "darwin")
+    with as_file(b"secret", name="example") as name:
+        path = Path(name)
+        assert path.read_bytes() == b"secret"
+        assert path.stat().st_mode & 0o077 == 0
+    assert not path.exists()
+
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def certificate(pair: KeyPair) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(pair.certificates)
+
+
+def test_files_are_read_anew_each_time(tmp_path: Path):
+    source = CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
+    for content in (b"one", b"two"):
+        (tmp_path / "tls.crt").write_bytes(content)
+        (tmp_path / "tls.key").write_bytes(content)
+        assert source.pair(NOW) == KeyPair(content, content)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path):
+    (tmp_path / "tls.crt").touch()
+    source = CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
+    with pytest.raises(CertificateUnusable) as error:
+        source.pair(NOW)
+    assert str(error.value) == f"{tmp_path}/tls.key cannot be read: No such file or directory"
+
+
+def test_a_self_signed_certificate_is_for_a_server_of_these_names():
+    made = certificate(SelfSigned(["localhost", "example.com", "10.0.0.1", "::1"]).pair(NOW))
+    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost", "example.com"]
+    assert names.get_values_for_type(x509.IPAddress) == [ip_address("10.0.0.1"), ip_address("::1")]
+    constraints = made.extensions.get_extension_for_class(x509.BasicConstraints).value
+    assert not constraints.ca
+    made.verify_directly_issued_by(made)
+
+
+def test_a_self_signed_certificate_can_be_served():
+    SelfSigned().pair(NOW).context()
+
+
+def test_a_self_signed_certificate_is_kept_and_replaced_in_good_time():
+    source = SelfSigned()
+    first = source.pair(NOW)
+    assert source.pair(NOW + 200 * DAY) == first
+    second = source.pair(NOW + 250 * DAY)
+    assert second.key != first.key
+    assert certificate(first).not_valid_after_utc - (NOW + 250 * DAY) > 100 * DAY
+    assert certificate(second).not_valid_after_utc == NOW + 615 * DAY
+
+
+def test_two_processes_have_keys_of_their_own():
+    assert SelfSigned().pair(NOW).key != SelfSigned().pair(NOW).key

@@ -1,11 +1,15 @@
+"""Taking back what was asked for while a key is worked on."""
+
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority
+from manager.metrics import Metrics
 from tests.unit.controller.doubles import Numbers
 from tests.unit.controller.queue.conftest import MakeQueue
 
@@ -280,3 +284,155 @@ async def test_every_key_is_in_one_place(make_queue: MakeQueue):
     assert (statistics.backing_off, statistics.idle_getters) == (1, 0)
     assert queue.unfinished() == pytest.approx(4)
     assert queue.longest_running() == pytest.approx(2)
+
+
+async def at_work(make_queue: MakeQueue) -> WorkQueue[str]:
+    """A queue whose only key is being worked on."""
+    queue = make_queue()
+    queue.add("a")
+    await queue.get()
+    return queue
+
+
+async def test_a_key_that_only_these_causes_asked_for_is_not_handed_out_again(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    queue.add("a", cause="x")
+    queue.add("a", cause="y")
+    assert queue.disregard("a", {"x", "y", "z"})
+    queue.done("a")
+    assert len(queue) == 0
+
+
+@pytest.mark.parametrize("also", [{"cause": "y"}, {}, {"priority": Priority.HIGH}])
+async def test_a_key_that_something_else_asked_for_too_is_handed_out_again(
+    make_queue: MakeQueue, also: dict[str, Any]
+):
+    for order in (({"cause": "x"}, also), (also, {"cause": "x"})):
+        queue = await at_work(make_queue)
+        for how in order:
+            queue.add("a", **how)
+        assert not queue.disregard("a", {"x"})
+        queue.done("a")
+        assert len(queue) == 1
+
+
+async def test_a_key_that_nobody_asked_for_is_nothing_to_disregard(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    assert not queue.disregard("a", {"x"})
+
+
+async def test_a_key_whose_time_has_not_come_stays(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    queue.add("a", after=5)
+    queue.add("a", cause="x")  # which makes it due at once
+    assert not queue.disregard("a", {"x"})
+    queue.done("a")
+    assert len(queue) == 1
+
+
+async def test_what_causes_asked_for_at_a_later_time_stays(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    queue.add("a", after=5, cause="x")
+    assert not queue.disregard("a", {"x"})
+    queue.done("a")
+    await asyncio.sleep(5.1)
+    assert len(queue) == 1
+
+
+async def test_what_was_asked_for_before_is_not_taken_back(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("a", cause="x")
+    assert not queue.disregard("a", {"x"})
+    assert await queue.get()
+    queue.done("a")
+
+
+async def test_after_it_the_key_can_be_added_as_ever(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    queue.add("a", cause="x")
+    assert queue.disregard("a", {"x"})
+    queue.add("a", after=3)
+    queue.done("a")
+    await asyncio.sleep(3.1)
+    assert len(queue) == 1
+
+
+async def test_a_queue_that_was_shut_down_has_nothing_to_disregard(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    queue.add("a", cause="x")
+    queue.shut_down()
+    assert not queue.disregard("a", {"x"})
+    queue.done("a")
+    assert await queue.get() is None
+
+
+def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, {"name": "test", "controller": "test", **labels})
+
+
+async def test_depth_is_shown_by_priority(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+    queue.add("a")
+    queue.add("b")
+    queue.add("c", priority=Priority.LOW)
+    queue.add("d", after=1)
+    depths = {label: sample(metrics, "workqueue_depth", priority=label) for label in ("-100", "0", "100")}
+    assert depths == {"-100": 1, "0": 2, "100": 0}
+
+
+async def test_a_key_counts_as_added_once_it_is_ready(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+    queue.add("a")
+    queue.add("a")
+    queue.add("b", after=1)
+    assert sample(metrics, "workqueue_adds_total") == 1
+    await asyncio.sleep(2)
+    assert sample(metrics, "workqueue_adds_total") == 2
+
+
+async def test_only_what_failed_counts_as_retried(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+    queue.add("a", after=1)
+    assert sample(metrics, "workqueue_retries_total") == 0
+    queue.add_rate_limited("a")
+    assert sample(metrics, "workqueue_retries_total") == 1
+
+
+async def test_waiting_and_working_are_timed(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+    queue.add("a", after=1)
+    await asyncio.sleep(3)
+    await queue.get()
+    await asyncio.sleep(5)
+    queue.done("a")
+    assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(2)
+    assert sample(metrics, "workqueue_work_duration_seconds_sum") == pytest.approx(5)
+
+
+async def test_work_in_progress_is_shown_with_its_age_at_the_time_of_asking(
+    make_queue: MakeQueue, metrics: Metrics
+):
+    queue = make_queue()
+    queue.add("a")
+    await queue.get()
+    await asyncio.sleep(4)
+    queue.add("b")
+    await queue.get()
+    await asyncio.sleep(1)
+    assert sample(metrics, "workqueue_unfinished_work_seconds") == pytest.approx(6)
+    assert sample(metrics, "workqueue_longest_running_processor_seconds") == pytest.approx(5)
+    queue.done("a")
+    queue.done("b")
+    assert sample(metrics, "workqueue_unfinished_work_seconds") == 0
+    assert sample(metrics, "workqueue_longest_running_processor_seconds") == 0
+
+
+async def test_a_key_added_while_in_progress_waits_from_then(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    await asyncio.sleep(3)
+    queue.done("a")
+    await queue.get()
+    assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(3)

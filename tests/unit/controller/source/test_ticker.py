@@ -7,8 +7,8 @@ import random
 import pytest
 
 from manager.controller.reconciler import Priority, Request
-from manager.controller.source import TickerSource
-from tests.unit.controller.doubles import Numbers
+from manager.controller.source import ChannelSource, TickerSource
+from tests.unit.controller.doubles import Numbers, turns
 from tests.unit.controller.source.conftest import MakeQueue
 
 pytestmark = pytest.mark.virtual_time
@@ -88,3 +88,33 @@ async def test_intervals_differ_by_the_jitter(rng: random.Random, make_queue: Ma
 def test_numbers_that_make_no_sense_are_refused(interval: float, jitter: float, rng: random.Random):
     with pytest.raises(ValueError, match="ticker"):
         TickerSource(interval, list, jitter=jitter, rng=rng)
+
+
+async def test_what_is_sent_is_asked_for(make_queue: MakeQueue):
+    queue = make_queue()
+    source = ChannelSource()
+    await source.wait_synced()
+    task = asyncio.create_task(source.run(queue))
+    await turns()
+    source.send(Request("ns", "a"), priority=Priority.HIGH)
+    assert queue.depth(Priority.HIGH) == 1
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_what_is_sent_before_it_runs_is_kept_once_at_its_highest_priority(make_queue: MakeQueue):
+    queue = make_queue()
+    source = ChannelSource()
+    source.send(Request("ns", "a"), priority=Priority.LOW)
+    source.send(Request("ns", "b"))
+    source.send(Request("ns", "a"), priority=Priority.HIGH)
+    source.send(Request("ns", "b"), priority=Priority.LOW)
+    task = asyncio.create_task(source.run(queue))
+    await turns()
+    assert queue.depth(Priority.HIGH) == 1
+    assert queue.depth(Priority.NORMAL) == 1
+    assert queue.depth(Priority.LOW) == 0
+    task.cancel()
+    await asyncio.wait([task])
+    source.send(Request("ns", "c"))
+    assert len(queue) == 2

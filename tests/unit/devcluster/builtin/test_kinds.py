@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import datetime
+import ipaddress
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from devcluster.builtin import resources
+from devcluster.builtin import initial_objects, resources
 from devcluster.builtin.autoscaling_v1 import convert_autoscalers
+from devcluster.builtin.services import ServiceStrategy
+from devcluster.clock import Clock
+from devcluster.errors import FieldError, StatusError
 from devcluster.exchange import User
 from devcluster.kinds.ages import age, human_duration
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
-from devcluster.storage import Store
+from devcluster.storage import Key, Store
+from tests.recordings.builtin import objects
 
 Json = dict[str, Any]
 NOW = "2026-01-31T12:00:00Z"
@@ -215,3 +223,138 @@ def test_age_of_times_of_both_forms() -> None:
     assert age("2026-01-31T11:59:59.500000Z", now) == "0s"
     assert age(None, now) == "<unknown>"
     assert age("soon", now) == "<unknown>"
+
+
+RESOURCES = {each.name: each for each in resources()}
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if path or key not in {"apiVersion", "kind", "metadata"}:
+                yield (*path, key)
+                yield from places(each, (*path, key))
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from places(each, (*path, index))
+
+
+def damaged(obj: Json, path: tuple[Any, ...]) -> Iterator[Json]:
+    """Without the field; and with an empty or a null one, which decoding leaves where Go has no omitempty."""
+    for replacement in ("gone", "empty", "null"):
+        copied = copy.deepcopy(obj)
+        at: Any = copied
+        for step in path[:-1]:
+            at = at[step]
+        old = at[path[-1]]
+        if replacement == "gone":
+            del at[path[-1]]
+        elif isinstance(old, list | dict):
+            at[path[-1]] = type(old)() if replacement == "empty" else None
+        else:
+            continue
+        yield copied
+
+
+@pytest.mark.parametrize("case", objects(), ids=lambda each: each["name"])
+def test_what_is_left_out_is_never_a_crash(case: Json) -> None:
+    resource = RESOURCES[case["resource"]]
+    strategy, sent, old = resource.strategy, case["sent"], case.get("old")
+    context = Context(store=Store(), now=NOW, user=User("u"))
+    for path in list(places(sent)):
+        for new in damaged(sent, path):
+            with contextlib.suppress(StatusError):
+                strategy.default(new)
+                strategy.row(new)
+                if old is None:
+                    strategy.prepare_create(new, context)
+                    errors = strategy.validate_create(new, context)
+                else:
+                    strategy.prepare_update(new, old, context)
+                    errors = strategy.validate_update(new, old, context)
+                assert all(isinstance(error, FieldError) for error in errors)
+                strategy.warnings(new, old)
+                if not errors:
+                    strategy.commit(new, old, context)
+                strategy.row(new)
+                strategy.fields(new)
+
+
+class Cluster:
+    """A store with services in it, and their strategy."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.store = Store()
+        self.strategy = ServiceStrategy(Clock(), random.Random(seed))
+        (service,) = (each for each in initial_objects(NOW) if each["kind"] == "Service")
+        self.store.create(Key("", "services", "default", "kubernetes"), service)
+
+    def create(self, name: str, spec: Json, *, stored: bool = True, dry_run: bool = False) -> Json:
+        new: Json = {"metadata": {"name": name, "namespace": "n"}, "spec": copy.deepcopy(spec)}
+        context = Context(store=self.store, now=NOW, user=User("u"), dry_run=dry_run)
+        self.strategy.default(new)
+        self.strategy.prepare_create(new, context)
+        assert self.strategy.validate_create(new, context) == []
+        self.strategy.commit(new, None, context)
+        if stored and not dry_run:
+            self.store.create(Key("", "services", "n", name), new)
+        return new["spec"]
+
+
+PORTS = [{"port": 80}]
+
+
+def test_each_service_has_an_address_of_its_own() -> None:
+    cluster = Cluster()
+    addresses = [cluster.create(f"s{number}", {"ports": PORTS})["clusterIP"] for number in range(300)]
+    assert len(set(addresses)) == 300
+    network = ipaddress.ip_network("10.96.0.0/16")
+    assert all(ipaddress.ip_address(each) in network for each in addresses)
+
+
+def test_a_seed_gives_the_same_addresses_again() -> None:
+    one, other = (Cluster(7).create("s", {"type": "NodePort", "ports": PORTS}) for _ in range(2))
+    assert one == other
+
+
+def test_the_address_of_the_api_server_is_taken() -> None:
+    with pytest.raises(StatusError, match="provided IP is already allocated"):
+        Cluster().create("s", {"clusterIP": "10.96.0.1", "ports": PORTS})
+
+
+def test_what_is_not_stored_is_not_taken() -> None:
+    cluster = Cluster()
+    spec = {"type": "NodePort", "clusterIP": "10.96.4.4", "ports": [{"port": 80, "nodePort": 30007}]}
+    cluster.create("dry", spec, dry_run=True)
+    cluster.create("failed", spec, stored=False)
+    assert cluster.create("s", spec)["clusterIP"] == "10.96.4.4"
+
+
+def test_what_a_deleted_service_had_is_free_again() -> None:
+    cluster = Cluster()
+    spec = {"type": "NodePort", "clusterIP": "10.96.4.4", "ports": [{"port": 80, "nodePort": 30007}]}
+    cluster.create("s", spec)
+    with pytest.raises(StatusError, match="provided port is already allocated"):
+        cluster.create("t", {**spec, "clusterIP": "10.96.4.5"})
+    cluster.store.delete(Key("", "services", "n", "s"))
+    cluster.create("t", spec)
+
+
+def test_a_port_of_the_nodes_is_taken_for_one_protocol() -> None:
+    cluster = Cluster()
+    cluster.create("s", {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30007}]})
+    cluster.create("t", {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30007, "protocol": "UDP"}]})
+
+
+def test_ports_of_one_service_differ() -> None:
+    ports = [{"name": f"p{number}", "port": 1000 + number} for number in range(50)]
+    spec = Cluster().create("s", {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports})
+    given = [*(each["nodePort"] for each in spec["ports"]), spec["healthCheckNodePort"]]
+    assert len(set(given)) == 51
+
+
+def test_another_store_has_addresses_of_its_own() -> None:
+    cluster, other = Cluster(), Cluster()
+    cluster.create("s", {"clusterIP": "10.96.4.4", "ports": PORTS})
+    cluster.store = other.store
+    cluster.create("s", {"clusterIP": "10.96.4.4", "ports": PORTS})

@@ -1,0 +1,139 @@
+"""What the models of the kinds take, and what they write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from apis.cache.v1.memcached import Memcached, MemcachedSpec
+from apis.example.v1.wordpress import Wordpress
+from apis.myapp.v1alpha1.mysrv import MySrvSpec
+from apis.tutorial.v1.foo import Foo, FooSpec
+from manager.api.core_v1 import Secret
+
+STORED = {
+    "apiVersion": "cache.example.com/v1",
+    "kind": "Memcached",
+    "metadata": {
+        "name": "memcached-sample",
+        "namespace": "default",
+        "uid": "4a8d3c6e-1b5f-4a94-9df7-0f4eb21c8d2b",
+        "resourceVersion": "12",
+        "generation": 3,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}],
+    },
+    "spec": {"size": 0, "flavour": "newer"},
+    "status": {
+        "nodes": [],
+        "replicas": 0,
+        "readyReplicas": 0,
+        "selector": "app=memcached",
+        "observedGeneration": 3,
+        "conditions": [
+            {
+                "type": "Available",
+                "status": "True",
+                "observedGeneration": 3,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "reason": "AsWanted",
+                "message": "",
+                "severity": "newer",
+            }
+        ],
+    },
+}
+
+
+def test_an_object_is_written_as_it_was_read():
+    assert Memcached.decode(json.dumps(STORED).encode()).to_wire() == STORED
+
+
+def test_the_node_list_of_size_zero_is_empty_and_never_missing():
+    assert Memcached(spec=MemcachedSpec(size=0)).to_wire()["status"]["nodes"] == []
+
+
+def test_an_object_that_no_controller_has_seen_has_an_empty_status():
+    memcached = Memcached.decode(b'{"metadata": {"name": "a"}, "spec": {"size": 3}}')
+    assert memcached.status.nodes == []
+    assert memcached.status.ready_replicas is None
+    assert memcached.status.conditions == []
+
+
+@pytest.mark.parametrize("spec", [{}, {"size": -1}, {"size": 2**31}, {"size": None}, {"size": 1.5}])
+def test_a_wrong_size_is_refused(spec: dict[str, Any]):
+    with pytest.raises(ValidationError):
+        Memcached.decode(json.dumps({"spec": spec}).encode())
+
+
+def test_unhappy_is_not_the_same_as_not_seen_yet():
+    foo = Foo(spec=FooSpec(name="jack"))
+    assert "happy" not in foo.to_wire()["status"]
+    foo.status.happy = False
+    assert foo.to_wire()["status"]["happy"] is False
+
+
+@pytest.mark.parametrize("name", ["j", "j" * 253, "\N{GRINNING FACE}" * 253, "Jack O'Neill"])
+def test_a_name_of_1_to_253_characters_is_a_name(name: str):
+    assert FooSpec(name=name).name == name
+
+
+@pytest.mark.parametrize("spec", [{}, {"name": ""}, {"name": "j" * 254}, {"name": None}, {"name": 5}])
+def test_anything_else_is_none(spec: dict[str, Any]):
+    with pytest.raises(ValidationError, match="name"):
+        FooSpec.model_validate(spec)
+
+
+@pytest.mark.parametrize(("name", "port"), [("C", 1), ("C" * 63, 65535), ("\N{GRINNING FACE}" * 63, 80)])
+def test_the_bounds_belong_to_it(name: str, port: int):
+    spec = MySrvSpec(name=name, port=port)
+    assert (spec.name, spec.port) == (name, port)
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"port": 0}, "port"),
+        ({"port": 65536}, "port"),
+        ({"port": None}, "port"),
+        ({"port": 80.5}, "port"),
+        ({"name": ""}, "name"),
+        ({"name": "C" * 64}, "name"),
+        ({"name": 80}, "name"),
+    ],
+)
+def test_beyond_them_it_is_refused(changed: dict[str, Any], field: str):
+    with pytest.raises(ValidationError, match=field):
+        MySrvSpec.model_validate({"name": "CloudCMP", "port": 80, **changed})
+
+
+OBJECT = {
+    "apiVersion": "example.com/v1",
+    "kind": "Wordpress",
+    "metadata": {"name": "blog"},
+    "spec": {"sqlrootpassword": "in-the-open", "storageSize": "1Gi"},
+}
+
+
+def test_a_site_has_the_defaults_of_the_definition():
+    spec = Wordpress.decode(json.dumps(OBJECT).encode()).spec
+    assert (spec.storage_size, spec.service_type, spec.reclaim_policy) == ("1Gi", "NodePort", "Retain")
+    assert spec.mysql_image is spec.image is spec.storage_class_name is None
+
+
+def test_what_is_printed_of_a_site_has_no_password():
+    site = Wordpress.decode(json.dumps(OBJECT).encode())
+    assert "in-the-open" not in f"{site!r} {site}"
+
+
+def test_what_is_printed_of_a_secret_has_no_values():
+    secret = Secret.decode(b'{"metadata": {"name": "s"}, "data": {"a": "c2VjcmV0"}}')
+    assert secret.value("a") == b"secret"
+    assert secret.value("b") is None
+    assert "c2VjcmV0" not in f"{secret!r} {secret}"
+    with pytest.raises(ValidationError) as error:
+        Secret.decode(b'{"metadata": {"name": "s"}, "data": "c2VjcmV0"}')
+    assert "c2VjcmV0" not in str(error.value)
