@@ -66,15 +66,14 @@ async def operated(
     kinds: Sequence[type[Resource]] = (),
     pod_ready_delay: float = 0.0,
 ) -> AsyncIterator[World]:
-    """A control plane, and a manager that runs these operators on it; both have ended when this is left.
+    """Run a control plane, and a manager with these operators on it; both have ended when the context exits.
 
     Args:
-        operators: what the manager runs; their kinds are defined, and their webhooks are asked.
+        operators: what the manager runs. Their kinds are defined, and their webhooks are called.
         objects: created before the manager starts, in this order.
-        settings: values by key, as the operator is to see them: nothing parses them. The others have their
-            defaults.
-        kinds: others that are to be defined.
-        pod_ready_delay: seconds from a pod's being scheduled to its being ready.
+        settings: parsed values by key. The others have their defaults.
+        kinds: further kinds to define.
+        pod_ready_delay: seconds from scheduling a pod to its being ready.
     """
     # The first one of a process reads what kinds there are.
     async with await asyncio.to_thread(DevCluster, port=None, pod_ready_delay=pod_ready_delay) as cluster:
@@ -127,7 +126,7 @@ async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[
 
 
 def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] | None = None) -> O:
-    """An operator that runs nowhere, to call the methods that are its webhooks.
+    """An operator without a manager, to call its webhook methods directly.
 
     `settings` are values by key; the others have their defaults.
     """
@@ -138,10 +137,10 @@ def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] |
 
 
 class World:
-    """What a test sees of it.
+    """What a test can see and do.
 
-    Attributes: `cluster` is the control plane, `manager` what runs the operators, `client` writes as a user
-    would, and reads from the server by `client.uncached`.
+    Attributes: `cluster` is the control plane, `manager` runs the operators, `client` writes as a user would,
+    and reads from the server with `client.uncached`.
     """
 
     def __init__(self, cluster: DevCluster, manager: Manager) -> None:
@@ -150,7 +149,7 @@ class World:
         self.client: Client = manager.client.named("test")
 
     async def create(self, obj: R) -> R:
-        """Create an object as a user would, in namespace `default` unless it names one; as it is stored."""
+        """Create an object as a user would, by default in namespace `default`; returns it as stored."""
         if obj.namespaced and not obj.metadata.namespace:
             obj.metadata.namespace = _NAMESPACE
         return await self.client.create(obj)
@@ -160,11 +159,11 @@ class World:
         return await self.client.uncached.get(kind, self._key(kind, name, namespace))
 
     async def find(self, kind: type[R], name: str, namespace: str = _NAMESPACE) -> R | None:
-        """Read an object, if it is there."""
+        """Read an object; None if there is none."""
         return await self.client.uncached.find(kind, self._key(kind, name, namespace))
 
     async def update(self, obj: R, change: Callable[[R], object]) -> R:
-        """Read an object anew, let `change` change it, and send that."""
+        """Read an object, call `change` with it, and write it."""
         live = await self.client.uncached.get(type(obj), obj.key)
         change(live)
         return await self.client.patch(live)
@@ -174,9 +173,9 @@ class World:
         await self.client.delete(obj)
 
     async def until(self, obj: R, holds: Callable[[R], object], *, timeout: float = 10.0) -> R:
-        """Read the object again and again until `holds` is true of it, and return it.
+        """Read the object repeatedly until `holds` is true for it, and return it.
 
-        Fails with what it was at last when that has not happened within `timeout` seconds.
+        Fails with its last state if that takes longer than `timeout` seconds.
         """
         deadline, last = asyncio.get_running_loop().time() + timeout, obj
         while True:

@@ -1,4 +1,4 @@
-"""Operators: one class each, which declares what it is about and says what it does."""
+"""Operators: one class for each, with its declarations and its reconcile method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reconcile is given beside its object: children, conditions, Events, and the server's last word."""
+"""The context of a reconcile: children, conditions, Events, and checks with the API server."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ NAME_TAKEN = "NameTaken"
 """The reason, in conditions and Events, that a child's name belongs to somebody else."""
 
 LEFT_OVER = "LeftOver"
-"""The reason that a child's name is still taken by what an earlier owner had, which is about to go."""
+"""The reason that a child's name is still used by a child of an earlier owner, which is being deleted."""
 
 
 class Blocked(Exception):
-    """Something has to change before the object can be brought further.
+    """The reconcile cannot go on until something changes.
 
-    It is a state to report and no failure: `Operator.blocked` says so in the conditions, and the object is
-    reconciled when an event tells that it is time, or after `retry_after` seconds.
+    This is a state and not a failure: `Operator.blocked` sets conditions for it. The object is reconciled
+    again when a watched object changes, or after `retry_after` seconds.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Blocked(Exception):
 
 
 class Gone(Exception):
-    """The API server does not have this very object any more, or not for long; the cache is about to hear."""
+    """The API server no longer has this object, or it is being deleted; the cache does not know yet."""
 
 
 class Changed(Exception):
@@ -102,10 +102,10 @@ class _Told(NamedTuple):
 
 
 class Context:
-    """One reconcile of one object. It is of no use after that.
+    """One reconcile of one object. Do not use it afterwards.
 
-    Attributes: `object` is what is reconciled, the same that `reconcile` is called with; `client` reads from
-    the cache and writes to the server, under the operator's own field manager.
+    Attributes: `object` is the object that `reconcile` gets; `client` reads from the cache and writes to the
+    server, with the operator's own field manager.
     """
 
     __slots__ = ("_applied", "_before", "_confirmed", "_later", "_operator", "client", "object")
@@ -130,9 +130,8 @@ class Context:
         return self._operator.manager.program.name
 
     def token(self, nbytes: int) -> str:
-        """A text that nobody can guess, of so many random bytes, in letters, digits, `-` and `_`.
-
-        It comes from the system, and in a simulation from its seed.
+        """A random text of so many random bytes, in letters, digits, `-` and `_`, for passwords. It comes
+        from the system, and in a simulation from the seed.
         """
         return base64.urlsafe_b64encode(self._operator.manager.unguessable(nbytes)).rstrip(b"=").decode()
 
@@ -153,10 +152,10 @@ class Context:
         event: Literal["Normal", "Warning"] | None = None,
         told: str = "",
     ) -> None:
-        """Set the condition of type `kind`, for the spec that the object has now.
+        """Set the condition of type `kind`, for the current generation of the object.
 
-        Its transition time moves only with its status. With `event`, an Event says the same, or `told`,
-        once the status is written, if it is news: if status, reason or message were others before.
+        Its transition time changes only with its status. With `event`, an Event with the same message, or
+        with `told`, is recorded when the status is written, if status, reason or message have changed.
         """
         conditions: list[Condition] = self.object.status.conditions  # type: ignore[attr-defined]
         if self._before is None:
@@ -183,11 +182,11 @@ class Context:
                 self.once_written(partial(self._record, _Told(event, reason, told or message)))
 
     def event(self, reason: str, message: str, *, warning: bool = False, once_written: bool = False) -> None:
-        """Record an Event about the object; `message` must hold no secret.
+        """Record an Event about the object; `message` must not contain a secret.
 
-        With `once_written` it waits for the status to be written, as what is told from a comparison with the
-        status has to: a write that fails is tried again, and so would be what is told. What is told at once,
-        and is no warning, has been done: the log has a line of it, too.
+        With `once_written` it is recorded when the status is written. Use that for Events that come from a
+        comparison with the status: if the write fails, the reconcile is retried, and would record the Event
+        again. An Event that is not a warning and is recorded at once is also logged.
         """
         told = _Told("Warning" if warning else "Normal", reason, message)
         if once_written:
@@ -198,11 +197,11 @@ class Context:
             self._did(told)
 
     def once_written(self, call: Callable[[], object]) -> None:
-        """Have something called when the status is written, or, in a `cleanup`, the finalizer is gone."""
+        """Call `call` once the status is written or, in a `cleanup`, the finalizer is removed."""
         self._later.append(call)
 
     def is_observed(self) -> bool:
-        """Whether the status was made for the spec as it is: nobody has asked for anything since."""
+        """Whether the status was written for the current spec."""
         observed = getattr(getattr(self.object, "status", None), "observed_generation", None)
         return bool(self.object.metadata.generation == observed)
 
@@ -215,16 +214,16 @@ class Context:
         created: str = "",
         changed: Callable[[R, R], tuple[str, str] | None] | None = None,
     ) -> R:
-        """Bring a child to the fields set in `child`, creating it where it is missing; returns it as stored.
+        """Set the fields of a child that `child` has, creating it if it is missing; returns it as stored.
 
-        The object becomes its owner. One that was made here and has lost its owner gets it back. What others
-        have set to something else is put back, their items in our lists too. An Event says what was done:
-        `Created`, with what `created` adds to the name; `Restored` when nobody asked for a change; else
-        `Updated`, or the reason and the message that `changed` makes of the child as it was and as it is.
+        The object becomes its owner. A child that this operator created and that has lost its owner reference
+        gets it back. Changes by others to these fields are reverted, also their items in our lists. An Event
+        says what was done: `Created`, with `created` after the name; `Restored` if the spec has not changed;
+        else `Updated`, or the reason and message that `changed` returns for the child before and after.
 
-        Sends nothing when the child is so already. Raises Blocked when its name belongs to somebody else, or
-        is still taken by what an earlier owner had: let it pass. Raises Invalid when it would not be valid
-        anyhow, and ValueError for a child in another namespace.
+        Sends nothing if nothing would change. Raises Blocked if the name belongs to somebody else, or is
+        still used by a child of an earlier owner; do not catch it. Raises Invalid if the server refuses the
+        child, and ValueError for a child in another namespace.
         """
         self._applied.add((type(child), child.key))
         try:
@@ -236,7 +235,7 @@ class Context:
         return applied.object
 
     async def delete(self, child: Resource) -> None:
-        """Delete a child, or anything else; nothing when it is gone, or another one has taken its name."""
+        """Delete a child, or any other object; nothing if it is gone, or another one has its name."""
         if await self.client.delete_if_there(child):
             done = f"Deleted {child.gvk.kind} {child.metadata.name}"
             self.log.info(done, reason="Deleted")
@@ -258,18 +257,20 @@ class Context:
         return await self.client.metadata.list(kind, namespace=self.object.metadata.namespace, labels=labels)
 
     async def find(self, kind: type[R], name: str) -> R | None:
-        """The object of that name, from the cache, in the object's namespace; None where there is none."""
+        """The object of that name, from the cache, in the object's namespace; None if there is none."""
         return await self.client.find(kind, ObjectKey(self.object.metadata.namespace, name))
 
     # The object itself
 
     async def confirm(self, *, unchanged: bool = False) -> None:
-        """Return if the API server, too, has the object, and it is not being deleted.
+        """Return if the API server still has the object, and it is not being deleted.
 
-        To be asked before an effect that nobody would undo, which a cache that is behind may be wrong about:
-        what has no owner, what cannot be taken back, what is outside of the cluster. It asks once in a
-        reconcile. Raises Gone, and with `unchanged` Changed when it asks for something else by now. Let both
-        pass: the runtime goes on with what the server has.
+        Call it before an effect that cannot be undone, because the cache may be out of date: creating
+        something without an owner, or changing something outside of the cluster. It sends at most one request
+        for each reconcile.
+
+        Raises Gone, and with `unchanged` Changed if the spec has changed. Do not catch them: the runtime
+        continues with the object that the server has.
         """
         if self._confirmed:
             return
@@ -289,9 +290,10 @@ class Context:
         self._confirmed = True
 
     async def ensure_finalizer(self, *, annotations: Mapping[str, str] | None = None) -> None:
-        """See to it that the object does not go without `cleanup`, and note `annotations` in the same write.
+        """Add the finalizer, so that the object is not deleted without `cleanup`, and set `annotations` in
+        the same write.
 
-        Nothing is sent when the finalizer is there. A write confirms the object, as `confirm` does.
+        Nothing is sent if the finalizer is there. A write also confirms the object, as `confirm` does.
         """
         metadata, ours = self.object.metadata, self._operator.finalizers
         if ours.intersection(metadata.finalizers) == {self._operator.finalizer}:
@@ -305,23 +307,23 @@ class Context:
         self._confirmed = True
 
     async def patch(self) -> None:
-        """Send what was changed in the object's metadata and spec; it then is as the server has it.
+        """Send the changes of the object's metadata and spec; then the object is as the server has it.
 
-        Raises Conflict when finalizers or owners were changed, and the object has changed since it was read.
+        Raises Conflict if finalizers or owners were changed here, and the object has changed since it was
+        read.
         """
         stored = await self.client.patch(self.object)
         self.object.rebase(stored)
 
     async def write_status(self) -> None:
-        """Write the status now, if it differs: for what has to be known before the next effect."""
+        """Write the status now, if it differs: for what has to be stored before the next effect."""
         stored = await self.client.status.patch(self.object)
         self.object.rebase(stored)
         self.object.status = stored.status  # type: ignore[attr-defined]
 
     def permit(self) -> AbstractAsyncContextManager[None]:
-        """Enter this around effects outside of the cluster: it ends them when the right to act is lost.
-
-        What `Leadership.held` says.
+        """Enter this around effects outside of the cluster: it cancels them when leadership is lost. See
+        `Leadership.held`.
         """
         return self._operator.manager.leadership.held()
 

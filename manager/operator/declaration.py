@@ -1,4 +1,4 @@
-"""What an operator looks at beside its own kind, and what it may do: said once, read by everybody."""
+"""What an operator declares beside its own kind: kinds that it owns, watches and reads."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SHORTEST = 4
 _ALIKE = 0.8
 
 Enqueue: TypeAlias = Callable[[Meta, Informer], Iterable[ObjectKey]]
-"""From the metadata of something that has changed to the objects to reconcile.
+"""Maps the metadata of a changed object to the keys of the objects to reconcile.
 
-The second argument is the cache of the operator's own kind, to look them up in: by an index, so that it costs
-the same however many there are. It is asked about an object as it was and as it is, in the event loop.
+The second argument is the cache of the operator's own kind. Look objects up by an index, so that the cost
+does not grow with their number. It is called for the old and the new state of the object, in the event loop.
 """
 
 
@@ -44,28 +44,28 @@ class _Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Owns(_Source):
-    """A kind of children: the object that is the controller of a changed one is reconciled.
+    """A kind of children: a change of one enqueues the object that is its controller.
 
-    An object whose child could not be made, since the name was taken, is reconciled when the one that has
-    the name changes or goes.
+    If a child could not be created because its name was taken, the object is reconciled when the holder of
+    the name changes or is deleted.
     """
 
     on: Predicate | None = None
     """Which events of the children count; default all."""
 
     prune: bool = False
-    """Delete the children of this kind that a reconcile has not applied, when it has succeeded."""
+    """After a successful reconcile, delete the children of this kind that it has not applied."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Watch(_Source):
-    """A kind that others own: what it has to do with our objects is told by a label, or a function.
+    """A kind that others own: a label, or a function, says which of our objects a change concerns.
 
     Raises ValueError unless exactly one of them is given.
     """
 
     label: str = ""
-    """The label that has the name of the object to reconcile, in the namespace of what has changed."""
+    """The label with the name of the object to reconcile, in the same namespace."""
 
     enqueue: Enqueue | None = None
     on: Predicate | None = None
@@ -85,7 +85,7 @@ class Watch(_Source):
 
 @dataclass(frozen=True, kw_only=True)
 class Reads(_Source):
-    """A kind that is cached to be read; its changes ask for nothing."""
+    """A kind that is cached to be read; its changes enqueue nothing."""
 
 
 def check_spelling(cls: type, base: type, hooks: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Which fields of an object are others than they were, for people."""
+"""Which fields of an object have changed, for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator: one class that says what it is about, and what it does."""
+"""An operator: one class with its declarations and its reconcile method."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOOKS = ("reconcile", "reconcile_key", "cleanup", "on_error", "setup")
 
 
 class Operator(Generic[T]):
-    '''Brings the world to what each object of a kind asks for, and the object's status to what is seen.
+    '''Reconciles the objects of a kind: makes the cluster match each spec, and the status match the cluster.
 
         class MemcachedOperator(Operator[Memcached]):
             """Keeps a Deployment of memcached servers at the wanted size."""
@@ -42,31 +42,29 @@ class Operator(Generic[T]):
                 memcached.status.ready_replicas = deployment.status.ready_replicas
                 ctx.condition("Available", deployment.available, …)
 
-    The class is the declaration: flags, definitions, roles and webhooks are made from it without running
-    anything. A manager makes one object of it. `reconcile` is called whenever something that is declared here
-    has changed, for any reason and any number of times, never twice at once for one object; it looks at what
-    is there and does what is missing.
+    Flags, definitions, roles and webhooks are generated from the class without running anything. A manager
+    makes one instance of it. `reconcile` is called when something that the class declares has changed, any
+    number of times, but never twice at once for one object. It looks at what exists and does what is missing.
 
     Attributes that may be set:
         name: of the controller, in `--controllers`, metrics and logs; default the kind in lower case.
         versions: other versions of the kind, which are served and converted.
-        on: which events of the objects themselves count; default changes of what is wished for, not of the
-            status.
-        owns, watches, reads: the other kinds, each with its own source; a kind alone stands for its default.
-        selection: which of the objects it is for; default all.
-        indexes: functions by name over the objects themselves, to find them by.
-        conditions: the types of condition that its objects have.
-        options: limits, back-off, resync; what flags say goes before.
-        rights: what it may do beyond what follows from the above.
-        admission: how the API server asks the methods that are marked as its webhooks (`manager.webhook`).
-            What it asks about other kinds is an attribute of any name for each: a `webhook.Admission`.
-        finalizer: the name of the one that holds an object until `cleanup` is done.
-        former_finalizers: names that were in its place before.
-        finalizer_first: put it there before `reconcile`; False where `reconcile` calls `ensure_finalizer`.
-        skips_own_writes: not reconcile again only because a reconcile has written something. For one that
-            goes on with what its writes return; one that creates something and returns, to be called again
-            when that is there, would not be called.
-        outside: `module:Class` of the `manager.simulation.Outside` that stands, in simulations, for what it
+        on: which events of the objects themselves count; by default all but changes of the status alone.
+        owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.
+        selection: which objects it reconciles; default all.
+        indexes: index functions over the objects themselves, by name.
+        conditions: the condition types of its objects.
+        options: limits, back-off, resync; flags take precedence.
+        rights: rights beyond those that follow from the above.
+        admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of
+            any name: a `webhook.Admission`.
+        finalizer: the name of the finalizer that keeps an object until `cleanup` is done.
+        former_finalizers: earlier names of it, which it replaces.
+        finalizer_first: add it before `reconcile`; False if `reconcile` calls `ensure_finalizer`.
+        skips_own_writes: do not reconcile again because of the reconcile's own writes. For operators that
+            use what their writes return. An operator that creates something, returns, and expects to be
+            called again, would not be called.
+        outside: `module:Class` of the `manager.simulation.Outside` that replaces, in simulations, what it
             keeps outside of the cluster.
     '''
 
@@ -156,47 +154,48 @@ class Operator(Generic[T]):
     # What an operator does
 
     def setup(self) -> None:
-        """Make what it needs beside the objects, once, before the manager runs, where this operator does.
+        """Create what the operator needs beside its objects. Called once, before the manager runs, if the
+        operator runs.
 
-        Here is the place for `manager.keep` (what lives as long as the manager), `manager.add` (what runs
-        beside the controllers) and sources of its own, by `enqueue`.
+        Use `manager.keep` here (for what lives as long as the manager), `manager.add` (for what runs beside
+        the controllers), and `enqueue` for sources of your own.
         """
 
     async def reconcile(self, obj: T, ctx: Context) -> Result | None:
         """Bring one object up to date; None means done until something changes.
 
-        The object is its caller's own, and may be changed: what was changed in its status is written when
-        this returns. It is there, and not being deleted.
-
-        What this raises is counted, logged and tried again with back-off; see `on_error`. It must not
-        swallow `asyncio.CancelledError`: that is how a time-out and the end of the process reach it.
+        The object exists and is not being deleted. It is a copy: changes of its status are written when this
+        returns. Exceptions are counted, logged and retried with back-off; see `on_error`. Do not suppress
+        `asyncio.CancelledError`: time-outs and the end of the process use it.
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile")
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
-        """Bring what belongs to a key up to date, in place of `reconcile`, `cleanup` and all around them.
+        """Bring the object of a key up to date, instead of `reconcile` and `cleanup`.
 
-        For whoever needs it: the object may be gone or going, and nothing is found, written or told for it.
+        Nothing is done around it: the object may be gone or being deleted, and status, conditions and Events
+        are not handled.
         """
         raise NotImplementedError(f"{type(self).__name__} has no reconcile_key")
 
     async def cleanup(self, obj: T, ctx: Context) -> Result | None:
-        """Undo what no garbage collector undoes, before the object goes.
+        """Undo what the garbage collector does not undo, before the object is deleted. Defining this method
+        adds a finalizer.
 
-        To have this is to have a finalizer. It is removed when this returns None; a Result means that it is
-        not done yet, and is called again. While it is not, or fails, conditions say so: see `held_up`.
+        The finalizer is removed when this returns None. A Result means that it is not done, and is called
+        again. While it is not done, or fails, conditions say so: see `held_up`.
         """
         raise NotImplementedError
 
     async def gone(self, key: ObjectKey) -> Result | None:
-        """Forget what is remembered of an object that is gone, or is going and needs nothing more."""
+        """Forget what is remembered of an object that is gone, or is being deleted and needs nothing more."""
 
     async def on_error(self, obj: T, error: Exception, ctx: Context) -> Result | None:
-        """Say what comes of an error that `reconcile` or `cleanup` has raised.
+        """Handle an error that `reconcile` or `cleanup` has raised.
 
-        To return is to have dealt with it: the status is written, and the Result holds. To raise is to
-        have the reconcile fail, and tried again with back-off (TerminalError: not tried again). Of itself
-        it deals with Blocked.
+        If this returns, the error is handled: the status is written, and the Result counts. If it raises, the
+        reconcile has failed, and is retried with back-off (TerminalError: not retried). By default it handles
+        Blocked.
         """
         if isinstance(error, Blocked):
             if obj.metadata.deletion_timestamp is None:
@@ -207,9 +206,9 @@ class Operator(Generic[T]):
         raise error
 
     def blocked(self, by: Blocked, ctx: Context) -> None:
-        """Say in the conditions what stands in the way.
+        """Set the conditions of a blocked object.
 
-        Degraded is true, unless it goes away by itself; Progressing is true if it does, or is awaited; all
+        Degraded is true, unless it will go away by itself; Progressing is true if it will, or is awaited; all
         others are false. The Event comes with Degraded, or else with the first.
         """
         told_in = "Degraded" if "Degraded" in self.conditions else self.conditions[0]
@@ -240,7 +239,7 @@ class Operator(Generic[T]):
         return self.manager.settings
 
     def enqueue(self, key: ObjectKey, *, priority: Priority = Priority.NORMAL) -> None:
-        """Have an object reconciled; returns at once."""
+        """Enqueue an object; returns at once."""
         self.channel.send(key, priority=priority)
 
     # What the runtime calls

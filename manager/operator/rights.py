@@ -1,4 +1,4 @@
-"""What an operator may do on the server: derived from what it declares."""
+"""What an operator may do on the server, derived from its declarations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from manager.rights import RbacRule
 
 
 def rights_of(operator: type[Operator[Any]]) -> list[RbacRule]:
-    """The rules of an operator's role: what its declaration comes to, and then what it adds itself."""
+    """The rules of an operator's role: those that follow from its declarations, then its own `rights`."""
     return [*_derived(operator), *operator.rights]
 
 

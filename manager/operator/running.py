@@ -1,4 +1,4 @@
-"""Running an operator: its controller, and what surrounds each of its reconciles."""
+"""Running an operator: its controller, and what is done around each reconcile."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class _ByKey:
 
 
 class ObjectReconciler(Generic[T]):
-    """Finds the object, calls the operator, and writes down what came of it."""
+    """Finds the object, calls the operator, and writes the result."""
 
     def __init__(self, operator: Operator[T], timers: Timers | None = None) -> None:
         self._operator = operator

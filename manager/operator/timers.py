@@ -1,4 +1,4 @@
-"""Methods that are called again and again: `@every(30)`."""
+"""Methods that are called at intervals: `@every(30)`."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Timer:
 
 
 def every(seconds: float | Setting[float], *, jitter: float = 0.1) -> Callable[[F], F]:
-    """Call the method of an operator every so many seconds, give or take the part `jitter` of that.
+    """Call the method of an operator every so many seconds, plus or minus the part `jitter`.
 
-    With `(self, obj, ctx)` it is called for each object that is there and not being deleted, just before
-    the `reconcile` of that, and what it changes in the status is written with it. With `(self)` it is
-    called once for all, where the manager leads, when the caches are in sync. `seconds` may be a Setting.
+    With `(self, obj, ctx)` it is called for each object that exists and is not being deleted, just before its
+    `reconcile`; its changes of the status are written with it. With `(self)` it is called once for all
+    objects, in the leader, once the caches are in sync. `seconds` may be a Setting.
 
-    What the first sort raises is an error of the reconcile, and tried again as that is; what the second
-    raises is logged, and it is called the next time.
+    An exception of the first form is an error of the reconcile, and retried like one. An exception of the
+    second form is logged.
     """
     if not isinstance(seconds, Setting) and not seconds > 0:
         raise ValueError(f"@every needs more than 0 seconds, not {seconds}")
