@@ -179,7 +179,7 @@ install: venv ## the custom resource definitions into the cluster (OVERLAY: as i
 	$(call cluster,apply manifests)
 	@$(call with,--only=definitions $(OVERLAY)) $(KUBECTL) apply -f -
 
-# What a manager with --webhook-url has registered, if it was killed before it could take that away.
+# What a manager outside of the cluster has registered, if it was killed before it could take that away.
 CONFIGURATIONS = mutatingwebhookconfigurations,validatingwebhookconfigurations
 
 .PHONY: uninstall
@@ -190,7 +190,7 @@ uninstall: venv ## the definitions out of the cluster, and every object of their
 
 .PHONY: run
 run: venv ## the manager on this machine, against the current kubeconfig, with your rights (ARGS: its flags)
-	@webhooks=$$($(BIN)/operator-manager webhook-flags $(ARGS)) && exec $(BIN)/operator-manager run $$webhooks $(ARGS)
+	@exec $(BIN)/operator-manager run $(ARGS)
 
 .PHONY: deploy
 deploy: venv ## the manager, the pet store and the definitions into the cluster (IMG, PETSTORE_IMG, OVERLAY, NAMESPACES)

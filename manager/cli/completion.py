@@ -42,7 +42,6 @@ def completion(argv: Sequence[str], operators: Sequence[AnyOperator], program: P
     words: dict[str, Sequence[str]] = {name: flags(name) for name in COMMANDS}
     created = ("api", "webhook")
     words["create"] = [*created, *dict.fromkeys(flag for each in created for flag in flags("create", each))]
-    words["webhook-flags"] = words["run"]
     print(_script(program.name, {**words, "completion": _SHELLS}, asked[0]), end="")
     return 0
 

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from manager.cli.arguments import ArgumentParser, UsageError
-from manager.cli.settings import parse_base_url
+from manager.cli.arguments import ArgumentParser
 from manager.codegen import (
     GeneratedTree,
     ModelError,
@@ -21,35 +20,26 @@ from manager.codegen.tree import HEADER
 from manager.operator import AnyOperator, rights_of
 from manager.program import Program
 from manager.webhook import RegistrationError
-from manager.webhook.configurations import SERVICE, by_service, by_url
+from manager.webhook.configurations import SERVICE, by_service
 from manager.webhook.methods import webhooks_of
-
-_FLAG = "--webhook-url"
 
 _CRDS = """\
 Print the custom resource definitions of all operators as one YAML stream, for kubectl apply -f -
 
 A kind with several versions is converted by the manager's webhook. The definitions ask for that at the
-Service that `make deploy` makes. Where there is none, objects can be used in the version that they are stored
-in, and requests in another version fail; they are never converted wrongly. A manager with --webhook-url
-points the definitions at itself."""
+Service that `make deploy` makes; a manager outside of the cluster points them at itself while it runs. While
+none runs, objects can be used in the version that they are stored in, and requests in another version fail;
+they are never converted wrongly."""
 
 
 def crds(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Print the definitions of every kind of `operators`."""
-    parser = ArgumentParser("crds", f"{program.name} crds [{_FLAG}=https://HOST:PORT]", _CRDS)
-    told = "ask there instead of at the Service: for definitions that are applied while such a manager runs"
-    parser.add_argument(_FLAG, metavar="https://HOST:PORT", default=None, help=told)
-    url = parser.read(argv).webhook_url
+    ArgumentParser("crds", f"{program.name} crds", _CRDS).read(argv)
     # What the kustomization in config/default makes of the names that the generator gives.
     service = by_service(f"{program.prefix}system", f"{program.prefix}{SERVICE}")
-    try:
-        client_config = service if url is None else by_url(parse_base_url(url))
-    except ValueError as error:
-        raise UsageError(f"crds: invalid value {url!r} for {_FLAG}: {error}") from None
     kinds = [kind for operator in operators for kind in operator.kinds()]
     webhooks = webhooks_of(operators)
-    print(yaml_stream(custom_resource_definitions(kinds, webhooks.conversions, client_config)), end="")
+    print(yaml_stream(custom_resource_definitions(kinds, webhooks.conversions, service)), end="")
     return 0
 
 

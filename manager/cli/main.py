@@ -32,7 +32,6 @@ COMMANDS = {
     "model": "write the model of a kind that others have defined",
     "simulate": "try the operators in a simulated cluster where things go wrong",
     "migrate-storage": "have every object stored in the storage version of its definition",
-    "webhook-flags": "print flags with which `make run` serves webhooks",
     "completion": "print what bash, zsh or fish reads to complete all this",
     "version": "print the version",
 }

@@ -303,7 +303,8 @@ class Settings:
         placeholder="WAY",
         description="where their certificate comes from: files (in --webhook-cert-path), secret (made by "
         "the leader and kept in a Secret), local (made in --webhook-local-path), or auto: files "
-        "with --webhook-cert-path, local with --webhook-url, secret in a pod, else no webhooks",
+        "with --webhook-cert-path, secret in a pod, else local with --webhook-url, or if the API server "
+        "is found to reach 127.0.0.1",
     )
     webhook_cert_path = Setting(
         "webhook-cert-path",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from manager.address import is_loopback
+from manager.cli.reach import Unreachable, reached_address
 from manager.cli.settings import Settings
 from manager.garbage import give_back_large_blocks
 from manager.kube.config import IN_CLUSTER
@@ -32,12 +33,19 @@ if TYPE_CHECKING:
 Way = Literal["files", "secret", "local"]
 
 _HTTPS = 443
+_LOOK_EVERY = 1.0
+"""Seconds for which definitions that are applied beside a developer's manager may lead elsewhere."""
+
+_TO_TURN_ON = (
+    "--webhook-url=https://HOST:9443 --webhook-bind-address=:9443 turns them on, where HOST leads here from "
+    "there, and --webhook-cert-path with a certificate of yours"
+)
 
 _log = get_logger("webhook")
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
-    """What `--webhook-certificates` says, or what `auto` comes to; None when nobody could reach a webhook."""
+    """What `--webhook-certificates` says, or what `auto` comes to; None when that has to be tried."""
     if settings.webhook_certificates != "auto":
         return settings.webhook_certificates
     if settings.webhook_cert_path is not None:
@@ -62,19 +70,22 @@ async def add_webhooks(
     webhooks = webhooks_of(operators)
     if not webhooks:
         return
-    address, way = settings.webhook_bind_address, certificate_way(settings, config)
-    if settings.webhook_url is None:
-        manager.add(_looking_for_left_over(manager, settings, webhooks, transport, config))
+    address, url, off = settings.webhook_bind_address, settings.webhook_url, None
+    way = certificate_way(settings, config)
     if not settings.enable_webhooks or address is None:
-        _log.info("webhooks are off, as the settings say")
+        off = ", as the settings say"
+    elif way is None:
+        try:
+            address, url = await reached_address(settings, transport, config, manager.program)
+            way = "local"
+        except Unreachable as reason:
+            off = f": {reason}; {_TO_TURN_ON}"
+    if url is None or off is not None:
+        manager.add(_looking_for_left_over(manager, settings, webhooks, transport, config))
+    if off is not None or address is None or way is None:
+        _log.info(f"webhooks are off{off}")
         return
-    if way is None:
-        _log.info(
-            "webhooks are off: outside the cluster no API server reaches them; --webhook-url turns them on "
-            "with a certificate made here, --webhook-cert-path with one of yours"
-        )
-        return
-    _tell_who_reaches(settings, address)
+    _tell_who_reaches(settings, address, url)
     # Who serves none does not pay for their modules.
     from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
 
@@ -87,7 +98,7 @@ async def add_webhooks(
         except CertificateUnusable as error:
             raise SettingsError(f"--webhook-client-ca-file: {error}") from error
     give_back_large_blocks()
-    certificates = _certificates_for(way, settings, transport, webhooks, manager.program, config)
+    certificates = _certificates_for(way, url, settings, transport, webhooks, manager.program, config)
     server = WebhookServer(
         address,
         endpoints_of(webhooks, manager.metrics),
@@ -118,6 +129,7 @@ def _looking_for_left_over(
 
 def _certificates_for(
     way: Way,
+    url: str | None,
     settings: Settings,
     transport: Transport,
     webhooks: Webhooks,
@@ -126,7 +138,7 @@ def _certificates_for(
 ) -> Certificates:
     """Where the certificate comes from, and what the manager has to run for it.
 
-    `way` is what `--webhook-certificates` says, or what `auto` has come to.
+    `way` and `url` are what the settings say, or what `auto` has come to.
     """
     # Who serves none does not pay for it.
     from manager.certificates import Certificates, kept_in_folder, kept_in_secret  # noqa: PLC0415
@@ -136,21 +148,22 @@ def _certificates_for(
         return Certificates(
             CertificateFiles(folder / settings.webhook_cert_name, folder / settings.webhook_cert_key)
         )
-    url, prefix = settings.webhook_url, settings.webhook_name_prefix
+    prefix = settings.webhook_name_prefix
     if prefix is None:
         prefix = program.prefix
     if way == "local":
         assert url is not None, "settings without it are refused"
         path = Path(settings.webhook_local_path)
-        return kept_in_folder(transport, webhooks, program, folder=path, prefix=prefix, url=url)
+        return kept_in_folder(
+            transport, webhooks, program, folder=path, prefix=prefix, url=url, look_every=_LOOK_EVERY
+        )
     # The same rule as for the Lease.
     namespace = settings.leader_election_namespace or config.namespace or "default"
     return kept_in_secret(transport, webhooks, program, namespace=namespace, prefix=prefix, url=url)
 
 
-def _tell_who_reaches(settings: Settings, address: BindAddress) -> None:
+def _tell_who_reaches(settings: Settings, address: BindAddress, url: str | None) -> None:
     """Warn of webhooks that are for an API server elsewhere, and by default for this machine alone."""
-    url = settings.webhook_url
     if url is not None and not settings.is_given(Settings.webhook_bind_address):
         asked = urlsplit(url).port or _HTTPS
         if asked != address.port:

@@ -30,6 +30,7 @@ from __future__ import annotations
 from manager.webhook.methods import (
     default,
     from_hub,
+    spec_and_annotations,
     to_hub,
     validate_create,
     validate_delete,
@@ -54,6 +55,7 @@ __all__ = [
     "from_hub",
     "invalid",
     "required",
+    "spec_and_annotations",
     "to_hub",
     "validate_create",
     "validate_delete",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from manager.webhook.registration import (
     mark,
     marks,
 )
+from manager.webhook.request import JsonObject
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -48,6 +50,30 @@ def to_hub(spoke: type[Resource]) -> Callable[[M], M]:
 def from_hub(spoke: type[Resource]) -> Callable[[M], M]:
     """Mark the method that makes an object of `spoke`'s version from one of the operator's."""
     return lambda method: mark(method, "from_hub", spoke)
+
+
+@contextmanager
+def spec_and_annotations(obj: JsonObject) -> Iterator[tuple[JsonObject, JsonObject]]:
+    """What a conversion works on: spec and annotations, which are put back when they have changed.
+
+        with webhook.spec_and_annotations(greeting) as (spec, annotations):
+            if "text" in spec:
+                spec["words"] = spec.pop("text")
+
+    No schema may have seen the object: what is missing, or cannot be read, is empty here, and stays as it is.
+    Annotations that are empty at the end are left out of the object, as they were before the way there.
+    """
+    spec, metadata = obj.get("spec"), obj.get("metadata")
+    found = metadata.get("annotations") if isinstance(metadata, dict) else None
+    before = found if isinstance(found, dict) else {}
+    annotations = dict(before)
+    yield (spec if isinstance(spec, dict) else {}), annotations
+    if not isinstance(metadata, dict) or annotations == before:
+        return
+    if annotations:
+        metadata["annotations"] = annotations
+    else:
+        del metadata["annotations"]
 
 
 def webhooks_of(operators: Iterable[Any]) -> Webhooks:

@@ -74,6 +74,7 @@ class UntilStopped:
                     found = await self._get(path)
                     if any(each.startswith(f"{url.rstrip('/')}/") for each in _urls(found)):
                         await self._put_back(path, found)
+                        _tell_what_is_left(found)
             except NotFound:
                 continue
             except (KubeError, TimeoutError) as error:
@@ -93,7 +94,7 @@ class UntilStopped:
         for path in self._paths:
             name = path.rpartition("/")[2]
             with contextlib.suppress(KubeError):  # not there
-                if not await self._may_get(path):
+                if not await may(self._transport, "get", path):
                     continue  # to be refused would look as if a role lacked something
                 found = await self._get(path)
                 for base in {f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, _urls(found))}:
@@ -149,21 +150,17 @@ class UntilStopped:
             content_type="application/json-patch+json",
         )
 
-    async def _may_get(self, path: str) -> bool:
-        _, _, group, version, resource, name = path.split("/")
-        asked = {"group": group, "version": version, "resource": resource, "name": name, "verb": "get"}
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": asked},
-        }
-        answer = json_object(
-            await self._transport.request("POST", _REVIEWS, body=orjson.dumps(review)), "a review"
-        )
-        return bool((answer.get("status") or {}).get("allowed"))
-
     async def _get(self, path: str) -> JsonObject:
         return json_object(await self._transport.request("GET", path), "an object")
+
+
+def _tell_what_is_left(found: Mapping[str, Any]) -> None:
+    """Say in which version the objects of a definition can be used while nobody converts them."""
+    spec = found.get("spec") or {}
+    for each in spec.get("versions") or ():
+        if each.get("storage"):
+            kind = f"{spec['names']['plural']}.{each['name']}.{spec['group']}"
+            _log.info("until a manager runs, objects can be used in the stored version alone", kind=kind)
 
 
 def _annotations(found: Mapping[str, Any]) -> dict[str, str]:
@@ -184,6 +181,19 @@ def _urls(found: Mapping[str, Any]) -> Iterator[str]:
     for each in asked:
         if url := (each.get("clientConfig") or {}).get("url"):
             yield str(url)
+
+
+async def may(transport: Transport, verb: str, path: str) -> bool:
+    """Whether we have the right for that, with an object of no namespace or, without a name, with any."""
+    _, _, group, version, resource, name = path.split("/")
+    asked = {"group": group, "version": version, "resource": resource, "name": name, "verb": verb}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
+    answer = json_object(await transport.request("POST", _REVIEWS, body=orjson.dumps(review)), "a review")
+    return bool((answer.get("status") or {}).get("allowed"))
 
 
 async def _listens(base: str) -> bool:

@@ -1,10 +1,9 @@
-"""`make run`: webhooks where the API server can call this machine, and never where it cannot."""
+"""A manager beside its developer: its webhooks are asked while it runs, and nobody is asked afterwards."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import http.server
 import os
 import shlex
 import shutil
@@ -12,13 +11,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.support.api_access import ApiFailure
 from tests.support.daemon import Daemon
@@ -38,6 +35,7 @@ if TYPE_CHECKING:
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pets.petstore.example.com"
+OLD_PETS = "/apis/petstore.example.com/v1alpha1/namespaces/default/pets"
 PETS = "/apis/petstore.example.com/v1beta1/namespaces/default/pets"
 UNBORN = pet("unborn", birthday="2999-01-01")
 
@@ -53,31 +51,6 @@ def alone_on_this_machine() -> Iterator[None]:
 @pytest.fixture
 def plane(own_control_plane: StartControlPlane) -> ControlPlane:
     return own_control_plane(parts=BARE, crds=True)
-
-
-def flags(kubeconfig: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """What `make run` would add."""
-    return subprocess.run(
-        [sys.executable, "-m", "controllers.main", "webhook-flags", f"--kubeconfig={kubeconfig}", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-
-
-def kubeconfig_for(server: str, folder: Path) -> Path:
-    path = folder / "kubeconfig"
-    content = {
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    path.write_text(yaml.safe_dump(content))
-    return path
 
 
 @pytest.mark.contract
@@ -115,11 +88,31 @@ def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlan
         before = plane.api.get(DEFINITION)["spec"]["conversion"]
         eventually(refused)
         assert registered(plane) == ["operator-manager-validating-webhook-configuration"]
-        assert "url" in plane.api.get(DEFINITION)["spec"]["conversion"]["webhook"]["clientConfig"]
+        old = {
+            **pet("thor"),
+            "apiVersion": "petstore.example.com/v1alpha1",
+            "spec": {"name": "Thor", "type": "dog"},
+        }
+
+        def converted() -> None:
+            running.check()
+            with contextlib.suppress(ApiFailure):  # the server has not heard of it yet
+                plane.api.request("POST", OLD_PETS, query={"dryRun": "All"}, body=old)
+                return
+            raise AssertionError("a Pet of the old version is refused")
+
+        eventually(converted)
+        # What `make install` applies beside it leads to a Service that is not there.
+        crds = [sys.executable, "-m", "controllers.main", "crds"]
+        definitions = subprocess.run(crds, cwd=ROOT, capture_output=True, text=True, check=True)
+        plane.kubectl("apply", "--filename=-", stdin=definitions.stdout)
+        eventually(converted)
 
         # What it has registered goes with it.
         running.signal(signal.SIGINT)
         running.wait(20)
+        assert "kind=pets.v1beta1.petstore.example.com" in running.output()
+        assert "No resources found" in plane.kubectl("get", "pets.v1beta1.petstore.example.com").stderr
         assert registered(plane) == []
         assert plane.api.get(DEFINITION)["spec"]["conversion"] == before
 
@@ -179,69 +172,3 @@ def test_without_a_manager_make_uninstall_says_what_it_waits_for_and_how_to_go_o
         assert running.wait(30) == 0
     # Nothing is left, which is no failure.
     subprocess.run([*make, "uninstall"], env=environ, check=True, timeout=60)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "environ"),
-    [
-        (["--webhook-url=https://here.test:9443"], {}),
-        (["--webhook-bind-address=0"], {}),
-        (["--webhook-bind-address=127.0.0.1:9443"], {}),
-        ([], {"ENABLE_WEBHOOKS": "false"}),
-        (["--no-such-flag"], {}),
-        (["--controllers=nobody", "--config=/no/such/file"], {}),
-    ],
-    ids=["url", "off-by-flag", "address", "off-by-variable", "wrong-flag", "no-file"],
-)
-def test_what_somebody_has_decided_is_left_alone(
-    tmp_path: Path, arguments: list[str], environ: dict[str, str]
-) -> None:
-    # Nobody listens there: nobody is asked.
-    done = flags(kubeconfig_for("https://127.0.0.1:1", tmp_path), *arguments, **environ)
-    assert (done.stdout, done.stderr) == ("", "")
-
-
-def test_a_server_elsewhere_is_not_told_of_this_machine(tmp_path: Path) -> None:
-    done = flags(kubeconfig_for("https://cluster.example.test:6443", tmp_path))
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(
-        "make run: no webhooks: the API server https://cluster.example.test:6443 is not on"
-    )
-
-
-@pytest.fixture
-def in_a_container() -> Iterator[str]:
-    """An API server on a port of this machine that takes everything, and calls nobody."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if "Content-Length" in self.headers:
-                self.rfile.read(int(self.headers["Content-Length"]))
-            body = b'{"gitVersion": "v1.36.3"}'
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            with contextlib.suppress(OSError):
-                self.wfile.write(body)
-
-        do_POST = do_DELETE = do_GET  # noqa: N815 - the library calls them so
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-def test_a_server_that_cannot_call_back_is_told_nothing(in_a_container: str, tmp_path: Path) -> None:
-    done = flags(kubeconfig_for(in_a_container, tmp_path))
-    assert done.stdout == ""
-    assert "it may run in a container" in done.stderr
-    assert "--webhook-bind-address=:9443" in done.stderr

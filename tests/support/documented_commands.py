@@ -70,11 +70,10 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         ".venv/bin/operator-manager run --controllers=greeting",
     ),
     f"{_DOCUMENTATION}::test_the_webhooks_of_the_page_answer": (
-        ".venv/bin/operator-manager crds --webhook-url=https://127.0.0.1:9443 | kubectl apply -f -",
-        ".venv/bin/operator-manager run --controllers=greeting --webhook-url=https://127.0.0.1:9443",
         "kubectl delete mutatingwebhookconfiguration operator-manager-mutating-webhook-configuration",
         "kubectl delete validatingwebhookconfiguration operator-manager-validating-webhook-configuration",
     ),
+    "tests/integration/test_make_run.py": ("kubectl get pets.v1beta1.petstore.example.com",),
     ".ci/run": ("make venv", "make tools", "make test", ".ci/run"),
     "tests/unit/benchmarks/test_cli.py": (".venv/bin/python -m benchmarks --help",),
     "tests/unit/benchmarks/micro/test_command.py": (

@@ -55,6 +55,8 @@ class ManagerProcess:
             f"--kubeconfig={kubeconfig}",
             f"--metrics-bind-address=127.0.0.1:{self._ports[0]}",
             f"--health-probe-bind-address=127.0.0.1:{self._ports[1]}",
+            # A test that wants webhooks says at which port; tests are many on one machine.
+            "--webhook-bind-address=0",
             "--log-format=json",
             *flags,
         ]

@@ -1,4 +1,4 @@
-"""`make demo`: the operators and the samples on an embedded control plane, until each has become Ready."""
+"""`make demo`: each sample on an embedded control plane, from its creation until it is Ready, to its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from manager.api import Resource
+from manager.api import GroupVersionKind, Resource
 from manager.logs import configured
 from manager.scaffold.project.controllers.main import OPERATORS
 from manager.testing import World, operated
@@ -19,17 +19,17 @@ PATIENCE = 30
 
 
 async def demo() -> None:
-    """Create each sample, and tell what its conditions become."""
-    kinds = {kind.gvk.kind: kind for operator in OPERATORS for kind in operator.kinds()}
+    """Follow each sample of the kinds that there are, whichever version it is in."""
+    kinds = {kind.gvk: kind for operator in OPERATORS for kind in operator.kinds()}
     async with operated(*OPERATORS, pod_ready_delay=1) as world:
         for path in sorted(SAMPLES.glob("*.yaml")):
             sample = yaml.safe_load(path.read_text())
-            if sample["kind"] in kinds:
-                await follow(world, kinds[sample["kind"]].model_validate(sample))
+            if kind := kinds.get(GroupVersionKind.from_api_version(sample["apiVersion"], sample["kind"])):
+                await follow(world, kind.model_validate(sample))
 
 
 async def follow(world: World, obj: Resource) -> None:
-    """Create an object and print its conditions, each time that they change, until it is Ready."""
+    """Create an object, print its conditions each time that they change, and delete it once it is Ready."""
     told: list[str] = []
 
     def is_ready(found: Resource) -> bool:
@@ -42,9 +42,15 @@ async def follow(world: World, obj: Resource) -> None:
 
     say(f"{obj.kind} {obj.metadata.name}: created")
     try:
-        await world.until(await world.create(obj), is_ready, timeout=PATIENCE)
+        ready = await world.until(await world.create(obj), is_ready, timeout=PATIENCE)
     except AssertionError:
         sys.exit(f"{obj.kind} {obj.metadata.name} is not Ready after {PATIENCE} s")
+    await world.delete(ready)
+    try:
+        await world.until_gone(ready, timeout=PATIENCE)
+    except AssertionError as error:
+        sys.exit(str(error))
+    say(f"{obj.kind} {obj.metadata.name}: deleted")
 
 
 def say(line: str) -> None:

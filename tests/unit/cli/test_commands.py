@@ -38,12 +38,6 @@ def test_every_command_explains_itself(command: Command, name: str):
         assert f"usage: operator-manager {name}" in outcome.out
 
 
-def test_asked_for_flags_of_make_run_it_prints_nothing_that_is_no_flag(command: Command):
-    outcome = command("webhook-flags", "--help")
-    assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err.startswith("Usage: operator-manager webhook-flags")
-
-
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
@@ -56,11 +50,7 @@ def test_asked_for_flags_of_make_run_it_prints_nothing_that_is_no_flag(command: 
         ),
         (("version", "--short"), "version: unknown flag '--short'"),
         (("crds", "foo"), "crds: unexpected argument 'foo'"),
-        (
-            ("crds", "--webhook-url"),
-            "crds: --webhook-url needs a value, as in --webhook-url=VALUE",
-        ),
-        (("crds", "--webhook-url=http://a"), "crds: invalid value 'http://a' for --webhook-url: \"https://H"),
+        (("init", "--domain"), "init: --domain needs a value, as in --domain=VALUE"),
     ],
 )
 def test_what_is_unknown_is_told_in_one_line(command: Command, argv: tuple[str, ...], expected: str):
@@ -91,30 +81,17 @@ def test_crds_are_one_yaml_stream(command: Command):
     assert crd["metadata"]["name"] == "memcacheds.cache.example.com"
 
 
-@pytest.mark.parametrize(
-    ("flags", "asked"),
-    [
-        (
-            (),
-            {
-                "service": {
-                    "namespace": "operator-manager-system",
-                    "name": "operator-manager-webhook-service",
-                    "path": "/convert",
-                }
-            },
-        ),
-        (("--webhook-url=https://my.host:9443/",), {"url": "https://my.host:9443/convert"}),
-        (("--webhook-url", "https://my.host:9443"), {"url": "https://my.host:9443/convert"}),
-    ],
-)
-def test_crds_ask_the_manager_that_is_deployed_or_one_at_a_url_for_conversion(
-    command: Command, flags: tuple[str, ...], asked: dict[str, Any]
-):
-    outcome = command("crds", *flags, operators=[GadgetOperator])
+def test_crds_ask_the_manager_that_is_deployed_for_conversion(command: Command):
+    outcome = command("crds", operators=[GadgetOperator])
     assert (outcome.code, outcome.err) == (0, "")
     [crd] = yaml.safe_load_all(outcome.out)
-    assert crd["spec"]["conversion"]["webhook"]["clientConfig"] == asked
+    assert crd["spec"]["conversion"]["webhook"]["clientConfig"] == {
+        "service": {
+            "namespace": "operator-manager-system",
+            "name": "operator-manager-webhook-service",
+            "path": "/convert",
+        }
+    }
 
 
 @pytest.mark.parametrize(

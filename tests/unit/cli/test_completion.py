@@ -45,7 +45,6 @@ def completed(program: tuple[str, ...], *words: str) -> list[str]:
         ("operator-manager", ["run", "--metrics-secure", "--petstore-c"], ["--petstore-check-interval"]),
         ("operator-manager", ["create", "a"], ["api"]),
         ("operator-manager", ["create", "api", "--o"], ["--owns"]),
-        ("operator-manager", ["webhook-flags", "--kubec"], ["--kubeconfig"]),
         ("petstore", ["se"], ["serve", "search"]),
         ("petstore", ["add", "Rex", "--birth"], ["--birthday"]),
         ("petstore", ["completion", "z"], ["zsh"]),

@@ -91,7 +91,13 @@ def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(comman
     python(project, "mypy")
     python(project, "controllers.main", "generate", "--check")
     assert "10 passed" in python(project, "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
+    samples = project / "config/samples"
+    sample = (samples / "hello_v1_greeting.yaml").read_text()
+    sample = sample.replace("hello.acme.test/v1", "hello.acme.test/v2").replace("greeting-sample", "newer")
+    (samples / "hello_v2_greeting.yaml").write_text(sample)
     shown = done(project, sys.executable, "demo.py")
+    assert "Greeting newer: Ready=True AsWanted: 2 of 2 are there\n" in shown
+    assert "Greeting newer: deleted\n" in shown
     assert "Company company-sample: Ready=True AsWanted: 2 of 2 pods are ready\n" in shown
     assert "Greeting greeting-sample: Ready=True AsWanted: 2 of 2 are there\n" in shown
 
@@ -475,8 +481,7 @@ def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(pro
     alone = Tilt(project / "Tiltfile", arguments={"devcluster": True}).evaluate()
     assert not alone.asked_for_context
     flags = parse_flags(shlex.split(alone.local["manager"]["serve_cmd"])[3:], (), program)
-    assert flags["webhook-url"] == f"https://{flags['webhook-bind-address']}"
-    assert f"shop crds --webhook-url={flags['webhook-url']} |" in alone.local["definitions"]["cmd"]
+    assert flags["webhook-local-path"].startswith(".local/")
     for tilt in (cluster, alone):
         names = {*tilt.local, "manager"}
         for resource in (*tilt.local.values(), *tilt.workloads.values()):

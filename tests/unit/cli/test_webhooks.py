@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from yarl import URL
 
 from apis.cache.v1.memcached import Memcached
 from controllers.main import PROGRAM
 from manager import webhook
-from manager.cli import assembly
+from manager.address import BindAddress
+from manager.cli import assembly, webhooks
 from manager.cli.assembly import assembled
 from manager.cli.webhooks import certificate_way
 from manager.kube.config import IN_CLUSTER
@@ -40,7 +42,7 @@ class Config:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.server = "https://api.example.com"
+        self.server = URL("https://api.example.com")
         self.namespace = None
 
 
@@ -82,7 +84,9 @@ async def test_without_a_way_to_be_reached_they_are_off_and_the_log_says_how_to_
 ):
     served, [line] = await assemble({})
     assert not served
+    assert line.startswith("webhooks are off: the API server https://api.example.com is not on this machine;")
     assert "--webhook-url" in line
+    assert [each.path for each in wire.requests] == ["/version"]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +113,16 @@ async def test_another_port_in_the_url_than_the_one_listened_at_is_told(wire: Sc
     )
     assert served
     assert line.endswith("give --webhook-bind-address=:19443")
+
+
+async def test_the_api_server_is_asked_at_the_address_at_which_it_was_found_to_reach_us(
+    wire: ScriptedWire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    async def reached(*_: object) -> tuple[BindAddress, str]:
+        return BindAddress("127.0.0.1", 19443), "https://127.0.0.1:19443"
+
+    monkeypatch.setattr(webhooks, "reached_address", reached)
+    assert await assemble({"webhook_local_path": str(tmp_path)}) == (True, [])
 
 
 async def test_nothing_is_said_where_no_operator_has_any(wire: ScriptedWire):

@@ -125,13 +125,9 @@ def test_without_a_cluster_programs_understand_their_flags(clusterless: Tilt):
     assert clusterless.local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(options.bind_address)}
 
 
-def test_without_a_cluster_webhooks_are_served_where_devcluster_asks(clusterless: Tilt):
+def test_without_a_cluster_certificates_of_webhooks_lie_beside_the_rest(clusterless: Tilt):
     flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:], (), PROGRAM)
-    url = flags["webhook-url"]
-    assert url == f"https://{flags['webhook-bind-address']}"
-    # What is applied again while it runs must not lead to a Service: the API server takes only one of both.
-    assert f"operator-manager crds --webhook-url={url} |" in clusterless.local["definitions"]["cmd"]
-    assert flags["webhook-local-path"].startswith(".local/")
+    assert flags["webhook-local-path"].startswith(".local/tilt/")
 
 
 def test_whatever_is_waited_for_exists(tilt: Tilt, clusterless: Tilt):

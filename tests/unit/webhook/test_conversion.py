@@ -12,7 +12,7 @@ import pytest
 
 from manager.api import Resource
 from manager.metrics import Metrics
-from manager.webhook import Conversion, JsonObject, Refused
+from manager.webhook import Conversion, JsonObject, Refused, spec_and_annotations
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.errors import BadReview, FunctionFailed, FunctionTooSlow, TooCostly
 from tests.unit.conftest import LogLines
@@ -311,3 +311,38 @@ async def test_an_answer_that_grows_beyond_twice_the_longest_review_is_given_up(
     versions.endpoint.max_answer = 1_000_000
     with pytest.raises(TooCostly, match="converted, the objects have more than"):
         await versions.endpoint.answer(review)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "after"),
+    [
+        ({"name": "a"}, {"name": "a", "annotations": {"new": "1"}}),
+        ({"annotations": {"old": "1"}}, {"annotations": {"old": "1", "new": "1"}}),
+        ({"annotations": None}, {"annotations": {"new": "1"}}),
+        ({"annotations": ["a"]}, {"annotations": {"new": "1"}}),
+        (None, None),
+    ],
+)
+def test_annotations_are_put_back_into_an_object_that_no_schema_has_seen(metadata: Any, after: Any):
+    obj = {"spec": {"a": 1}, "metadata": metadata}
+    with spec_and_annotations(obj) as (spec, annotations):
+        spec["b"] = 2
+        annotations["new"] = "1"
+    assert obj == {"spec": {"a": 1, "b": 2}, "metadata": after}
+
+
+@pytest.mark.parametrize("annotations", [None, {}, {"kept": "1"}, "text"])
+@pytest.mark.parametrize("spec", [{}, None, "text"])
+def test_what_was_not_changed_stays_as_it_was_even_if_it_makes_no_sense(spec: Any, annotations: Any):
+    obj = {"spec": spec, "metadata": {"annotations": annotations}}
+    with spec_and_annotations(obj) as (_, found):
+        found["rides"] = "along"
+        del found["rides"]
+    assert obj == {"spec": spec, "metadata": {"annotations": annotations}}
+
+
+def test_annotations_of_which_none_is_left_are_left_out():
+    obj: JsonObject = {"metadata": {"annotations": {"rides": "along"}}}
+    with spec_and_annotations(obj) as (spec, annotations):
+        spec["language"] = annotations.pop("rides")
+    assert obj == {"metadata": {}}

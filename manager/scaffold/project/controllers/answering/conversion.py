@@ -17,7 +17,10 @@ class GreetingOperator(Operator[Greeting]):
 
     @webhook.to_hub(GreetingV1beta1)
     async def from_v1beta1(self, greeting: JsonObject) -> None:
-        """Rename and compute here what v1 has otherwise than v1beta1."""
+        """Rename and compute here what v1 has otherwise than v1beta1.
+
+        `with webhook.spec_and_annotations(greeting) as (spec, annotations)` has both to be changed.
+        """
 
     @webhook.from_hub(GreetingV1beta1)
     async def to_v1beta1(self, greeting: JsonObject) -> None:

@@ -1,0 +1,130 @@
+"""Whether the API server reaches this process on 127.0.0.1: tried, before it is told of webhooks there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import socket
+from collections.abc import AsyncIterator
+
+import orjson
+
+from manager.address import BindAddress, is_loopback
+from manager.cli.settings import Settings
+from manager.kube.config import ClusterConfig
+from manager.kube.errors import KubeError
+from manager.kube.transport import Transport
+from manager.program import Program
+from manager.webhook.until_stopped import may
+
+_HOST, _PORT = "127.0.0.1", 9443
+_PATIENCE = 5.0
+"""Seconds for the API server to hear of a configuration and to call."""
+
+_EVERY = 0.1
+_HANDSHAKE = b"\x16"
+"""What TLS begins with."""
+
+_CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+class Unreachable(Exception):
+    """Why the API server does not reach us."""
+
+
+async def reached_address(
+    settings: Settings, transport: Transport, config: ClusterConfig, program: Program
+) -> tuple[BindAddress, str]:
+    """Where to listen, and the URL of it that the API server calls: as in the settings, or what is free.
+
+    A server on this machine's loopback may still be in a container, with a loopback of its own. So it is
+    tried; any other server is not. Raises `Unreachable`, whose text says why nobody can call.
+    """
+    if not is_loopback(config.server.host or ""):
+        raise Unreachable(f"the API server {config.server} is not on this machine")
+    async with _listener() as (port, called):
+        try:
+            if not await may(transport, "create", f"{_CONFIGURATIONS}/"):
+                raise Unreachable("these credentials may not register any")
+            await _call(transport, f"{program.prefix}reach", port, called)
+        except KubeError as error:
+            raise Unreachable(f"whether the API server calls cannot be tried: {error}") from error
+    if not called.is_set():
+        raise Unreachable(
+            f"the API server {config.server} does not reach {_HOST}:{port}; it may run in a container"
+        )
+    given = settings.webhook_bind_address
+    if given is not None and given.port and settings.is_given(Settings.webhook_bind_address):
+        everywhere = given.host in {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+        return given, f"https://{BindAddress(_HOST, given.port) if everywhere else given}"
+    address = BindAddress(_HOST, _PORT if _is_free(_PORT) else port)
+    return address, f"https://{address}"
+
+
+@contextlib.asynccontextmanager
+async def _listener() -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """A port, and the event that somebody has begun a TLS connection there.
+
+    Not the usual port: another API server may be calling that, of a manager that was run before.
+    """
+    called = asyncio.Event()
+
+    async def look(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            if await reader.read(1) == _HANDSHAKE:
+                called.set()
+        writer.close()
+
+    server = await asyncio.start_server(look, _HOST, 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], called
+
+
+def _is_free(port: int) -> bool:
+    """Whether a server can listen there."""
+    try:
+        socket.create_server((_HOST, port)).close()
+    except OSError:
+        return False
+    return True
+
+
+async def _call(transport: Transport, name: str, port: int, called: asyncio.Event) -> None:
+    """Have the API server call a webhook at `port`, for as long as it takes to be told of one.
+
+    The webhook is for one ConfigMap alone, which is created as a dry run, and goes at the end.
+    """
+    token = secrets.token_hex(8)
+    label = {name: token}
+    name = f"{name}-{token}"
+    webhook = {
+        "name": "reach.operator-manager.local",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": f"https://{_HOST}:{port}/reach"},
+        "failurePolicy": "Fail",
+        "objectSelector": {"matchLabels": label},
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+        ],
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+    }
+    configuration = orjson.dumps({"metadata": {"name": name}, "webhooks": [webhook]})
+    asked = orjson.dumps({"metadata": {"name": name, "labels": label}})
+    try:
+        await transport.request("POST", _CONFIGURATIONS, body=configuration)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                while not called.is_set():
+                    with contextlib.suppress(KubeError):  # which it is, once the webhook is asked
+                        await transport.request(
+                            "POST",
+                            "/api/v1/namespaces/default/configmaps",
+                            query={"dryRun": "All"},
+                            body=asked,
+                        )
+                    await asyncio.sleep(_EVERY)
+    finally:
+        with contextlib.suppress(KubeError):
+            await transport.request("DELETE", f"{_CONFIGURATIONS}/{name}")

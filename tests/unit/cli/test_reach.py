@@ -1,0 +1,111 @@
+"""Whether the API server reaches this machine is tried before it is told of webhooks here."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from yarl import URL
+
+from controllers.main import PROGRAM
+from manager.cli import reach
+from manager.cli.reach import Unreachable, reached_address
+from manager.kube.config import ClusterConfig
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.support.settings import load_settings
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class Server:
+    """An API server of this machine, with or without a way to it."""
+
+    def __init__(self, *, calls: bool = True, allowed: bool = True) -> None:
+        self.wire = ScriptedWire()
+        self._calls = calls
+        self._url = ""
+        self.wire.on("POST", REVIEWS, Reply.json({"status": {"allowed": allowed}}))
+        self.wire.on("POST", CONFIGURATIONS, self._register)
+        self.wire.on("DELETE", f"{CONFIGURATIONS}/*", Reply.json({}))
+        self.wire.on("POST", CONFIG_MAPS, self._create)
+
+    def _register(self, request: Sent) -> Reply:
+        [webhook] = request.json()["webhooks"]
+        self._url = webhook["clientConfig"]["url"]
+        return Reply.json({})
+
+    async def _create(self, request: Sent) -> Reply:
+        assert request.query["dryRun"] == "All"
+        if self._calls:
+            at = urlsplit(self._url)
+            _, writer = await asyncio.open_connection(at.hostname, at.port)
+            writer.write(b"\x16\x03\x01")
+            await writer.drain()
+            writer.close()
+        return Reply.status(500, "InternalError", "failed calling webhook")
+
+
+async def tried(server: Server, flags: dict[str, str], at: str = "https://127.0.0.1:6443") -> tuple[str, str]:
+    transport = Transport(server.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    no_credentials: Any = None
+    config = ClusterConfig(server=URL(at), source="kubeconfig k", credentials=no_credentials, tls=None)
+    address, url = await reached_address(load_settings(flags), transport, config, PROGRAM)
+    return str(address), url
+
+
+def left(server: Server) -> int:
+    """How many configurations stay with the server."""
+    return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
+
+
+async def test_a_server_that_calls_is_told_a_port_of_this_machine():
+    server = Server()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address, url = await tried(server, {})
+        assert url == f"https://{address}"
+        assert address.startswith("127.0.0.1:")
+        assert not address.endswith(f":{taken.getsockname()[1]}")
+    assert left(server) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("127.0.0.1:19443", "https://127.0.0.1:19443"),
+        (":19443", "https://127.0.0.1:19443"),
+        ("0.0.0.0:19443", "https://127.0.0.1:19443"),
+        ("[::1]:19443", "https://[::1]:19443"),
+    ],
+)
+async def test_it_is_told_the_address_that_somebody_has_given(given: str, url: str):
+    assert await tried(Server(), {"webhook_bind_address": given}) == (given, url)
+
+
+async def test_a_server_that_cannot_call_is_told_of_no_webhooks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reach, "_PATIENCE", 0.05)
+    server = Server(calls=False)
+    with pytest.raises(Unreachable, match=r"does not reach 127\.0\.0\.1:\d+; it may run in a container$"):
+        await tried(server, {})
+    assert left(server) == 0
+
+
+async def test_a_server_elsewhere_is_asked_nothing():
+    server = Server()
+    with pytest.raises(Unreachable, match=r"API server https://cluster\.test:6443.* is not on this machine$"):
+        await tried(server, {}, "https://cluster.test:6443")
+    assert server.wire.requests == []
+
+
+async def test_who_may_not_register_webhooks_is_not_refused_but_serves_none():
+    server = Server(allowed=False)
+    with pytest.raises(Unreachable, match=r"^these credentials may not register any$"):
+        await tried(server, {})
+    assert [each.path for each in server.wire.requests] == [REVIEWS]
