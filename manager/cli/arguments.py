@@ -18,8 +18,12 @@ class UsageError(Exception):
     """An unknown command, flag or argument: one line that names it."""
 
 
-class OperatorUnusable(Exception):
-    """An operator, or all together, cannot be of this program: one line that says why."""
+class CannotRun(Exception):
+    """What the command needs cannot be used: one line that says why."""
+
+
+class OperatorUnusable(CannotRun):
+    """An operator, or all together, cannot be of this program."""
 
 
 class ArgumentParser(argparse.ArgumentParser):

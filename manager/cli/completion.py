@@ -7,11 +7,15 @@ import contextlib
 import io
 import re
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from manager.cli.arguments import ArgumentParser, UsageError
 from manager.cli.main import COMMANDS, command_named
+from manager.cli.settings import WebhookCertificates
+from manager.logs import LogFormat, LogLevel
 from manager.operator import AnyOperator
 from manager.program import Program
+from manager.scaffold.writing import beginnings
 
 _DESCRIPTION = """\
 Print what a shell reads to complete commands and flags, those of your operators too:
@@ -41,29 +45,63 @@ def completion(argv: Sequence[str], operators: Sequence[AnyOperator], program: P
 
     words: dict[str, Sequence[str]] = {name: flags(name) for name in COMMANDS}
     created = ("api", "webhook")
-    words["create"] = [*created, *dict.fromkeys(flag for each in created for flag in flags("create", each))]
-    print(_script(program.name, {**words, "completion": _SHELLS}, asked[0]), end="")
+    words |= {f"create {each}": flags("create", each) for each in created}
+    words |= {"create": created, "completion": _SHELLS}
+    print(_script(program.name, words, _values(operators), asked[0]), end="")
     return 0
 
 
-def _script(program: str, words: Mapping[str, Sequence[str]], shell: str) -> str:
-    """What a shell reads to complete a program's commands, and the `words` of each; files where none fits."""
+def _values(operators: Sequence[AnyOperator]) -> dict[str, Sequence[str]]:
+    """What a flag may be given, where that is known."""
+    names = [operator.name for operator in operators]
+    kinds = {kind.gvk.kind: None for operator in operators for kind in operator.kinds()}
+    return {
+        "--controllers": names,
+        "--operator": names,
+        "--owns": beginnings(),
+        "--kind": [*kinds],
+        "--log-level": get_args(LogLevel),
+        "--log-format": get_args(LogFormat),
+        "--webhook-certificates": get_args(WebhookCertificates),
+    }
+
+
+def _script(
+    program: str, words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]], shell: str
+) -> str:
+    """What a shell reads to complete commands, the `words` of each, and `values`; files where none fits."""
     if shell == "fish":
-        lines = [f"complete -c {program} -n __fish_use_subcommand -f -a '{' '.join(words)}'"]
-        lines += [
-            f"complete -c {program} -n '__fish_seen_subcommand_from {command}' -l {word.removeprefix('--')}"
-            for command, known in words.items()
-            for word in known
-        ]
+        commands = [command for command in words if " " not in command]
+        lines = [f"complete -c {program} -n __fish_use_subcommand -f -a '{' '.join(commands)}'"]
+        for command, known in words.items():
+            told = "; and ".join(f"__fish_seen_subcommand_from {each}" for each in command.split())
+            for word in known:
+                if not word.startswith("--"):
+                    what = f"-f -a {word}"
+                else:
+                    what = f"-l {word.removeprefix('--')}"
+                    what += f" -x -a '{' '.join(values[word])}'" if word in values else ""
+                lines.append(f"complete -c {program} -n '{told}' {what}")
         return "\n".join([*lines, ""])
     function = f"_{program.replace('-', '_')}"
-    cases = "".join(f"    {command}) words='{' '.join(known)}' ;;\n" for command, known in words.items())
+    cases = "".join(f"    '{command}') words='{' '.join(known)}' ;;\n" for command, known in words.items())
+    given = "".join(f"    {flag}) words='{' '.join(known)}' ;;\n" for flag, known in values.items())
+    commands = " ".join(command for command in words if " " not in command)
     return (
         ("autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else "")
         + f"{function}() {{\n"
-        + "  local words=\n  case ${COMP_WORDS[1]} in\n"
+        + "  local words= of=${COMP_WORDS[1]}\n"
+        + "  local before=${COMP_WORDS[COMP_CWORD-1]} typed=${COMP_WORDS[COMP_CWORD]}\n"
+        + '  [ "$of" != create ] || [ "$COMP_CWORD" = 2 ] || of="$of ${COMP_WORDS[2]}"\n'
+        + "  case $of in\n"
         + cases
-        + f"  esac\n  [ \"$COMP_CWORD\" != 1 ] || words='{' '.join(words)} --help --version'\n"
-        + '  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))\n'
+        + f"  esac\n  [ \"$COMP_CWORD\" != 1 ] || words='{commands} --help --version'\n"
+        # Of `--flag=value`, the sign is a word too.
+        + '  [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD-2]}\n'
+        + '  [ "$typed" != = ] || typed=\n'
+        + "  case $before in\n"
+        + given
+        + "  esac\n"
+        + '  COMPREPLY=($(compgen -W "$words" -- "$typed"))\n'
         + f"}}\ncomplete -o default -F {function} {program}\n"
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from manager.cli.arguments import OperatorUnusable, UsageError
+from manager.cli.arguments import CannotRun, UsageError
 from manager.garbage import tune_garbage_collector
 from manager.program import Program
 
@@ -80,7 +80,7 @@ def main(
     except UsageError as error:
         _complain(f"{name}: {error}")
         return WRONG_USAGE
-    except OperatorUnusable as error:
+    except CannotRun as error:
         _complain(f"{name}: {error}")
         return FAILED
     except BrokenPipeError:

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from manager.cli.arguments import UsageError
+from manager.cli.arguments import CannotRun, UsageError
 from manager.cli.assembly import assembled
 from manager.cli.failure import cause_of, in_one_line, is_expected
 from manager.cli.flags import parse_flags
 from manager.cli.operators import check_names, declared_settings, enabled_operators
 from manager.cli.settings import OWN, Settings, unknown_variables
 from manager.cli.signals import StopSignals
+from manager.kube.errors import ConfigError
 from manager.logs import configured, get_logger
 from manager.loop import loop_factory
 from manager.manager import STOP_MARGIN
@@ -27,12 +28,14 @@ from manager.webhook.methods import has_webhooks
 def run(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
     """Run the controllers until a signal asks to stop; returns the exit code.
 
-    Raises `UsageError` for a wrong flag or setting.
+    Raises `UsageError` for a wrong flag or setting, `CannotRun` for a kubeconfig that makes no sense.
     """
     try:
         return _run(program, *_settings(argv, operators, program), operators)
     except SettingsError as error:
         raise UsageError(f"run: {error}") from error
+    except ConfigError as error:
+        raise CannotRun(f"run: {error}") from error
 
 
 def _settings(
@@ -71,7 +74,7 @@ def _run(
             try:
                 with asyncio.Runner(loop_factory=loop_factory()) as runner:
                     return runner.run(_manage(program, settings, operators, declared, known, watchdog))
-            except SettingsError:
+            except (SettingsError, ConfigError):
                 raise
             except BaseException as error:  # noqa: BLE001 - an operator called `sys.exit`, or stopped the loop
                 _tell(error)
@@ -98,7 +101,7 @@ async def _manage(
                 )
                 if manager is not None:
                     await manager.run(signals.stop)
-        except SettingsError:
+        except (SettingsError, ConfigError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
             _tell(error)

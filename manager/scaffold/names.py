@@ -47,7 +47,7 @@ class Names:
             raise ScaffoldError(str(error)) from None
         for what, value, pattern, expected in (
             ("--domain", self.domain, _DOMAIN, "a name such as example.com"),
-            ("--group", self.group, _GROUP, "a lower-case word, such as hello; the domain is appended"),
+            ("--group", self.group, _GROUP, "a lower-case word such as hello, without the domain,"),
             ("--version", self.version, _VERSION, "v1, v2beta1 or the like"),
             ("--conversion", self.spoke, _VERSION, "v1, v2beta1 or the like"),
             ("--kind", self.kind, _KIND, "a word of letters and digits that begins in upper case"),

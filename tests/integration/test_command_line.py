@@ -85,7 +85,7 @@ def test_a_wrong_setting_is_named_in_one_line(tmp_path: Path, flags: list[str], 
 def test_a_bad_kubeconfig_is_named_and_not_quoted(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text("users: [{name: me, user: {token: do-not-tell")
-    message = last_word(run_once("run", f"--kubeconfig={file}", folder=tmp_path))
+    message = one_line(run_once("run", f"--kubeconfig={file}", folder=tmp_path), FAILED)
     assert str(file) in message
     assert "do-not-tell" not in message
 
@@ -129,7 +129,7 @@ def test_a_server_with_a_certificate_of_somebody_else_is_not_trusted(
 def test_a_port_in_use_is_named_with_what_it_is_for(
     control_plane: ControlPlane, tmp_path: Path, taken: str, what: str
 ) -> None:
-    addresses = {"metrics": "0", "health-probe": "0", what: taken}
+    addresses = {"metrics": "0", "health-probe": "0", "webhook": "0", what: taken}
     flags = [f"--{name}-bind-address={address}" for name, address in addresses.items()]
     done = run_once("run", f"--kubeconfig={control_plane.kubeconfig}", *flags, folder=tmp_path)
     message = last_word(done)
@@ -160,6 +160,7 @@ def test_on_a_terminal_the_log_is_for_people(control_plane: ControlPlane, tmp_pa
         f"--kubeconfig={control_plane.kubeconfig}",
         "--metrics-bind-address=0",
         "--health-probe-bind-address=0",
+        "--webhook-bind-address=0",
     ]
     environ = {**os.environ, "HOME": str(tmp_path), "TERM": "xterm"}
     process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environ)

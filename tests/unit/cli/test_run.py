@@ -107,7 +107,6 @@ def test_a_signal_before_the_cluster_answers_ends_the_start(
 @pytest.mark.parametrize(
     "error",
     [
-        ConfigError("kubeconfig /nope: no such file"),
         Unreachable("cannot reach https://127.0.0.1:1: connection refused"),
         LeadershipLost("the lease was not renewed in time"),
         CannotListen("cannot serve metrics on :8080: Address already in use"),
@@ -130,6 +129,18 @@ def test_what_comes_from_outside_ends_in_one_line_and_failure(
     cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
     assert told["msg"].endswith(" ".join(str(cause).split()))
     assert "stacktrace" not in told
+
+
+def test_a_kubeconfig_that_is_wrong_is_told_as_a_wrong_flag_is_whatever_the_format_of_the_log(
+    command: Command, assemble: Callable[[Run], list[Any]]
+):
+    async def fail(stop: asyncio.Event) -> None:
+        raise ConfigError("kubeconfig /nope: no such file")
+
+    assemble(fail)
+    outcome = command("run", "--log-format=json")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == "operator-manager: run: kubeconfig /nope: no such file\n"
 
 
 def test_what_is_told_in_one_line_is_told_in_full_to_whoever_debugs(
