@@ -58,7 +58,7 @@ def _values(operators: Sequence[AnyOperator]) -> dict[str, Sequence[str]]:
     return {
         "--controllers": names,
         "--operator": names,
-        "--owns": beginnings(),
+        "--owns": [*beginnings()],
         "--kind": [*kinds],
         "--log-level": get_args(LogLevel),
         "--log-format": get_args(LogFormat),
@@ -70,9 +70,9 @@ def _script(
     program: str, words: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]], shell: str
 ) -> str:
     """What a shell reads to complete commands, the `words` of each, and `values`; files where none fits."""
+    commands = " ".join(command for command in words if " " not in command)
     if shell == "fish":
-        commands = [command for command in words if " " not in command]
-        lines = [f"complete -c {program} -n __fish_use_subcommand -f -a '{' '.join(commands)}'"]
+        lines = [f"complete -c {program} -n __fish_use_subcommand -f -a '{commands}'"]
         for command, known in words.items():
             told = "; and ".join(f"__fish_seen_subcommand_from {each}" for each in command.split())
             for word in known:
@@ -86,7 +86,6 @@ def _script(
     function = f"_{program.replace('-', '_')}"
     cases = "".join(f"    '{command}') words='{' '.join(known)}' ;;\n" for command, known in words.items())
     given = "".join(f"    {flag}) words='{' '.join(known)}' ;;\n" for flag, known in values.items())
-    commands = " ".join(command for command in words if " " not in command)
     return (
         ("autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else "")
         + f"{function}() {{\n"
