@@ -106,7 +106,7 @@ def test_a_pet_is_refused_by_the_manager_that_make_run_starts(plane: ControlPlan
         # What it has registered goes with it.
         running.signal(signal.SIGINT)
         running.wait(20)
-        assert "kind=pets.v1beta1.petstore.example.com" in running.output()
+        assert "pets.v1beta1.petstore.example.com" in running.output()
         assert "No resources found" in plane.kubectl("get", "pets.v1beta1.petstore.example.com").stderr
         assert registered(plane) == []
         assert plane.api.get(DEFINITION)["spec"]["conversion"] == before
