@@ -24,26 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.contract
 
-DEPLOYMENT = {
-    "metadata": {"name": "web"},
-    "spec": {
-        "replicas": 2,
-        "selector": {"matchLabels": {"app": "web"}},
-        "template": {
-            "metadata": {"labels": {"app": "web"}},
-            "spec": {"containers": [{"name": "web", "image": "web"}]},
-        },
-    },
-}
-JOB = {
-    "metadata": {"name": "once"},
-    "spec": {
-        "template": {
-            "spec": {"restartPolicy": "Never", "containers": [{"name": "once", "image": "once"}]},
-        }
-    },
-}
-
 
 @pytest.mark.oldest
 def test_it_is_of_the_version_that_we_say_we_are_tested_with(
@@ -65,38 +45,6 @@ def test_the_oldest_alone_offers_no_streaming_lists(
             control_plane.api.request("GET", path, query=query)
     else:
         assert "k8s.io/initial-events-end" in control_plane.api.request("GET", path, query=query)
-
-
-def test_a_deployment_gets_ready_and_its_pods_go_with_it(control_plane: ControlPlane, namespace: str) -> None:
-    control_plane.require(Feature.READY_PODS)
-    deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    control_plane.api.create(deployments, DEPLOYMENT)
-
-    def ready() -> bool:
-        return control_plane.api.get(f"{deployments}/web")["status"].get("readyReplicas") == 2
-
-    eventually(ready)
-    control_plane.api.delete(f"{deployments}/web")
-
-    def gone() -> bool:
-        return control_plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
-
-    eventually(gone)
-
-
-def test_a_job_completes(control_plane: ControlPlane, namespace: str) -> None:
-    control_plane.require(Feature.READY_PODS)
-    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
-    control_plane.api.create(jobs, JOB)
-    eventually(lambda: control_plane.api.get(f"{jobs}/once")["status"].get("succeeded") == 1)
-
-
-def test_a_deleted_namespace_goes_with_its_content(control_plane: ControlPlane, namespace: str) -> None:
-    control_plane.require(Feature.WORKLOADS)
-    path = f"/api/v1/namespaces/{namespace}"
-    control_plane.api.create(f"{path}/configmaps", {"metadata": {"name": "content"}})
-    control_plane.api.delete(path)
-    eventually(lambda: control_plane.api.find(path) is None)
 
 
 def test_a_user_may_do_nothing_until_rbac_says_so(
