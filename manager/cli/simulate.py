@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +65,7 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
     jobs = given.get("jobs", os.cpu_count() or 1)
     outcomes = run_all(plans, chosen, jobs=1 if count == 1 else jobs, samples=samples)
     try:
-        return _run(outcomes, count, chosen, samples)
+        return _run(outcomes, chosen, samples, count=count, first=given.get("seed", 0))
     except NotRepeatable as error:
         print(f"{program.name}: simulate: {error}", file=sys.stderr)
         return 1
@@ -105,32 +107,80 @@ def _plans(
     return plans
 
 
-def _run(outcomes: Iterator[Outcome], count: int, operators: Sequence[AnyOperator], samples: Samples) -> int:
+def _run(
+    outcomes: Generator[Outcome, None, None],
+    operators: Sequence[AnyOperator],
+    samples: Samples,
+    *,
+    count: int,
+    first: int = 0,
+) -> int:
     from manager.simulation.seeds import never_accepted  # noqa: PLC0415 - as above
 
-    began = told_at = time.monotonic()
-    done = writes = 0
-    virtual, accepted = 0.0, Counter[str]()
-    for outcome in outcomes:
-        accepted.update(outcome.accepted)
-        done, writes, virtual = done + 1, writes + outcome.writes, virtual + outcome.seconds
-        if outcome.violations:
-            _tell(outcome, operators, samples)
-            return 1
-        now = time.monotonic()
-        if now - told_at >= _TOLD_EVERY:
-            told_at = now
-            of = f" of {count:,}" if count else ""
-            print(f"{done:,}{of} runs hold, {done / (now - began) * 60:,.0f} a minute", flush=True)
-    took = max(time.monotonic() - began, 0.001)
-    print(
-        f"{done:,} runs hold: {virtual / 3600:,.1f} virtual hours with {writes:,} writes of managers, "
-        f"in {took:,.0f} s ({done / took * 60:,.0f} runs a minute)"
-    )
-    if done >= _ENOUGH and (missing := never_accepted(accepted, operators)):
+    progress = _Progress(count, first)
+    with _asked_to_stop() as asked, closing(outcomes):
+        for outcome in outcomes:
+            if outcome.violations:
+                _tell(outcome, operators, samples)
+                return 1
+            progress.add(outcome)
+            if asked:
+                return progress.interrupted(asked[0])
+    print(progress.summary())
+    if progress.done >= _ENOUGH and (missing := never_accepted(progress.accepted, operators)):
         print(f"{missing}: put one that it takes under config/samples/", file=sys.stderr)
         return 1
     return 0
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[list[int]]:
+    """The signals that came: the runs that are under way go on to their ends."""
+    asked: list[int] = []
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(each, lambda number, _: asked.append(number)) for each in both]
+    try:
+        yield asked
+    finally:
+        for each, previous in zip(both, before, strict=True):
+            signal.signal(each, previous)
+
+
+class _Progress:
+    """Says now and then how far it is; `count` is 0 if nobody knows how many there are."""
+
+    def __init__(self, count: int, first: int) -> None:
+        self.done = 0
+        self.accepted = Counter[str]()
+        self._of = f" of {count:,}" if count else ""
+        self._writes, self._virtual, self._next_seed = 0, 0.0, first
+        self._began = self._told_at = time.monotonic()
+
+    def add(self, outcome: Outcome) -> None:
+        self.accepted.update(outcome.accepted)
+        self.done += 1
+        self._writes += outcome.writes
+        self._virtual += outcome.seconds
+        self._next_seed = outcome.plan.seed + (outcome.plan.crash_at is None)
+        if time.monotonic() - self._told_at >= _TOLD_EVERY:
+            self._told_at = time.monotonic()
+            print(f"{self.done:,}{self._of} runs hold, {self._pace():,.0f} a minute", flush=True)
+
+    def summary(self, of: str = "") -> str:
+        took, hours = time.monotonic() - self._began, self._virtual / 3600
+        return (
+            f"{self.done:,}{of} runs hold: {hours:,.1f} virtual hours with {self._writes:,} writes "
+            f"of managers, in {took:,.0f} s ({self._pace():,.0f} runs a minute)"
+        )
+
+    def interrupted(self, by: int) -> int:
+        """Say what was done, and where to go on; returns what programs end with that a signal has ended."""
+        print(f"\ninterrupted: {self.summary(self._of)}")
+        print(f"to go on: --seed {self._next_seed}")
+        return 128 + by
+
+    def _pace(self) -> float:
+        return self.done / max(time.monotonic() - self._began, 0.001) * 60
 
 
 def _tell(outcome: Outcome, operators: Sequence[AnyOperator], samples: Samples) -> None:

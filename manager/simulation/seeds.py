@@ -7,9 +7,11 @@ import json
 import multiprocessing
 import random
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import signal
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,8 @@ __all__ = ["Outcome", "Plan", "assert_holds", "crash_points", "plan_of", "run", 
 
 _MOST_STEPS = 40
 _MOST_FAULTS = 10
+_AHEAD = 4
+"""Runs that wait for each process: few, so that one that fails, and who interrupts, soon ends them all."""
 _SHRINKS = 80
 """Runs that are spent on making a failure small."""
 
@@ -162,17 +166,25 @@ def run(
 
 def run_all(
     plans: Iterable[Plan], operators: Sequence[AnyOperator], *, jobs: int, samples: Samples | None = None
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Run them in so many processes, in order; of those that hold, the time line is left out."""
     if jobs == 1:
         for plan in plans:
             yield _slim(run(plan, operators, samples=samples))
         return
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=_begin, initargs=(operators, samples)
-    ) as pool:
-        yield from pool.map(_run, plans)
+    with ExitStack() as stack:
+        pool = ProcessPoolExecutor(
+            jobs, mp_context=context, initializer=_begin, initargs=(operators, samples)
+        )
+        stack.callback(pool.shutdown, cancel_futures=True)
+        running: deque[Future[Outcome]] = deque()
+        for plan in plans:
+            running.append(pool.submit(_run, plan))
+            if len(running) > jobs * _AHEAD:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
 
 
 def shrunk(
@@ -271,6 +283,8 @@ _known: Any = ()
 def _begin(*known: Any) -> None:
     global _known  # noqa: PLW0603 - of a process that does nothing else
     _known = known
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # a terminal tells all processes; who began them ends them
 
 
 def _run(plan: Plan) -> Outcome:

@@ -31,8 +31,6 @@ from pydantic import Field
 
 from manager import Context, Operator, clock
 from manager.api import ApiModel
-from manager.cli.simulate import simulate
-from manager.program import Program
 from manager.simulation.guards import NotRepeatable
 from manager.simulation.seeds import Plan, run
 from manager.simulation.workload import Step
@@ -121,18 +119,6 @@ def test_what_differs_from_run_to_run_is_named_with_its_line(shown: str):
     assert Path(file).samefile(__file__)
     assert abs(int(line) - does.__code__.co_firstlineno) <= 5
     assert "\n" not in what
-
-
-def test_the_command_says_so_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
-    assert simulate(["--seed=0", "--minutes=1"], [operator_that(reads_the_clock)], Program("mine", "1")) == 1
-    told, problem = capsys.readouterr()
-    assert not told
-    assert "test_guards.py" in problem
-    assert problem.startswith("mine: simulate: ")
-    assert problem.count("\n") == 1
 
 
 class CarefulOperator(GreetingOperator):

@@ -10,14 +10,11 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from controllers.main import OPERATORS
 from manager import Context, Operator, Result
 from manager.api import ApiModel, Condition, ObjectMeta, Resource, crd, list_map
 from manager.api.core_v1 import ConfigMap
 from manager.simulation import assert_holds
-from manager.simulation.seeds import Plan, crash_points, plan_of, run, shrunk, told
-
-NAMES = {each.name: each for each in OPERATORS}
+from manager.simulation.seeds import Plan, plan_of, run, shrunk
 
 
 class GreetingSpec(ApiModel):
@@ -101,27 +98,6 @@ class CuriousOperator(GreetingOperator):
     async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
         await ctx.client.uncached.find(Greeting, greeting.key)
         return Result(requeue_after=0.01)
-
-
-@pytest.mark.parametrize(
-    "first", [0, 3, 6, 9, *(pytest.param(first, marks=pytest.mark.whole) for first in range(12, 120, 6))]
-)
-def test_the_operators_hold_whatever_goes_wrong(first: int):
-    assert_holds(*OPERATORS, seeds=range(first, first + (3 if first < 12 else 6)))
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["memcached", *(pytest.param(name, marks=pytest.mark.whole) for name in NAMES if name != "memcached")],
-)
-def test_a_death_before_or_after_any_write_is_made_good(
-    name: str,
-):
-    operators = (NAMES[name],)
-    plan = plan_of(3, operators, minutes=1)
-    for point in crash_points(Plan(plan.seed, 1, plan.steps[:4], ()), operators):
-        outcome = run(point, operators)
-        assert not outcome.violations, told(outcome)
 
 
 def test_a_number_is_the_same_run_in_every_process():

@@ -1,0 +1,34 @@
+"""The operators of this project hold, wherever a process ends: all its writes, of one operator by turns."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+
+from controllers.main import OPERATORS
+from manager.simulation.seeds import Plan, crash_points, plan_of, run, told
+
+ROOT = Path(__file__).parents[3]
+
+
+def turn() -> int:
+    """Another one whenever a source changes, and the same for all who have the same sources."""
+    sources = (path for each in ("apis", "controllers", "manager") for path in (ROOT / each).rglob("*.py"))
+    return zlib.crc32(b"".join(path.read_bytes() for path in sorted(sources))) % len(OPERATORS)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, id=each.name, marks=[] if number == turn() else [pytest.mark.whole])
+        for number, each in enumerate(OPERATORS)
+    ],
+)
+def test_a_death_before_or_after_any_write_is_made_good(number: int):
+    operators = (OPERATORS[number],)
+    plan = plan_of(3, operators, minutes=1)
+    for point in crash_points(Plan(plan.seed, 1, plan.steps[:4], ()), operators):
+        outcome = run(point, operators)
+        assert not outcome.violations, told(outcome)
