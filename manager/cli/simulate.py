@@ -42,6 +42,12 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
         ("--minutes", "N", number, "virtual minutes of changes and faults; default 5"),
         ("--jobs", "N", number, "processes; default one for each processor"),
         ("--replay", "FILE", str, "run what an earlier failure has left in that file"),
+        (
+            "--matrix",
+            "FILE",
+            str,
+            "run each fault with each operator (--seeds: 3 times), and write a page of it",
+        ),
     ):
         parser.add_argument(flag, metavar=metavar, type=parse, help=told)
     told = "only this one; may be given again"
@@ -57,12 +63,14 @@ def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Pro
 
     chosen = _chosen(operators, given.get("operator"))
     samples = specs_of(_samples(Path("config/samples")))
+    jobs = given.get("jobs", os.cpu_count() or 1)
+    if "matrix" in given:
+        return _matrix(given, chosen, samples, program, jobs)
     count = 1 if {"seed", "replay"} & set(given) else 100
     count = given.get("seeds", count)
     plans = _plans(given, chosen, count, samples)
     if given["crash_points"]:
         count = 0  # nobody knows before
-    jobs = given.get("jobs", os.cpu_count() or 1)
     outcomes = run_all(plans, chosen, jobs=1 if count == 1 else jobs, samples=samples)
     try:
         return _run(outcomes, chosen, samples, count=count, first=given.get("seed", 0))
@@ -131,6 +139,37 @@ def _run(
         print(f"{missing}: put one that it takes under config/samples/", file=sys.stderr)
         return 1
     return 0
+
+
+def _matrix(
+    given: Mapping[str, Any], operators: Sequence[AnyOperator], samples: Samples, program: Program, jobs: int
+) -> int:
+    from manager.simulation.faults import KINDS_OF_FAULT  # noqa: PLC0415 - as above
+    from manager.simulation.matrix import matrix, plans_of_faults  # noqa: PLC0415 - as above
+    from manager.simulation.seeds import run_all  # noqa: PLC0415 - as above
+
+    first, count, minutes = given.get("seed", 0), given.get("seeds", 3), given.get("minutes", 5)
+    progress, found = _Progress(len(KINDS_OF_FAULT) * len(operators) * count, first), []
+    failed = 0
+    with _asked_to_stop() as asked:
+        for operator in operators:
+            plans = plans_of_faults(operator, range(first, first + count), minutes=minutes)
+            with closing(run_all(plans, (operator,), jobs=jobs, samples=samples)) as outcomes:
+                for outcome in outcomes:
+                    found.append((operator.name, outcome))
+                    if outcome.violations:
+                        failed += 1
+                        fault, what = outcome.plan.faults[0].what, outcome.violations[0].what
+                        print(f"{operator.name}, {fault}, seed {outcome.plan.seed}: {what}", flush=True)
+                    else:
+                        progress.add(outcome)
+                    if asked:
+                        return progress.interrupted(asked[0])
+    flags = "".join(f" --{name} {given[name]}" for name in ("seed", "seeds", "minutes") if name in given)
+    command = f"{program.name} simulate --matrix {given['matrix']}{flags}"
+    Path(given["matrix"]).write_text(matrix(found, command=command, minutes=minutes))
+    print(progress.summary())
+    return 1 if failed else 0
 
 
 @contextmanager

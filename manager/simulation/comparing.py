@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from manager.operator import NAME_TAKEN, Owns
@@ -131,6 +131,15 @@ def differences(have: Any, fresh: Any, where: str = "") -> Iterator[str]:
             yield from differences(one, other, f"{where}{number}: ")
     elif have != fresh:
         yield f"{where}{have!r} instead of {fresh!r}"
+
+
+def missing(whole: Mapping[str, Any], part: Mapping[str, Any]) -> int:
+    """How many objects, and items of lists outside of the cluster, only the first one has."""
+    count = len(whole.keys() - part.keys())
+    for place, value in whole.items():
+        if isinstance(value, list) and isinstance(part.get(place), list):
+            count += max(0, len(value) - len(part[place]))
+    return count
 
 
 def _comparable(value: Any, chance: frozenset[str]) -> Any:

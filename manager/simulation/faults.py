@@ -77,10 +77,16 @@ class Fault:
 
 
 def faults(
-    rng: random.Random, replicas: int, *, seconds: float, count: int, near: Sequence[float]
+    rng: random.Random,
+    replicas: int,
+    *,
+    seconds: float,
+    count: int,
+    near: Sequence[float],
+    kinds: Sequence[str] = tuple(KINDS_OF_FAULT),
 ) -> list[Fault]:
     """What goes wrong in the course of that time, half of it shortly before one of the times `near`."""
-    kinds, weights = list(KINDS_OF_FAULT), [often for often, _ in KINDS_OF_FAULT.values()]
+    weights = [KINDS_OF_FAULT[kind][0] for kind in kinds]
     made = [
         Fault(
             at=_when(rng, seconds, near),

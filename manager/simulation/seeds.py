@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from manager.simulation.comparing import different_from_fresh, resource_of
+from manager.simulation.comparing import different_from_fresh, missing, resource_of
 from manager.simulation.faults import Fault, faults
 from manager.simulation.guards import guarded
 from manager.simulation.loop import simulate
@@ -77,7 +77,8 @@ class Outcome:
 
     Attributes: `violations` is what did not hold; `digest` is the same for the same seed, on any machine;
     `writes` are those of the managers; `seconds` are virtual; `timeline` has (seconds, who, what); `accepted`
-    is how many objects of each resource the API server took.
+    is how many objects of each resource the API server took; `lost` and `doubled` is how much a fresh install
+    has more and less of; `settled` is how long it took to become calm, in virtual seconds.
     """
 
     plan: Plan
@@ -87,6 +88,9 @@ class Outcome:
     seconds: float
     timeline: tuple[tuple[float, str, str], ...]
     accepted: Mapping[str, int] = field(default_factory=dict)
+    lost: int = 0
+    doubled: int = 0
+    settled: float = 0.0
 
     @property
     def sort(self) -> str:
@@ -96,13 +100,18 @@ class Outcome:
         )
 
 
-def plan_of(seed: int, operators: Sequence[AnyOperator], *, minutes: float = 5.0) -> Plan:
-    """What that number stands for, with so many virtual minutes of people and faults."""
+def plan_of(
+    seed: int, operators: Sequence[AnyOperator], *, minutes: float = 5.0, fault: str | None = None
+) -> Plan:
+    """What that number stands for: so many virtual minutes of people and faults, or of one kind of fault."""
     rng = random.Random(f"{seed}/plan")
     replicas, seconds = rng.choice((1, 2, 2, 3)), minutes * 60
     done = steps(rng, len(operators), seconds=seconds, count=rng.randrange(5, _MOST_STEPS))
     times, count = [step.at for step in done], rng.randrange(_MOST_FAULTS)
-    wrong = faults(rng, replicas, seconds=seconds, count=count, near=times)
+    if fault is None:
+        wrong = faults(rng, replicas, seconds=seconds, count=count, near=times)
+    else:
+        wrong = faults(rng, replicas, seconds=seconds, count=max(count, 1), near=times, kinds=(fault,))
     return Plan(seed=seed, replicas=replicas, steps=tuple(done), faults=tuple(wrong))
 
 
@@ -139,7 +148,7 @@ def run(
     )
     with guarded():
         simulate(world.run(), random.Random(f"{plan.seed}/order"))
-    violations = list(world.violations)
+    violations, lost, doubled = list(world.violations), 0, 0
     if compare and not violations:
         # That it stays calm has been seen already.
         fresh = replace(
@@ -148,6 +157,7 @@ def run(
         with guarded():
             simulate(fresh.run(), random.Random(f"{plan.seed}/order"))
         at = world.timeline[-1][0]
+        lost, doubled = missing(fresh.final, world.final), missing(world.final, fresh.final)
         violations += [
             Violation(at, f"not as a fresh install has it: {what}")
             for what in different_from_fresh(world.final, fresh.final)
@@ -161,6 +171,9 @@ def run(
         world.timeline[-1][0],
         tuple(world.timeline),
         dict(world.people.accepted),
+        lost,
+        doubled,
+        max(0.0, world.last_change - world.ended_at),
     )
 
 

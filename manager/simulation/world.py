@@ -158,6 +158,7 @@ class World:
         self.writes = 0
         self.last_write = 0.0
         self.last_change = 0.0
+        self.ended_at = 0.0
         self.versions: list[tuple[float, int]] = []
         self.outsides: dict[AnyOperator, Outside] = {}
         self.token = _TOKEN
@@ -351,6 +352,7 @@ class World:
             if acts:
                 await asyncio.wait(acts)
             await self.plane.there()
+            self.ended_at = self.now
             for weather in self.weathers:
                 vars(weather).update(vars(Weather()))
             if self.crash_at is not None:

@@ -15,6 +15,10 @@ from manager import Context
 from manager.cli import simulate as command
 from manager.cli.simulate import simulate
 from manager.program import Program
+from manager.simulation.faults import KINDS_OF_FAULT, Fault
+from manager.simulation.matrix import matrix
+from manager.simulation.seeds import Plan, plan_of, run
+from manager.simulation.workload import Step
 from tests.unit.simulation.test_seeds import Greeting, GreetingOperator
 
 ROOT = Path(__file__).parents[3]
@@ -81,3 +85,40 @@ def test_what_differs_from_run_to_run_is_told_in_one_line(
     assert "test_command.py" in problem
     assert problem.startswith("mine: simulate: ")
     assert problem.count("\n") == 1
+
+
+def test_a_page_says_what_becomes_of_each_operator_with_each_fault(tmp_path: Path):
+    page = tmp_path / "faults.md"
+    arguments = [f"--matrix={page}", "--seeds=1", "--minutes=1", "--jobs=1"]
+    assert simulate(arguments, [GreetingOperator], Program("mine", "1")) == 0
+    text = page.read_text()
+    assert f"$ mine simulate --matrix {page} --seeds 1 --minutes 1\n" in text
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    assert [row[0].strip("`") for row in rows] == list(KINDS_OF_FAULT)
+    assert {tuple(row[3:]) for row in rows} == {("0", "0")}
+    assert all(row[2].startswith("1 of 1, ") for row in rows)
+
+
+class LosingOperator(GreetingOperator):
+    """What somebody deletes stays away."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def write(self, greeting: Greeting, text: str, ctx: Context) -> None:
+        if not greeting.status.text:
+            await super().write(greeting, text, ctx)
+
+
+def test_the_page_says_what_was_lost():
+    operator, steps = (LosingOperator,), plan_of(0, (LosingOperator,)).steps[:1]
+    steps = (*steps, Step(at=60.0, act="delete child", kind=0, draw=1))
+    fault = Fault(at=90.0, what="cut", replica=0, seconds=1.0)
+    outcome = run(Plan(0, 1, steps, (fault,)), operator)
+    assert (outcome.lost, outcome.doubled) == (1, 0)
+    [row] = [
+        line
+        for line in matrix([("greeting", outcome)], command="", minutes=5).splitlines()
+        if "`cut`" in line
+    ]
+    assert row.endswith("| 0 of 1, 0 s | 1 | 0 |")

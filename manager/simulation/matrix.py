@@ -1,0 +1,62 @@
+"""Each fault with each operator: which runs converge, how long it takes, what is lost or there twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from manager.simulation.faults import KINDS_OF_FAULT
+from manager.simulation.seeds import Plan, plan_of
+
+if TYPE_CHECKING:
+    from manager.operator import AnyOperator
+    from manager.simulation.seeds import Outcome
+
+__all__ = ["matrix", "plans_of_faults"]
+
+_INTRODUCTION = """\
+# Faults
+
+What becomes of the operators when something goes wrong, in [simulated runs](simulation.md) in which people
+change objects for {minutes:g} minutes. In each run there is one kind of fault, one to nine times.
+
+This command repeats it, and writes this page:
+
+```text
+$ {command}
+```
+
+A cell says how many of the runs converge, and the longest time that it takes after the last fault and change,
+in virtual seconds. A Deployment whose pods do not come up counts as well: it changes last after ten minutes.
+
+"""
+
+
+def plans_of_faults(operator: AnyOperator, seeds: Sequence[int], *, minutes: float) -> Iterator[Plan]:
+    """So many runs for each kind of fault."""
+    for fault in KINDS_OF_FAULT:
+        yield from (plan_of(seed, (operator,), minutes=minutes, fault=fault) for seed in seeds)
+
+
+def matrix(outcomes: Iterable[tuple[str, Outcome]], *, command: str, minutes: float) -> str:
+    """The page, of runs with the names of their operators."""
+    cells: dict[tuple[str, str], list[Outcome]] = {}
+    for name, outcome in outcomes:
+        cells.setdefault((outcome.plan.faults[0].what, name), []).append(outcome)
+    names = list(dict.fromkeys(name for _, name in cells))
+    head = ["fault", "what it is", *names, "lost", "there twice"]
+    rows = [head, ["---"] * len(head)]
+    for fault, (_, words) in KINDS_OF_FAULT.items():
+        row = [cells.get((fault, name), []) for name in names]
+        every = [outcome for cell in row for outcome in cell]
+        told = words.format(manager="a manager", seconds="a while", size="a part")
+        lost, doubled = sum(each.lost for each in every), sum(each.doubled for each in every)
+        rows.append([f"`{fault}`", told, *map(_cell, row), str(lost), str(doubled)])
+    page = _INTRODUCTION.format(command=command, minutes=minutes)
+    return page + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _cell(outcomes: Sequence[Outcome]) -> str:
+    held = [each for each in outcomes if not each.violations]
+    worst = max((each.settled for each in held), default=0.0)
+    return f"{len(held)} of {len(outcomes)}, {worst:,.0f} s" if outcomes else ""
