@@ -55,7 +55,7 @@ class Applied(NamedTuple, Generic[R]):
 
 
 class Applier:
-    """Brings one object to the wanted fields, and leaves every field it does not name to others."""
+    """Applies the fields of one object, and leaves all other fields to others."""
 
     def __init__(self, writer: Writer, cache: Cache, *, field_manager: str) -> None:
         self._writer = writer

@@ -28,18 +28,17 @@ SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 
 
 class Client(CachedReader):
-    """Reads are cached and cost no request; writes are requests, and the next read sees them.
+    """Reads come from the cache and cost no request. Writes are requests, and the next read sees them.
 
-    Every write is booked under the client's field manager. Writes raise the ApiError tree: Conflict, Invalid,
-    Forbidden and so on; a reconciler lets them pass, and the controller tries again. Reads of a kind that no
-    controller declared raise NotCached, and so do those of a kind that is declared with a selector only: what
-    is not selected would seem not to exist (see `selecting`).
+    Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
+    and so on. A reconciler does not catch them; the controller retries. Reads of a kind that no controller
+    declared raise NotCached. So do reads of a kind that is declared with a selector only (see `selecting`).
 
-    With `dry_run=True` a write is checked, defaulted and admitted as any other, but not stored: it returns
-    what would be, and no read shows it.
+    With `dry_run=True` a write is validated, defaulted and admitted, but not stored. It returns the result,
+    and no read shows it.
 
-    Attributes: `metadata` reads kinds that are watched for their metadata only; `uncached` reads from the
-    server; `status` writes the status subresource.
+    Attributes: `metadata` reads kinds that are watched as metadata only; `uncached` reads from the server;
+    `status` writes the status subresource.
     """
 
     def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, *, field_manager: str) -> None:
@@ -84,17 +83,16 @@ class Client(CachedReader):
         optimistic_lock: bool = False,
         dry_run: bool = False,
     ) -> R:
-        """Send what was changed in the object since it was read; nothing when nothing was.
+        """Send what was changed in the object since it was read; nothing if nothing was.
 
-        Fields that others change at the same time are left alone. With `optimistic_lock` it demands the
-        version that was read, and raises Conflict when the object has changed since: for a change that is
-        right only beside what else was read. Finalizers and owner references are lists that others write
-        too, so changing one of those always demands it. Raises Conflict as well when the object was
-        replaced by another one of its name. The status is not sent: see `status`. Raises ValueError for an
-        object that was not read from the API server.
+        Concurrent changes of other fields stay. With `optimistic_lock` the patch demands the version that was
+        read, and raises Conflict if the object has changed since: for a change that depends on the rest of
+        what was read. A change of finalizers or owner references always demands it, because others write
+        these lists too. Raises Conflict also if the object was replaced by another of its name. The status is
+        not sent: see `status`. Raises ValueError for an object that was not read from the API server.
 
-        `kind` is needed for an object of which only the metadata was read: then labels, annotations,
-        finalizers and owner references are what can be changed, and the metadata is what is returned.
+        `kind` is needed for an object of which only the metadata was read. Then labels, annotations,
+        finalizers and owner references can be changed, and the metadata is returned.
         """
         if obj.origin is None:
             raise ValueError(
@@ -130,19 +128,21 @@ class Client(CachedReader):
     async def apply(
         self, obj: R, *, owner: Resource | None = None, force: bool = True, dry_run: bool = False
     ) -> Applied[R]:
-        """Bring the object to the fields set in `obj`, creating it where it is missing.
+        """Set the fields of the object that `obj` has, creating it if it is missing.
 
-        Server-side apply, forced: fields set here by others are put back, fields that were applied before
-        and are not in `obj` any more are removed, and fields that `obj` does not name stay as they are.
-        Sends nothing when the cached object already holds all of it. With `force=False` what others have set
-        otherwise is left to them: raises ApplyConflict, which names them and the fields.
+        This is a forced server-side apply: changes of these fields by others are reverted, fields that were
+        applied before and are no longer in `obj` are removed, and other fields stay. Sends nothing if the
+        cached object already matches.
 
-        With `owner`, the object gets a controller reference to it, and one that has another controller, or
-        none, is left alone: raises OwnedByOther, which tells whether this client made it. Raises ValueError
-        for an owner in another namespace, or in one where the object is in none.
+        With `force=False`, raises ApplyConflict if others have set these fields to something else; it names
+        them and the fields.
+
+        With `owner`, the object gets a controller reference to it. An object with another controller, or
+        none, is left alone: raises OwnedByOther, which says whether this client created it. Raises ValueError
+        for an owner in another namespace, or for a namespaced owner of a cluster-scoped object.
 
         A dry run of an object that this client has created, and not changed since, cannot show which fields
-        would be removed, nor what others would have against it.
+        would be removed, nor conflicts.
         """
         return await self._applier.apply(obj, owner=owner, force=force, dry_run=dry_run)
 
@@ -154,10 +154,10 @@ class Client(CachedReader):
         propagation: Propagation | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Delete this very object (by uid); raises NotFound, or Conflict when it was replaced meanwhile.
+        """Delete this very object (by UID); raises NotFound, or Conflict if it was replaced meanwhile.
 
-        `kind` is needed for an object of which only the metadata was read. `propagation` says what becomes
-        of the objects it owns; without it, the kind's default.
+        `kind` is needed for an object of which only the metadata was read. `propagation` says what happens to
+        the objects that it owns; by default, what the kind's default says.
         """
         options = _delete_options(propagation, dry_run=dry_run)
         if obj.metadata.uid:
@@ -174,9 +174,9 @@ class Client(CachedReader):
         propagation: Propagation | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Delete all objects that match, in one request; without a selector, all there are.
+        """Delete all objects that match, in one request; without a selector, all.
 
-        Cached reads show it only when the watch has told of it: the server does not say which objects are
+        Cached reads show it only after the watch events, because the answer does not say which objects are
         gone and which have finalizers. Raises ValueError for a namespaced kind without a namespace.
         """
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
@@ -185,7 +185,7 @@ class Client(CachedReader):
         await self._writer.send_delete_collection(kind, namespace, query, options)
 
     async def delete_if_there(self, obj: Resource, *, kind: type[Resource] | None = None) -> bool:
-        """Delete this very object; nothing, and False, when it is gone, or another one has its name."""
+        """Delete this very object; False, without an error, if it is gone, or another one has its name."""
         try:
             await self.delete(obj, kind=kind)
         except (Conflict, NotFound):
@@ -217,10 +217,7 @@ class Client(CachedReader):
             yield live
 
     async def discover(self, api_version: str, kind: str) -> type[Unstructured]:
-        """The kind of which no more is known than its name, as the API server serves it.
-
-        Raises NoMatch when it does not.
-        """
+        """The kind of that name, as the API server serves it. Raises NoMatch if it does not."""
         mapping = await self._mapper.resolve(GroupVersionKind.from_api_version(api_version, kind))
         return Unstructured.of(api_version, kind, plural=mapping.plural, namespaced=mapping.namespaced)
 

@@ -21,10 +21,10 @@ from manager.kube.errors import Conflict, KubeError
 
 
 class NotCached(KubeError):
-    """A cached read of a kind, selection or namespace that is not watched: what is there is not known.
+    """A cached read of a kind, selection or namespace that is not watched.
 
     Declare the kind in the operator's class (`owns`, `watches` or `reads`), or read it from the server with
-    `client.uncached`. What is declared with a selector is read with the same one, by
+    `client.uncached`. A kind that is declared with a selector is read with the same one, by
     `client.selecting`.
     """
 
@@ -52,11 +52,11 @@ class NotCached(KubeError):
 
 
 class OwnedByOther(KubeError):
-    """An object of the wanted name exists, and its controller is not the owner that wants it.
+    """An object of the wanted name exists, and has another controller, or none. Nothing was written.
 
-    Nothing was written. Attributes: `kind`, `key`, `controller`, which is None when the object has none, and
-    `made_here`: it has none, but its managed fields say that this client made it, so that somebody may have
-    taken its owner off.
+    Attributes: `kind`, `key`, `controller`, which is None if the object has none, and `made_here`: it has no
+    controller, but according to its managed fields this client created it, so somebody may have removed its
+    owner reference.
     """
 
     def __init__(
@@ -74,11 +74,12 @@ class OwnedByOther(KubeError):
 
 
 class Undecodable(KubeError):
-    """An object is not of its model's shape: it was stored under another schema than the model's.
+    """An object does not fit its model: it was stored under another schema.
 
-    Trying again does not help; a change of the object, or another version of the program, does. A reconcile
-    that fails with its own object waits for that; one that fails with another object is tried again.
-    Attributes: `gvk` and `key` say which object it is.
+    A retry does not help; a change of the object, or another version of the program, does. A reconcile that
+    fails with its own object waits for that. One that fails with another object is retried.
+
+    Attributes: `gvk` and `key` of the object.
     """
 
     def __init__(self, gvk: GroupVersionKind, key: ObjectKey, cause: ValidationError) -> None:
@@ -100,10 +101,12 @@ class FieldConflict(NamedTuple):
 
 
 class ApplyConflict(Conflict):
-    """Others have set fields that an apply with `force=False` would set to something else.
+    """Others have set fields that an apply with `force=False` would set to something else. Nothing was
+    written.
 
-    Nothing was written. Trying again does not help; that one side lets go of the field does. Attributes:
-    `conflicts` has each field and its manager.
+    A retry does not help until one side gives up the field.
+
+    Attributes: `conflicts` has each field and its manager.
     """
 
     conflicts: tuple[FieldConflict, ...] = ()

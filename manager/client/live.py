@@ -1,4 +1,4 @@
-"""Reads from the API server itself, past the caches, and lists that stay current."""
+"""Reads from the API server without the caches, and lists that stay current."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _decode_named = Decoder(_Named, "an object")
 
 
 class LiveReader:
-    """Each call is a request. For rare needs: reconcilers read from the cache."""
+    """Each call is a request. Reconcilers normally read from the cache."""
 
     def __init__(self, transport: Transport, mapper: RestMapper) -> None:
         self._transport = transport
@@ -60,7 +60,7 @@ class LiveReader:
         return decode_object(raw, kind, key)
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
-        """As `get`, with None where there is no such object."""
+        """As `get`, but None if there is no such object."""
         try:
             return await self.get(kind, key)
         except NotFound:
@@ -76,7 +76,7 @@ class LiveReader:
     ) -> ObjectList[R]:
         """Return all objects that match, read in `pages`; `namespace=""` means all namespaces.
 
-        An object that is not of the model's shape is named apart (see `ObjectList`).
+        Objects that do not fit the model are reported separately (see `ObjectList`).
         """
         found: list[R] = []
         undecodable: list[Undecodable] = []
@@ -163,11 +163,11 @@ def _query(limit: int, label_selector: str | None, field_selector: str | None) -
 
 
 class LiveList(Generic[R]):
-    """An async iterator: each step is the list of all matching objects, in the order of their keys.
+    """An async iterator: each step is the list of all matching objects, ordered by key.
 
-    The first step comes once all of them are known; every further one when something has changed since the
-    last. Changes in quick succession come as one step, so a slow reader lags behind by no more than one.
-    An object that is not in the list any more is gone.
+    The first step comes once all of them are known, and a further one when something has changed. Changes in
+    quick succession come as one step, so a slow reader is at most one step behind. An object that is no
+    longer in the list is gone.
     """
 
     def __init__(self, informer: Informer, kind: type[R]) -> None:
@@ -178,7 +178,7 @@ class LiveList(Generic[R]):
 
     @property
     def problem(self) -> str | None:
-        """What keeps the list from being complete or current, for people; None when all is well."""
+        """Why the list may be incomplete or out of date, for people; None if it is not."""
         return self._informer.problem
 
     def __aiter__(self) -> Self:

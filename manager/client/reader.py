@@ -18,10 +18,10 @@ R = TypeVar("R", bound=Resource)
 
 
 class ListOptions(TypedDict, total=False):
-    """Which objects to list: those that meet every condition given."""
+    """Which objects to list: those that meet all given conditions."""
 
     namespace: str | None
-    """None, or "", for all that are watched; one that is not watched raises NotCached."""
+    """None or "" means all watched namespaces; one that is not watched raises NotCached."""
     labels: dict[str, str] | str | None
     """An equality map, or a selector as kubectl takes it."""
     owner: Resource | None
@@ -72,10 +72,10 @@ class _Reader:
 
 
 class ObjectList(list[R]):
-    """Objects that were read, without those that are not of their model's shape.
+    """Objects that were read, without those that do not fit their model.
 
-    One such object, which may be anybody's, must not hide all others. Who has to see every object, because
-    what is not there would be made or deleted, asks for that with `complete()`.
+    One such object must not hide all others. If a missing object would be created or deleted, use
+    `complete()`.
 
     Attributes: `undecodable` has an error for each object left out.
     """
@@ -85,7 +85,7 @@ class ObjectList(list[R]):
         self.undecodable = tuple(undecodable)
 
     def complete(self) -> Self:
-        """Return the list itself; raises Undecodable when an object had to be left out."""
+        """Return the list itself; raises Undecodable if an object was left out."""
         if self.undecodable:
             raise self.undecodable[0]
         return self
@@ -133,22 +133,22 @@ class CachedReader(_Reader):
         return CachedReader(self._cache, Selection.of(**selection))
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
-        """Return the object, or None when the cache holds none of that key; raises Undecodable."""
+        """Return the object, or None if it is not in the cache; raises Undecodable."""
         record = self._informer(kind, key.namespace).get(key)
         return None if record is None else decode_object(record.raw, kind, record.key)
 
     async def get(self, kind: type[R], key: ObjectKey) -> R:
-        """Return the object; raises NotFound when the cache holds none of that key."""
+        """Return the object; raises NotFound if it is not in the cache."""
         found = await self.find(kind, key)
         if found is None:
             raise NotFound(404, "NotFound", f'{kind.plural} "{key.name}" not found in the cache')
         return found
 
     async def list(self, kind: type[R], **options: Unpack[ListOptions]) -> ObjectList[R]:
-        """Return the objects that meet every condition given, in the order of their keys.
+        """Return the objects that meet all given conditions, ordered by key.
 
-        A list through an index costs what it returns, not what the cache holds. An object that is not of the
-        model's shape is left out, counted and logged (see `ObjectList`).
+        A list through an index costs what it returns, not what the cache holds. An object that does not fit
+        the model is left out, counted and logged (see `ObjectList`).
         """
         informer, records = self._select(kind, options)
         return decode_records(informer, records, kind)
@@ -164,17 +164,17 @@ class MetadataReader(_Reader):
         return MetadataReader(self._cache, Selection.of(**selection))
 
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
-        """Return the object's metadata, or None when the cache holds none of that key."""
+        """Return the object's metadata, or None if it is not in the cache."""
         record = self._informer(kind, key.namespace).get(key)
         return None if record is None else decode_object(record.raw, PartialObjectMetadata, record.key)
 
     async def keys(self, kind: type[Resource], **options: Unpack[ListOptions]) -> list[ObjectKey]:
-        """Return which objects meet every condition given, as `list` does, but decode none of them."""
+        """Return the keys of the objects that meet all given conditions, without decoding them."""
         return [record.key for record in self._select(kind, options)[1]]
 
     async def list(
         self, kind: type[Resource], **options: Unpack[ListOptions]
     ) -> ObjectList[PartialObjectMetadata]:
-        """Return the metadata of the objects that meet every condition given (see `CachedReader.list`)."""
+        """Return the metadata of the objects that meet all given conditions (see `CachedReader.list`)."""
         informer, records = self._select(kind, options)
         return decode_records(informer, records, PartialObjectMetadata)

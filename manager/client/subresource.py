@@ -19,7 +19,7 @@ R = TypeVar("R", bound=Resource)
 
 
 class SubresourceClient:
-    """A subresource with a shape of its own, such as `scale` or `eviction`, as plain JSON values."""
+    """A subresource such as `scale` or `eviction`, as plain JSON values."""
 
     def __init__(self, writer: Writer, name: str) -> None:
         self._writer = writer
@@ -85,7 +85,7 @@ _decode_fields = msgspec.json.Decoder(_Object).decode
 
 
 class StatusClient:
-    """Writes `status`, which the server keeps apart from the rest of an object."""
+    """Writes `status`."""
 
     def __init__(self, writer: Writer, *, field_manager: str) -> None:
         self._writer = writer
@@ -94,24 +94,24 @@ class StatusClient:
     async def patch(self, obj: R, *, dry_run: bool = False) -> R:
         """Write what differs from the status that the object was read with; returns the object as stored.
 
-        One request, or none when nothing differs. Only the fields that differ are written, and of conditions
-        those whose type differs: what others have written since stays. A change to the rest of the object
-        never refuses the write; conditions that others have written in between take a read and another
-        request, and Conflict is raised only if that happens again and again. Raises Invalid when the object
-        was replaced by another of its name. Of an object that was not read from the server, all is written.
+        One request, or none if nothing differs. Only fields that differ are written, and only conditions
+        whose type differs, so concurrent changes of others stay. A change of the rest of the object never
+        refuses the write. If others have written conditions meanwhile, it reads and writes again, and raises
+        Conflict only if that happens repeatedly. Raises Invalid if the object was replaced by another of its
+        name. If the object was not read from the server, everything is written.
         """
         raw = await self._write(obj, dry_run=dry_run)
         return obj if raw is None else decode_object(raw, type(obj), obj.key)
 
     async def report(self, obj: Resource) -> bool:
-        """What `patch` does, for the end of a reconcile: the answer goes to the cache, and is not decoded.
+        """As `patch`, for the end of a reconcile: the answer goes to the cache, and is not decoded.
 
         Returns whether anything was sent.
         """
         return await self._write(obj) is not None
 
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
-        """Replace the whole status; raises Conflict when the object changed since it was read."""
+        """Replace the whole status; raises Conflict if the object has changed since it was read."""
         body = orjson.dumps(whole_object(obj))
         query = booked(self._field_manager, dry_run=dry_run)
         raw = await self._writer.send(type(obj), obj.key, JSON, body, query, "status")

@@ -1,4 +1,4 @@
-"""What can be set per controller: its limits, and when a reconcile may be tried again."""
+"""Options of a controller: its limits, and when a reconcile is retried."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class RateLimiter(Protocol):
 class RetryBackoff(Protocol[C_contra]):
     """Says how long a key waits after a failure. `KeyBackoff` is one.
 
-    Its methods are called in the event loop, and must be quick. What they raise, and a delay
-    that is no number of seconds, ends the process.
+    Its methods are called in the event loop, and must be quick. If they raise, or return a delay that is not
+    a number of seconds, the process ends.
     """
 
     def __len__(self) -> int:
@@ -45,13 +45,12 @@ class RetryBackoff(Protocol[C_contra]):
 
 
 class KeyBackoff(Generic[K]):
-    """Counts each key's failures, and says how long to wait after the next one.
+    """Counts each key's failures, and returns the wait after each.
 
-    The wait grows once it has been waited out. A failure before that, of an attempt that something else has
-    asked for, leaves the time of the next one as it is: else an object on which much happens during an outage
-    of seconds would wait for a quarter of an hour after it.
-
-    Holds an entry only for a key that has failed and not been forgotten since.
+    The wait grows only after it has been waited out. A failure before that, of an attempt with another cause,
+    does not change the time of the next one. Otherwise an object that changes often during an outage of
+    seconds would wait for a quarter of an hour after it. It keeps an entry only for keys that have failed and
+    not been forgotten since.
     """
 
     def __init__(
@@ -88,53 +87,56 @@ class KeyBackoff(Generic[K]):
 class ControllerOptions:
     """How a controller works through its queue. All durations are in seconds.
 
-    What is set here, in code, is the default of the process: a flag goes before the environment, that before
-    the configuration file, and that before this.
+    These are the defaults of the process; flags, environment variables and the configuration file take
+    precedence, in this order.
     """
 
     max_concurrent_reconciles: int = 8
-    """How many objects are worked on at once. One object is never worked on twice at once.
+    """How many objects are reconciled at once; never one object twice at once.
 
-    A reconcile spends almost all of its time waiting for the API server, and a waiting one costs nothing
-    here; eight keep a small API server busy. Many more only wait in its queue instead of ours, where a
-    fresh change could overtake them, and count against the process's share of it."""
+    A reconcile mostly waits for the API server, and a waiting one costs nothing here. Eight keep a small API
+    server busy. Many more would only wait in the server's queue instead of ours, where a new change could
+    overtake them.
+    """
 
     reconcile_timeout: float | None = 300.0
-    """After so long a reconcile is cancelled, counted and retried; None for never.
+    """When a reconcile is cancelled, counted and retried; None for never.
 
-    Every request has a deadline of its own, far shorter than this: this is for what hangs elsewhere, and
-    would occupy its worker for good. A reconcile that needs longer belongs in several, by `requeue_after`."""
+    Every request has its own, much shorter deadline: this is for what hangs elsewhere, and would occupy its
+    worker forever. Split a longer reconcile with `requeue_after`.
+    """
 
     rate_limit: float | None = None
-    """Reconciles per second at most, with bursts of what one second allows; None for no limit.
+    """Maximum of reconciles per second, with bursts of one second's worth; None for no limit.
 
-    The back-off is not enough where each reconcile costs money or quota elsewhere. Too low a limit makes the
-    queue grow without end."""
+    Use it if each reconcile costs money or quota elsewhere. If the limit is too low, the queue grows without
+    end.
+    """
 
     rate_limiter: RateLimiter | None = None
-    """A limit of another kind, in place of `rate_limit`; several controllers that use up one quota may share
-    it."""
+    """Another rate limiter, instead of `rate_limit`; controllers with a common quota may share it."""
 
     backoff_base: float = 0.005
     """Wait after an object's first failure; it doubles with each further one."""
 
     backoff_cap: float = 1000.0
-    """The longest wait between two attempts at an object that goes on failing."""
+    """The longest wait between two attempts at an object that keeps failing."""
 
     backoff: RetryBackoff[Request] | None = None
-    """Waits of another kind than those that double, in place of `backoff_base` and `backoff_cap`. It counts
-    the failures of one controller: each has its own."""
+    """Another back-off, instead of `backoff_base` and `backoff_cap`. Do not share it between controllers."""
 
     resync_period: float | None = 36_000.0
-    """Reconcile every object once in so long, ten hours by default, at low priority; None for never.
+    """Reconcile every object once in this period, by default ten hours, at low priority; None for never.
 
-    Watches miss nothing, so this is for what no watch tells: effects outside of the cluster, and faults of
-    a program, which forgets an object or makes a wrong request. The period is jittered, and what is asked for
-    comes over a tenth of it."""
+    Watches miss nothing. This is for what no watch shows, such as effects outside of the cluster, and for
+    bugs of a program that forgets an object. The period has jitter, and a resync is spread over a tenth of
+    it.
+    """
 
     needs_leader_election: bool = True
-    """Run only in the replica that is the leader. False is for reconcilers that write nothing shared: in
-    several replicas at once they would work against each other."""
+    """Run only in the leader. Use False only for reconcilers that write nothing shared: several replicas run
+    them at once.
+    """
 
     def __post_init__(self) -> None:
         """Raises `ValueError` naming the option that is out of range."""

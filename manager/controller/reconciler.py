@@ -1,4 +1,4 @@
-"""What an operator implements, what it is asked, and what it answers."""
+"""The interface of reconcilers: requests and results."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Protocol
 from manager.api import ObjectKey
 
 Request = ObjectKey
-"""The key of the object to reconcile; it says nothing about what happened, only where to look."""
+"""The key of the object to reconcile; it does not say what has happened."""
 
 
 class Priority(IntEnum):
     """Requests of a higher priority go first; those of the same one in the order they came.
 
-    There are three and no more, so that a metric labelled by them stays small.
+    There are only three, so that a metric with them as labels stays small.
     """
 
     LOW = -100
-    """What can wait: the content of a cache at start, periodic resyncs."""
+    """For what can wait: the content of a cache at start, resyncs."""
 
     NORMAL = 0
     """Something changed."""
@@ -41,18 +41,21 @@ class Result:
     """
 
     requeue_after: float | None = None
-    """Seconds until the next call, which starts the back-off afresh. A moment that has passed already (zero
-    or less) counts as `requeue`: a wrong clock then costs a few calls and not a processor."""
+    """Seconds until the next call; it resets the back-off.
+
+    Zero or less counts as `requeue`, so that a wrong clock does not cause a busy loop.
+    """
 
     requeue: bool = False
-    """Call again soon, with the back-off growing from call to call as it does after errors."""
+    """Call again soon, with the same growing back-off as after errors."""
 
     priority: Priority | None = None
     """The priority of that call. Default: as this one."""
 
     jitter: float = 0.0
-    """Up to this part of `requeue_after` is added to it, at random: what was asked for at the same moment, as
-    all objects are after a start, does not come back at the same moment for ever."""
+    """Up to this fraction of `requeue_after` is added at random, so that objects that were requeued at the
+    same time, as after a start, do not come back at the same time.
+    """
 
     def __post_init__(self) -> None:
         if self.requeue_after is not None and not math.isfinite(self.requeue_after):
@@ -62,20 +65,19 @@ class Result:
 
 
 class TerminalError(Exception):
-    """No retry can mend this; only a change of the object can.
+    """No retry can solve this, only a change of the object.
 
-    The request is counted as failed and dropped. Any other exception is retried with back-off.
+    The request counts as failed and is dropped. Any other exception is retried with back-off.
     """
 
 
 class Reconciler(Protocol):
-    """Brings one object's part of the world to the state it asks for."""
+    """Reconciles one object."""
 
     async def reconcile(self, request: Request) -> Result | None:
         """Look at the object and do what is missing; None means done until something changes.
 
-        It is called for any reason and any number of times, never twice at once for one object, and has
-        to find out by itself what there is to do; the object may be gone. What it raises is counted, logged
-        and retried with back-off; `TerminalError` is not retried. It must not swallow
-        `asyncio.CancelledError`: that is how a time-out and the end of the process reach it.
+        It is called any number of times, but never twice at once for one object; the object may be gone.
+        Exceptions are counted, logged and retried with back-off; `TerminalError` is not retried. Do not
+        suppress `asyncio.CancelledError`: time-outs and the end of the process use it.
         """
