@@ -1,6 +1,6 @@
-"""Webhooks: the API server asks this process what it thinks of an object, or for its form in another version.
+"""Webhooks: the API server calls this process to default, validate or convert an object.
 
-Methods of an operator answer, which are marked for what they are asked:
+Decorated methods of an operator answer:
 
     class PetOperator(Operator[Pet]):
         @webhook.default
@@ -12,7 +12,7 @@ Methods of an operator answer, which are marked for what they are asked:
         @webhook.to_hub(OldPet)
         async def from_v1alpha1(self, pet: JsonObject) -> None: ...
 
-For the kinds of others an operator has an `Admission`, whose decorators its methods have then:
+For kinds of others, an operator has an `Admission`, and uses its decorators:
 
     class TeamOperator(Operator[Team]):
         pods = webhook.Admission(Pod, namespaces={"matchLabels": {"team": "blue"}})
@@ -20,9 +20,8 @@ For the kinds of others an operator has an `Admission`, whose decorators its met
         @pods.validate_create
         async def check_pod(self, pod: Pod, request: AdmissionRequest) -> Iterable[str] | None: ...
 
-They are served wherever webhooks are, in every replica, also where the operator itself does not run, so that
-its `setup` may not have been called. What this package exports is what such methods need; the rest is the
-runtime's.
+They are served in every replica, also if the operator does not run there, so its `setup` may not have been
+called. This package exports what such methods need; the rest is internal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What clients send, and are sent: no more at once, and no more slowly, than there is room and time for."""
+"""Bodies of requests and answers, with limits for memory and time."""
 
 from __future__ import annotations
 

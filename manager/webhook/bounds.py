@@ -1,8 +1,8 @@
-"""What reading a review may cost, known before it begins.
+"""Limits for the cost of a review, checked before it is parsed.
 
-A parser is called for a whole text at once and nothing interrupts it, so what it will do is counted first.
-The length of a text says little: a megabyte of one string costs half a millisecond, and a megabyte of empty
-lists seventy, and thirty times its size in memory.
+A parser cannot be interrupted, so the cost is counted first. The length of a text says little: a megabyte of
+one string takes half a millisecond, and a megabyte of empty lists seventy, and thirty times its size in
+memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What an API server has to be told so that it asks: the webhook configurations, and a CRD's conversion.
+"""The webhook configurations, and the conversion of a CRD.
 
-The same objects are written under `config/webhook/`, where a Service leads to the manager, and by a manager
-that is reached at a URL.
+They are written to `config/webhook/`, with a Service, and to the cluster by a manager with `--webhook-url`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ SECRET = "webhook-server-cert"  # noqa: S105 - its name
 """The Secret with the certificates, as kubebuilder names the one that cert-manager fills."""
 
 SERVICE = "webhook-service"
-"""The Service under which the API server reaches the webhooks."""
+"""The Service by which the API server reaches the webhooks."""
 
 MUTATING = "mutating-webhook-configuration"
 VALIDATING = "validating-webhook-configuration"
@@ -30,12 +29,12 @@ ClientConfig = Callable[[str], JsonObject]
 
 
 def by_service(namespace: str, name: str) -> ClientConfig:
-    """Call the Service at its port 443; whoever injects certificates adds the CA bundle."""
+    """Call the Service at its port 443; a certificate injector adds the CA bundle."""
     return lambda path: {"service": {"namespace": namespace, "name": name, "path": path}}
 
 
 def by_url(base: str, ca_bundle: str | None = None) -> ClientConfig:
-    """Call `https://HOST:PORT`; `ca_bundle` is base64 of PEM, None where somebody else fills it in."""
+    """Call `https://HOST:PORT`; `ca_bundle` is base64 of PEM, or None if somebody else sets it."""
     bundle = {} if ca_bundle is None else {"caBundle": ca_bundle}
     return lambda path: {"url": f"{base.rstrip('/')}{path}", **bundle}
 
@@ -114,5 +113,5 @@ def _namespaces(admission: Admission[Any], program: Program) -> JsonObject:
 
 
 def field_manager_of(program: Program) -> str:
-    """Under which name `program` books what it writes for its webhooks."""
+    """The field manager of `program` for its webhook objects."""
     return f"{program.name}-webhook"

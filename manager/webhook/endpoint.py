@@ -1,4 +1,4 @@
-"""What is served under one path, and how an operator's function is called there."""
+"""A served path, and the call of an operator's function."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from manager.webhook.refused import Refused
 T = TypeVar("T")
 
 LINES = 60
-"""How many refusals and failures of one webhook the log tells in a minute. Whoever reaches the port can bring
-about more; the metrics have all of them."""
+"""How many refusals and failures of one webhook are logged in a minute. Everybody who reaches the port can
+cause more; the metrics count all.
+"""
 
 
 class Endpoint(Protocol):
-    """Answers reviews, bytes for bytes: it knows nothing of how they travel."""
+    """Answers reviews, as bytes; it does not know HTTP."""
 
     @property
     def path(self) -> str:

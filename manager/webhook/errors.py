@@ -20,8 +20,8 @@ from manager.logs import shortened
 class Unanswered(Exception):
     """There is no verdict, so the failure policy of the webhook decides; the message is for the user.
 
-    A verdict in a review would refuse the request whatever that policy says. So this is told by the status of
-    HTTP, with a `Status` as body, whose message the API server hands on.
+    A verdict in a review would refuse the request whatever that policy says. So this is an HTTP error with a
+    `Status` as body, whose message the API server passes on.
     """
 
     code: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
@@ -32,32 +32,32 @@ class Unanswered(Exception):
 
 
 class BadReview(Unanswered):
-    """What was asked is no question that this webhook can answer."""
+    """The request is not a review that this webhook can answer."""
 
     code = HTTPStatus.BAD_REQUEST
     reason = "BadRequest"
 
 
 class TooCostly(BadReview):
-    """To read what was sent would take too long, or too much memory."""
+    """Parsing the request would take too long, or too much memory."""
 
     code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     reason = "RequestEntityTooLarge"
 
 
 class Busy(Unanswered):
-    """There is no room or no time for it now; the message says to come again."""
+    """There is no room or no time for it now; the message says to retry."""
 
     code = HTTPStatus.SERVICE_UNAVAILABLE
     reason = "ServiceUnavailable"
 
 
 class FunctionFailed(Unanswered):
-    """The function has a fault; the log has its traceback."""
+    """The function has a bug; the log has its traceback."""
 
 
 class FunctionTooSlow(Unanswered):
-    """The function has taken too long, and was stopped."""
+    """The function took too long, and was stopped."""
 
     code = HTTPStatus.GATEWAY_TIMEOUT
     reason = "Timeout"
@@ -66,8 +66,7 @@ class FunctionTooSlow(Unanswered):
 class NotConverted(Exception):
     """An object cannot be converted; one line for the user, which names it.
 
-    If a fault of the function is the reason, it is the cause.
-    `told` has what a line of the log says of the object.
+    If the function has a bug, its error is the cause. `told` has the fields of the object for the log.
     """
 
     def __init__(self, message: str, *, told: Mapping[str, Any] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Webhooks as methods of an operator: marks that say what the API server asks, and when."""
+"""Webhooks as methods of an operator: decorators."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def default(method: M) -> M:
-    """Mark the method that sets defaults (`Admission.default`)."""
+    """Decorate the method that sets defaults (`Admission.default`)."""
     return mark(method, "default", None)
 
 
 def validate_create(method: M) -> M:
-    """Mark the method that judges a new object (`Admission.validate_create`)."""
+    """Decorate the method that validates a new object (`Admission.validate_create`)."""
     return mark(method, "validate_create", None)
 
 
 def validate_update(method: M) -> M:
-    """Mark the method that judges a change (`Admission.validate_update`)."""
+    """Decorate the method that validates an update (`Admission.validate_update`)."""
     return mark(method, "validate_update", None)
 
 
 def validate_delete(method: M) -> M:
-    """Mark the method that judges a deletion (`Admission.validate_delete`)."""
+    """Decorate the method that validates a deletion (`Admission.validate_delete`)."""
     return mark(method, "validate_delete", None)
 
 
 def to_hub(spoke: type[Resource]) -> Callable[[M], M]:
-    """Mark the method that makes an object of the operator's version from one of `spoke`'s."""
+    """Decorate the method that converts an object from `spoke`'s version to the operator's."""
     return lambda method: mark(method, "to_hub", spoke)
 
 
 def from_hub(spoke: type[Resource]) -> Callable[[M], M]:
-    """Mark the method that makes an object of `spoke`'s version from one of the operator's."""
+    """Decorate the method that converts an object from the operator's version to `spoke`'s."""
     return lambda method: mark(method, "from_hub", spoke)
 
 

@@ -1,4 +1,4 @@
-"""Saying no to a request, and which field is the reason."""
+"""Refusing a request, with the field that is the reason."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LONGEST_NAME = 253
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """What is wrong with one field, worded as the API server words its own complaints."""
+    """An error of one field, worded as the API server's own errors."""
 
     field: str
     """The path of the field, with dots and brackets: `spec.birthday`, `spec.ports[0].name`."""
 
     type: str
-    """The machine-readable sort: `FieldValueInvalid`, `FieldValueForbidden` or `FieldValueRequired`."""
+    """The machine-readable type: `FieldValueInvalid`, `FieldValueForbidden` or `FieldValueRequired`."""
 
     body: str
     """The message without the path: `Invalid value: "x": must be a date`."""
@@ -35,10 +35,7 @@ class FieldError:
 
 
 def invalid(field: str, value: Any, reason: str) -> FieldError:
-    """The field has a value that it must not have.
-
-    The user is shown the value, or how it begins: never pass a secret.
-    """
+    """The field has an invalid value. The user sees the value, or its beginning: never pass a secret."""
     return FieldError(field, "FieldValueInvalid", _with_reason(f"Invalid value: {_shown(value)}", reason))
 
 

@@ -1,4 +1,4 @@
-"""What is registered for each kind: functions that judge objects, change them, or convert them."""
+"""What is registered for each kind: functions that validate, default or convert objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R", bound=Resource)
 
 
 class RegistrationError(TypeError):
-    """An operator's webhooks are not as they must be; one line that names the kind and what is wrong."""
+    """An operator's webhooks are wrong; one line that names the kind and the error."""
 
 
 def _check_function(function: Callable[..., Any], *, what: str, taken: bool) -> None:
@@ -80,39 +80,43 @@ def marks(function: object) -> tuple[tuple[Any, ...], ...]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdmissionOptions:
-    """How the API server asks, and about which objects: the fields of a webhook in its configuration."""
+    """When and how the API server calls a webhook: the fields of the webhook in its configuration."""
 
     failure_policy: FailurePolicy = "Fail"
-    """What becomes of a request while no answer comes: `Fail` refuses it, so that no object gets past the
-    rules, and none can be written either; `Ignore` lets it pass."""
+    """What happens to a request without an answer: `Fail` refuses it, so that no object evades the rules, but
+    none can be written; `Ignore` allows it.
+    """
 
     timeout_seconds: int = 10
-    """How long the API server waits, 1 to 30. A function that takes longer is stopped shortly before, so
-    that the user hears which one it was."""
+    """How long the API server waits, 1 to 30. A slower function is stopped shortly before, so that the user
+    gets an error with its name.
+    """
 
     match_policy: MatchPolicy = "Equivalent"
-    """`Equivalent` asks about every version of the kind; `Exact` only about that of the model."""
+    """`Equivalent` includes all versions of the kind; `Exact` only the model's."""
 
     reinvocation_policy: ReinvocationPolicy = "Never"
-    """Whether defaults are asked for again (`IfNeeded`) when another webhook has changed the object since."""
+    """`IfNeeded`: call the defaulting function again when another webhook has changed the object since."""
 
     side_effects: SideEffects = "None"
-    """`NoneOnDryRun` where a function does more than answer, unless the request is a dry run."""
+    """`NoneOnDryRun`: a function has side effects, but not on a dry run."""
 
     default_on: Collection[Operation] = ("CREATE", "UPDATE")
-    """When defaults are asked for. Validation is asked for what has a function."""
+    """The operations for defaulting. Validation is for the operations that have a function."""
 
     namespaces: Mapping[str, Any] = field(default_factory=dict)
-    """The labels of namespaces whose objects count: `matchLabels` and `matchExpressions`, as in YAML."""
+    """A label selector for namespaces: `matchLabels` and `matchExpressions`, as in YAML."""
 
     objects: Mapping[str, Any] = field(default_factory=dict)
-    """The labels of objects that count, or of what they were."""
+    """A label selector for objects, before or after the change."""
 
     match_conditions: Mapping[str, str] = field(default_factory=dict)
-    """CEL expressions by name, which must all be true: of `object`, `oldObject`, `request`, `authorizer`."""
+    """CEL expressions by name, all of which must be true; over `object`, `oldObject`, `request`,
+    `authorizer`.
+    """
 
     system_namespaces: bool = True
-    """Whether objects in `kube-system` and in the manager's own namespace count."""
+    """Whether objects in `kube-system` and in the manager's own namespace are included."""
 
     def __post_init__(self) -> None:
         """Raise `RegistrationError` for what the API server would not take."""
@@ -156,7 +160,7 @@ class AdmissionWebhook(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Admission(AdmissionOptions, Generic[R]):
-    """What an operator says about objects of another kind than its own, before the API server stores them.
+    """Webhooks of an operator for another kind than its own.
 
         class TeamOperator(Operator[Team]):
             pods = webhook.Admission(Pod, objects={"matchLabels": {"team": "blue"}})
@@ -167,25 +171,26 @@ class Admission(AdmissionOptions, Generic[R]):
                     raise Refused(forbidden("spec.hostNetwork", "is not for teams"))
                 return None
 
-    A webhook for what belongs to others can stop them: so it lets requests pass while nobody answers, and
-    is not asked about `kube-system` and the manager's own namespace, unless it says otherwise.
+    A webhook for kinds of others can block them. So by default, requests are allowed if it does not answer,
+    and `kube-system` and the manager's own namespace are left out.
 
-    A function is quick, needs no controller to run, and, because the request may still fail elsewhere or be a
-    dry run, changes nothing but what it is given. It sees objects in the version of their model, whichever
-    version the user sent.
+    A function has to be quick, and must not need a running controller. It changes nothing but its argument,
+    because the request may still fail, or be a dry run. It gets objects in the version of their model,
+    whichever version the user sent.
     """
 
     kind: type[R]
     _: KW_ONLY
     also: tuple[type[Resource], ...] = ()
-    """Other kinds that the same functions are asked about; each is shown as its own model."""
+    """Other kinds for the same functions; each comes as its own model."""
 
     subresources: tuple[str, ...] = ("",)
-    """What is asked about: "" is the object itself, others are such as `status`, `scale`, `exec`. Where one
-    shows another kind than the object's (`Scale`, `PodExecOptions`), functions get that as `Unstructured`."""
+    """The empty text is the object itself, others are `status`, `scale`, `exec` and so on. If a subresource
+    has another kind than the object (`Scale`, `PodExecOptions`), functions get it as `Unstructured`.
+    """
 
     name: str = ""
-    """Tells it from another one for the same."""
+    """Distinguishes two for the same kind."""
 
     failure_policy: FailurePolicy = "Ignore"
     system_namespaces: bool = False
@@ -197,37 +202,38 @@ class Admission(AdmissionOptions, Generic[R]):
     __repr__ = __str__
 
     def default(self, function: M) -> M:
-        """Decorate the function that sets defaults, for creations and updates.
+        """Decorate the function that sets defaults, on create and update.
 
-        It gets the plain JSON object, which no schema has seen yet, and changes it in place. The API server
-        gets the difference, and then checks the schema.
+        It changes the plain JSON object in place. The schema has not been checked yet; the API server checks
+        it afterwards.
         """
         return self._decorated("default", function)
 
     def validate_create(self, function: M) -> M:
-        """Decorate the function that judges a new object, after the schema has.
+        """Decorate the function that validates a new object, after the schema.
 
         It returns warnings for the user, or None, and raises `Refused`.
         """
         return self._decorated("validate_create", function)
 
     def validate_update(self, function: M) -> M:
-        """Decorate the function that judges a change, from the old object to the new one.
+        """Decorate the function that validates an update; it gets the old and the new object.
 
-        It returns warnings for the user, or None, and raises `Refused`. An object that is being deleted comes
-        this way too, when a finalizer is removed: refuse only what the change has brought.
+        It returns warnings for the user, or None, and raises `Refused`. Removing a finalizer from an object
+        that is being deleted is an update too: refuse only what has changed.
         """
         return self._decorated("validate_update", function)
 
     def validate_delete(self, function: M) -> M:
-        """Decorate the function that judges a deletion; it gets the object as it is.
+        """Decorate the function that validates a deletion; it gets the object.
 
         It returns warnings for the user, or None, and raises `Refused`.
         """
         return self._decorated("validate_delete", function)
 
     def validate_connect(self, function: M) -> M:
-        """Decorate the function that judges a connection, such as `pods/exec`; it gets the options of it.
+        """Decorate the function that validates a connection, such as `pods/exec`; it gets the options of the
+        connection.
 
         It returns warnings for the user, or None, and raises `Refused`.
         """
@@ -276,7 +282,7 @@ Convert = Callable[[JsonObject], Awaitable[None]]
 
 
 class Conversion:
-    """The versions of one kind, and how to get from each to the hub and back.
+    """The versions of one kind, and the conversion of each to the hub and back.
 
         conversion = Conversion(Pet)                  # the hub, which is the storage version
 
@@ -286,11 +292,11 @@ class Conversion:
         @conversion.from_hub(OldPet)
         async def to_v1alpha1(pet: JsonObject) -> None: ...
 
-    The functions get the plain JSON object, which no schema may have seen, and change it in place. The
-    runtime sets `apiVersion`, and puts back whatever they do to metadata other than labels and annotations,
-    which the API server would not accept. From one spoke to another the way is by the hub.
+    The functions change the plain JSON object in place; the schema may be unchecked. The runtime sets
+    `apiVersion`, and restores all metadata but labels and annotations, because the API server would not
+    accept such changes. One spoke is converted to another through the hub.
 
-    Every object must survive the way there and back: what one version cannot hold rides in an annotation.
+    Converting there and back must give the same object: an annotation keeps what one version cannot hold.
     """
 
     def __init__(self, hub: type[Resource]) -> None:
@@ -303,11 +309,11 @@ class Conversion:
         return f"Conversion({self.hub.gvk})"
 
     def to_hub(self, spoke: type[Resource]) -> Callable[[Convert], Convert]:
-        """Decorate the function that makes an object of the hub's version from one of `spoke`'s."""
+        """Decorate the function that converts an object from `spoke`'s version to the hub's."""
         return self._registering(spoke, self.converters_to_hub, f"convert {spoke.gvk} to {self.hub.gvk}")
 
     def from_hub(self, spoke: type[Resource]) -> Callable[[Convert], Convert]:
-        """Decorate the function that makes an object of `spoke`'s version from one of the hub's."""
+        """Decorate the function that converts an object from the hub's version to `spoke`'s."""
         return self._registering(spoke, self.converters_from_hub, f"convert {self.hub.gvk} to {spoke.gvk}")
 
     @property
@@ -343,7 +349,7 @@ class Conversion:
 
 
 class Webhooks:
-    """The registrations of all operators, checked: no two for one kind, and each complete."""
+    """The registrations of all operators, checked: at most one for each kind, and each complete."""
 
     def __init__(self, registrations: Iterable[Admission[Any] | Conversion]) -> None:
         """Raises `RegistrationError`, which names what does not fit."""

@@ -1,4 +1,4 @@
-"""What is asked in an admission review."""
+"""The request of an admission review."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Literal
 from manager.api import GroupVersionKind
 
 JsonObject = dict[str, Any]
-"""The JSON of one object. Below the top there may be anything anywhere: whoever reads it checks types, and
-leaves alone what it cannot read, so that the schema's own message reaches the user."""
+"""The JSON of one object. Any value may have any type: check types, and leave alone what you cannot read, so
+that the user gets the schema's message.
+"""
 
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
@@ -26,45 +27,45 @@ class UserInfo:
     groups: Sequence[str] = ()
     uid: str = ""
     extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """What the way of signing in has added."""
+    """Further information of the authenticator."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """What the API server is about to do, and for whom."""
+    """The request that the API server is about to carry out, and its user."""
 
     uid: str
-    """Names this one question, in the API server's log and in ours."""
+    """Identifies this review, in the API server's log and in ours."""
 
     operation: Operation
     kind: GroupVersionKind
-    """The kind and version in which the objects are shown to us."""
+    """The kind and version of the objects in this review."""
 
     resource: str
     """The plural, as in the URL: `pets`."""
 
     name: str = ""
-    """Of the object; "" while the server has yet to make it from `generateName`."""
+    """Of the object; "" before the server has generated it from `generateName`."""
 
     namespace: str = ""
     """Of the object; "" for one without."""
 
     user: UserInfo = UserInfo()
     dry_run: bool = False
-    """Nothing will be stored, so nothing must be changed outside."""
+    """Nothing will be stored, so do not change anything elsewhere."""
 
     subresource: str = ""
     """`status`, `scale`; "" for the object itself."""
 
     requested_kind: GroupVersionKind | None = None
-    """What the user sent, where that is another version than `kind`."""
+    """The version that the user sent, if it is another than `kind`."""
 
     options: JsonObject = field(default_factory=dict, repr=False)
     """The CreateOptions, UpdateOptions or DeleteOptions of the request."""
 
     # Not shown: a log line or a message must not have what an object holds.
     object: JsonObject | None = field(default=None, repr=False)
-    """The object as it is to be, for creations and updates. A defaulting function is given the same one."""
+    """The new object, on create and update. A defaulting function gets the same one."""
 
     old_object: JsonObject | None = field(default=None, repr=False)
-    """The object as it is, for updates and deletions."""
+    """The stored object, on update and delete."""
