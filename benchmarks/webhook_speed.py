@@ -29,7 +29,7 @@ from controllers.petstore.pet import PetOperator
 from manager.address import BindAddress
 from manager.logs import configured
 from manager.metrics import Metrics
-from manager.tls import SelfSigned, ServedCertificate
+from manager.tls.served import SelfSigned, ServedCertificate
 from manager.webhook.registration import Webhooks
 from manager.webhook.server import WebhookServer, endpoints_of
 from tests.support.admission import webhooks_of

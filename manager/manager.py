@@ -18,7 +18,8 @@ from manager.events import EventRecorder
 from manager.health import Health
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.leader import LeaderElector, Leadership
+from manager.leader.elector import LeaderElector
+from manager.leader.leadership import Leadership
 from manager.logs import get_logger
 from manager.loop import WorkThreads
 from manager.metrics import Metrics

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -16,9 +17,11 @@ from controllers.petstore.record import Content, wanted
 from manager import Informer, ObjectKey
 from manager.cache import Record as CachedPet
 from manager.logs import get_logger
-from petstore.client import PetStoreClient
 from petstore.errors import DeadlinePassed, NoAnswer, PetStoreError
 from petstore.pet import Pet as Record
+
+if TYPE_CHECKING:
+    from petstore.client import PetStoreClient
 
 _LONGEST = 300.0
 """Seconds that reading the whole store may take."""

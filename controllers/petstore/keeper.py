@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime
 from contextlib import aclosing
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.claims import Claims
 from controllers.petstore.record import ADDED_AS, Content, noted
 from manager import Context
-from petstore.client import PetStoreClient
 from petstore.errors import KeyRefused, UnexpectedAnswer, UnknownPet
 from petstore.pet import Pet as Record
 from petstore.pet import PetType
+
+if TYPE_CHECKING:
+    from petstore.client import PetStoreClient
 
 _ATTEMPTS = 4
 """How often in a row the store may change between looking and writing."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from manager import ObjectKey
 from manager.backoff import ExponentialDelay
 from manager.logs import get_logger
-from petstore.client import PetStoreClient
 from petstore.errors import NoAnswer, PetStoreError, Unreachable
+
+if TYPE_CHECKING:
+    from petstore.client import PetStoreClient
 
 _PROBE_EVERY = (1.0, 2.0)
 """Seconds between two probes of a store that is down, at random in between."""

@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-
-from prometheus_client import CollectorRegistry
+from typing import TYPE_CHECKING
 
 from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
@@ -43,9 +42,13 @@ from manager.logs import reconcile_log
 from manager.rate_limit import Repeats
 from manager.settings import SettingsError
 from manager.webhook import AdmissionRequest, JsonObject
-from petstore.client import Handled, PetStoreClient
 from petstore.errors import InvalidPet, NoAnswer, PetStoreError
-from petstore.tls import Tls
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from petstore.client import Handled, PetStoreClient
+    from petstore.tls import Tls
 
 _MESSAGE_LENGTH = 1000
 """Characters of what a store says that are passed on."""

@@ -4,23 +4,3 @@
 `keeper` looks and takes the step; a store (a `secret` or a `folder`) keeps what is made; and `targets` are
 whatever has a CA bundle. `kept` puts them together.
 """
-
-from __future__ import annotations
-
-from manager.certificates.kept import (
-    Certificates,
-    injection_rights,
-    kept_in_folder,
-    kept_in_secret,
-    secret_rights,
-)
-from manager.certificates.lifetimes import Lifetimes
-
-__all__ = [
-    "Certificates",
-    "Lifetimes",
-    "injection_rights",
-    "kept_in_folder",
-    "kept_in_secret",
-    "secret_rights",
-]

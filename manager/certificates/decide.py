@@ -17,7 +17,7 @@ from datetime import datetime
 from manager.certificates.lifetimes import Lifetimes, issued
 from manager.certificates.steps import Adopt, Authorize, Inject, Issue, Rest, Retire, Sighting, Step
 from manager.certificates.store import Stored, bundled
-from manager.tls import Certificate
+from manager.tls.certificate import Certificate
 
 _MOST_FOREIGN = 64
 """A bundle with more authorities than this is not ours: somebody trusts the public ones, which are over a

@@ -16,7 +16,7 @@ import orjson
 
 from manager.certificates.store import Changed, Material, Snapshot, StoreUnusable
 from manager.small_file import read_small_file
-from manager.tls import CertificateUnusable, KeyPair
+from manager.tls.key_pair import CertificateUnusable, KeyPair
 
 _ALL = "certificates.json"
 _BUNDLE = "ca.crt"

@@ -21,7 +21,7 @@ from manager.kube.transport import Transport
 from manager.program import Program
 from manager.rights import RbacRule
 from manager.runnables import Runnable
-from manager.tls import CertificateSource
+from manager.tls.served import CertificateSource
 from manager.webhook.configurations import (
     MUTATING,
     SECRET,

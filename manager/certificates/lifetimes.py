@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from manager.tls import CLOCK_SKEW, Certificate
+from manager.tls.certificate import Certificate
+from manager.tls.issue import CLOCK_SKEW
 
 _RENEWED_AFTER = 2 / 3
 

@@ -16,7 +16,7 @@ from manager.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, Kub
 from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.program import Program
-from manager.tls import CertificateUnusable, KeyPair
+from manager.tls.key_pair import CertificateUnusable, KeyPair
 from manager.webhook.configurations import field_manager_of
 
 _DEADLINE = 10.0

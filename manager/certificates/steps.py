@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.store import Material, Stored, bundled
-from manager.tls import Certificate, certificates_in, new_authority
+from manager.tls.certificate import Certificate, certificates_in
+from manager.tls.issue import new_authority
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Protocol
 
-from manager.tls import Authority, Certificate, KeyPair, certificates_in, keys_in, public_key_of
+from manager.tls.certificate import Certificate, certificates_in, keys_in, public_key_of
+from manager.tls.issue import Authority
+from manager.tls.key_pair import KeyPair
 
 _CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS = "tls.crt", "tls.key", "ca.crt", "ca.key"
 

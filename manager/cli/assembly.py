@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from manager.access import Access
+from manager.access.access import Access
 from manager.cli.failure import server_version
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
@@ -22,14 +22,15 @@ from manager.http.server import serve
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.leader import LeaderElector, new_identity
+from manager.leader.elector import LeaderElector
+from manager.leader.lease import new_identity
 from manager.logs import get_logger
 from manager.loop import count_tasks, observe_lag
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
 from manager.open_files import tell_when_none_is_left
 from manager.operator import add_controller
-from manager.tls import CertificateFiles, SelfSigned, ServedCertificate
+from manager.tls.served import CertificateFiles, SelfSigned, ServedCertificate
 from manager.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from manager.operator import AnyOperator
     from manager.program import Program
     from manager.settings import SettingValues
-    from manager.tls import CertificateSource
+    from manager.tls.served import CertificateSource
 
 _log = get_logger("start")
 

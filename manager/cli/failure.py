@@ -13,7 +13,7 @@ from manager.kube.config import ClusterConfig, load_config
 from manager.kube.errors import ApiError, Forbidden, KubeError, TransportError, Unauthorized
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.leader import LeadershipLost
+from manager.leader.lease import LeadershipLost
 from manager.manager import CannotStart
 from manager.metrics import Metrics
 from manager.program import Program

@@ -17,16 +17,10 @@ from manager.kube.errors import KubeError, NotFound, Unauthorized
 from manager.kube.transport import Transport
 from manager.logs import configured, get_logger
 from manager.loop import loop_factory
-from manager.migration import (
-    Definitions,
-    Migration,
-    MigrationFailed,
-    MigrationOptions,
-    Outcome,
-    Patience,
-    Report,
-    Screen,
-)
+from manager.migration.definitions import Definitions, MigrationFailed
+from manager.migration.migration import Migration
+from manager.migration.patience import Patience
+from manager.migration.report import MigrationOptions, Outcome, Report, Screen
 from manager.operator import AnyOperator
 from manager.program import Program
 from manager.settings import parse_text, parse_truth

@@ -16,14 +16,15 @@ from manager.kube.config import IN_CLUSTER
 from manager.logs import get_logger
 from manager.runnables import Runnable
 from manager.settings import SettingsError
-from manager.tls import CertificateFiles, CertificateUnusable, ClientAuthorities, ServedCertificate
+from manager.tls.key_pair import CertificateUnusable
+from manager.tls.served import CertificateFiles, ClientAuthorities, ServedCertificate
 from manager.webhook.methods import webhooks_of
 from manager.webhook.registration import Webhooks
 from manager.webhook.until_stopped import UntilStopped
 
 if TYPE_CHECKING:
     from manager.address import BindAddress
-    from manager.certificates import Certificates
+    from manager.certificates.kept import Certificates
     from manager.kube.config import ClusterConfig
     from manager.kube.transport import Transport
     from manager.manager import Manager
@@ -141,7 +142,7 @@ def _certificates_for(
     `way` and `url` are what the settings say, or what `auto` has come to.
     """
     # Who serves none does not pay for it.
-    from manager.certificates import Certificates, kept_in_folder, kept_in_secret  # noqa: PLC0415
+    from manager.certificates.kept import Certificates, kept_in_folder, kept_in_secret  # noqa: PLC0415
 
     if way == "files":
         folder = Path(settings.webhook_cert_path or ".")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from manager.api import Resource, crd_options
-from manager.certificates import injection_rights, secret_rights
+from manager.certificates.kept import injection_rights, secret_rights
 from manager.migration.permission import migration_rights
 from manager.rights import RbacRule
 

@@ -16,7 +16,7 @@ from manager.http.tls_transport import TlsTransport, Turn
 from manager.logs import get_logger
 from manager.open_files import NONE_LEFT, Reserve, are_scarce
 from manager.rate_limit import Repeats
-from manager.tls import ServedCertificate
+from manager.tls.served import ServedCertificate
 
 
 async def readable(sock: socket.socket) -> None:

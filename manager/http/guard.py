@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from manager.access import Access, ReviewFailed, TooManyStrangers
+from manager.access.access import Access, ReviewFailed
+from manager.access.answers import TooManyStrangers
 from manager.address import client_at
 from manager.http.server import Page
 from manager.logs import get_logger

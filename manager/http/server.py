@@ -15,7 +15,8 @@ from manager.http.connection import Limits
 from manager.http.connections import Connections
 from manager.logs import get_logger
 from manager.rate_limit import Lines
-from manager.tls import CertificateUnusable, ServedCertificate
+from manager.tls.key_pair import CertificateUnusable
+from manager.tls.served import ServedCertificate
 
 if TYPE_CHECKING:
     from aiohttp import web

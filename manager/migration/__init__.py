@@ -5,25 +5,3 @@ as it is. `status.storedVersions` of the CustomResourceDefinition says which ver
 stored objects; none of these can be dropped from the definition. A migration has the server write every
 object anew and then trims that list.
 """
-
-from __future__ import annotations
-
-from manager.migration.definitions import Definitions, MigrationFailed, StoredDefinition
-from manager.migration.migration import Migration
-from manager.migration.patience import Patience
-from manager.migration.permission import migration_rights
-from manager.migration.report import MigrationOptions, Outcome, Report, Screen, Tally
-
-__all__ = [
-    "Definitions",
-    "Migration",
-    "MigrationFailed",
-    "MigrationOptions",
-    "Outcome",
-    "Patience",
-    "Report",
-    "Screen",
-    "StoredDefinition",
-    "Tally",
-    "migration_rights",
-]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
-from manager.leader import LeaderElector, LeadershipLost
+from manager.leader.elector import LeaderElector
+from manager.leader.lease import LeadershipLost
 from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller

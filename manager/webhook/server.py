@@ -16,7 +16,7 @@ from manager.http.server import Page, serve
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import Lines
-from manager.tls import ServedCertificate
+from manager.tls.served import ServedCertificate
 from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.bodies import Bodies, BodyRefused
 from manager.webhook.bounds import Turns

@@ -40,8 +40,8 @@ from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolE
 from manager.leader.lease import Lease
 from manager.metrics import Metrics
 from manager.settings import SettingsError
-from manager.tls import CertificateUnusable
 from manager.tls.issue import new_authority
+from manager.tls.key_pair import CertificateUnusable
 from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.errors import BadReview

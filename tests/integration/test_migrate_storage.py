@@ -14,7 +14,7 @@ import yaml
 
 from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
 from manager.api import ApiModel, Resource
-from manager.migration import migration_rights
+from manager.migration.permission import migration_rights
 from tests.integration.gadgets import (
     GADGETS,
     GROUP,

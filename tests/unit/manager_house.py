@@ -10,7 +10,7 @@ from typing import Any
 
 from manager.controller import Controller, ControllerOptions, Request, Result
 from manager.kube.transport import Transport
-from manager.leader import Leadership
+from manager.leader.leadership import Leadership
 from manager.manager import STOP_MARGIN, Manager, Runnable
 from manager.metrics import Metrics
 from manager.program import Program

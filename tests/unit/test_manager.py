@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from manager.controller import Request, Result
-from manager.leader import LeadershipLost
+from manager.leader.lease import LeadershipLost
 from manager.manager import Runnable
 from manager.simulation.loop import ThreadHold
 from tests.unit.conftest import LogLines

@@ -14,7 +14,7 @@ from manager.kube.credentials import TokenFile
 from manager.kube.kubeconfig import read_kubeconfig
 from manager.kube.tls import Pem, TlsFiles
 from manager.small_file import read_small_file
-from manager.tls import CertificateFiles, ClientAuthorities
+from manager.tls.served import CertificateFiles, ClientAuthorities
 from petstore import tls as petstore_tls
 from tests.support.settings import load_settings
 

@@ -12,10 +12,11 @@ import sys
 from datetime import timedelta
 
 import controllers.main
-import manager.certificates
+import manager.certificates.kept
 import manager.certificates.secret
 import manager.tls.served
-from manager.certificates import Lifetimes, kept_in_secret
+from manager.certificates.kept import kept_in_secret
+from manager.certificates.lifetimes import Lifetimes
 
 LIFETIMES = Lifetimes(
     authority=timedelta(seconds=36),
@@ -25,7 +26,7 @@ LIFETIMES = Lifetimes(
 )
 
 if __name__ == "__main__":
-    manager.certificates.kept_in_secret = functools.partial(  # type: ignore[assignment]
+    manager.certificates.kept.kept_in_secret = functools.partial(  # type: ignore[assignment]
         kept_in_secret, lifetimes=LIFETIMES, look_every=0.5
     )
     manager.certificates.secret._LATER = 0.5

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from manager.tls import Certificate, certificates_in
+from manager.tls.certificate import Certificate, certificates_in
 from tests.integration.webhook.load import Load
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually

@@ -14,14 +14,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.certificates import Lifetimes, injection_rights, kept_in_secret, secret_rights
+from manager.certificates.kept import injection_rights, kept_in_secret, secret_rights
+from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.targets import ConvertedDefinition, InstalledConfiguration, WrittenConfiguration
 from manager.kube.config import load_config
 from manager.kube.errors import Conflict, Invalid
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.tls import CertificateUnusable, certificates_in
+from manager.tls.certificate import certificates_in
+from manager.tls.key_pair import CertificateUnusable
 from manager.webhook.configurations import (
     by_service,
     by_url,
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
-    from manager.certificates import Certificates
+    from manager.certificates.kept import Certificates
     from manager.rights import RbacRule
     from tests.conftest import StartControlPlane
     from tests.support.control_plane import ControlPlane

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from manager.access import Access, ReviewFailed, TooManyStrangers, User, Verdict
-from manager.access.access import ACCEPTED_TOKEN_KEPT
-from manager.access.answers import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, WAITING
-from manager.access.reviews import SLACK
+from manager.access.access import ACCEPTED_TOKEN_KEPT, Access, ReviewFailed, Verdict
+from manager.access.answers import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, WAITING, TooManyStrangers
+from manager.access.reviews import SLACK, User
 from manager.clock import now
 from manager.kube.transport import Transport
 from manager.metrics import Metrics

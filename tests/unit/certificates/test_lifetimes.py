@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from manager.certificates import Lifetimes
+from manager.certificates.lifetimes import Lifetimes
 
 DAY = timedelta(days=1)
 

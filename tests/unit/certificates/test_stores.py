@@ -20,7 +20,8 @@ from manager.certificates.secret import SecretCertificate, SecretStore
 from manager.certificates.store import Changed, Material, Snapshot, Stored, StoreUnusable
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.tls import CertificateUnusable, new_authority
+from manager.tls.issue import new_authority
+from manager.tls.key_pair import CertificateUnusable
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

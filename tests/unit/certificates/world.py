@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from manager import clock
-from manager.certificates import Lifetimes
 from manager.certificates.keeper import Keeper
+from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.store import Changed, Material, Snapshot
 from manager.certificates.targets import Absent, Found
 from manager.kube.errors import Conflict, ConnectionLost
 from manager.simulation.loop import ProcessClock, process_clock
-from manager.tls import Certificate, certificates_in
+from manager.tls.certificate import Certificate, certificates_in
 
 NAMES = ("svc.ns.svc", "svc.ns.svc.cluster.local")
 

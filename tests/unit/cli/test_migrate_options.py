@@ -7,7 +7,7 @@ from apis.petstore.v1alpha1.pet import Pet
 from controllers.main import PROGRAM
 from manager.cli.arguments import UsageError
 from manager.cli.migrate_storage import named_definitions, parse_migrate_arguments
-from manager.migration import MigrationOptions
+from manager.migration.report import MigrationOptions
 from tests.support.widget import Widget
 
 KINDS = [Memcached, Pet, Widget]

@@ -20,7 +20,7 @@ from manager.cli.failure import cause_of, in_one_line, is_expected
 from manager.cli.settings import Settings
 from manager.http.server import CannotListen
 from manager.kube.errors import ConfigError, Unreachable
-from manager.leader import LeadershipLost
+from manager.leader.lease import LeadershipLost
 from manager.manager import CannotStart
 from manager.operator import AnyOperator
 from manager.program import Program

@@ -27,7 +27,7 @@ from manager.address import BindAddress
 from manager.http import connections
 from manager.http.connection import Limits
 from manager.http.server import Page, serve
-from manager.tls import SelfSigned, ServedCertificate
+from manager.tls.served import SelfSigned, ServedCertificate
 from tests.support.eventually import eventually_async
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"

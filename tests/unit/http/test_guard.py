@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from manager.access import Access
+from manager.access.access import Access
 from manager.access.answers import WAITING
 from manager.http.guard import guarded
 from manager.kube.transport import Transport

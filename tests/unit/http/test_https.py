@@ -14,7 +14,8 @@ from aiohttp import web
 from manager.address import BindAddress
 from manager.http.connection import Limits
 from manager.http.server import CannotListen, CannotServe, serve
-from manager.tls import CertificateFiles, SelfSigned, ServedCertificate, served
+from manager.tls import served
+from manager.tls.served import CertificateFiles, SelfSigned, ServedCertificate
 
 ANY_PORT = BindAddress("127.0.0.1", 0)
 

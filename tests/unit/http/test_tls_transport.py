@@ -17,7 +17,7 @@ import pytest
 from manager.http import tls_transport
 from manager.http.connection import Limits
 from manager.http.tls_transport import TlsTransport, Turn
-from manager.tls import SelfSigned
+from manager.tls.served import SelfSigned
 
 pytestmark = pytest.mark.each_loop
 

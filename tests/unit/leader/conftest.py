@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from manager.kube.transport import Transport
-from manager.leader import LeaderElector
+from manager.leader.elector import LeaderElector
 from manager.metrics import Metrics
 from manager.watchdog import Watchdog
 from tests.support.scripted_wire import ScriptedWire

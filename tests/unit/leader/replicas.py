@@ -11,7 +11,8 @@ from typing import cast
 
 from manager.kube.errors import Fenced, KubeError
 from manager.kube.transport import Transport
-from manager.leader import LeaderElector, LeadershipLost
+from manager.leader.elector import LeaderElector
+from manager.leader.lease import LeadershipLost
 from manager.metrics import Metrics
 from manager.simulation.loop import ProcessClock, VirtualLoop, process_clock
 from tests.support.scripted_wire import Reply, Sent, Stream

@@ -4,7 +4,7 @@ import random
 import socket
 import uuid
 
-from manager.leader import new_identity
+from manager.leader.lease import new_identity
 
 
 def test_an_identity_names_the_host_and_is_new_each_time():

@@ -15,7 +15,7 @@ from manager.kube.credentials import Credentials, FixedCredentials, TokenFile
 from manager.kube.errors import Fenced
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.leader import LeaderElector
+from manager.leader.elector import LeaderElector
 from manager.metrics import Metrics
 from tests.unit.kube.servers import Answer, LocalServer, Request, config_for
 from tests.unit.leader.lease_server import PREFIX, LeaseServer

@@ -8,7 +8,8 @@ import pytest
 
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
-from manager.leader import Leadership, LeadershipLost
+from manager.leader.leadership import Leadership
+from manager.leader.lease import LeadershipLost
 from manager.simulation.loop import freeze
 from tests.support.scripted_wire import Stall, Unreached
 from tests.unit.leader.conftest import LEASE, NAME, NAMESPACE, Candidate, Election

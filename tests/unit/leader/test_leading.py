@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from manager.clock import monotonic as now
 from manager.kube.errors import Fenced
-from manager.leader import LeadershipLost
+from manager.leader.lease import LeadershipLost
 from manager.simulation.loop import freeze
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
 from tests.unit.leader.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election

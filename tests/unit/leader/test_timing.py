@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from manager.leader import LeaseTiming
+from manager.leader.lease import LeaseTiming
 
 
 def test_the_defaults_fit_together():

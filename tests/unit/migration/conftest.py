@@ -10,7 +10,10 @@ from controllers.main import PROGRAM
 from manager.api import ObjectKey
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from manager.migration import Definitions, Migration, MigrationOptions, Outcome, Patience, StoredDefinition
+from manager.migration.definitions import Definitions, StoredDefinition
+from manager.migration.migration import Migration
+from manager.migration.patience import Patience
+from manager.migration.report import MigrationOptions, Outcome
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.migration.server import NAME, GadgetServer
 

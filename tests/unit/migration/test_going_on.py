@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from manager.migration import MigrationFailed, Outcome
+from manager.migration.definitions import MigrationFailed
+from manager.migration.report import Outcome
 from tests.support.scripted_wire import Delayed, Reply, Sent, Stall, Step
 from tests.unit.migration.conftest import Run
 from tests.unit.migration.server import DEFINITION, GADGETS, POSITION, GadgetServer, gadget_path, token_for

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from manager.kube.errors import Unauthorized, Unreachable
-from manager.migration import MigrationFailed, Outcome
+from manager.migration.definitions import MigrationFailed
+from manager.migration.report import Outcome
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Step, Unreached
 from tests.unit.migration.conftest import Run
 from tests.unit.migration.server import DEFINITION, GADGETS, REVIEWS, GadgetServer, gadget_path

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from manager.api import ObjectKey
-from manager.migration import MigrationOptions, Outcome, Report, Screen, StoredDefinition, Tally
+from manager.migration.definitions import StoredDefinition
+from manager.migration.report import MigrationOptions, Outcome, Report, Screen, Tally
 
 NAME = "pets.petstore.example.com"
 PETS = StoredDefinition(

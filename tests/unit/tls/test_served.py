@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from structlog.testing import capture_logs
 
-from manager.tls import CertificateFiles, CertificateUnusable, KeyPair, SelfSigned, ServedCertificate, served
-from manager.tls.key_pair import as_file
+from manager.tls import served
+from manager.tls.key_pair import CertificateUnusable, KeyPair, as_file
+from manager.tls.served import CertificateFiles, SelfSigned, ServedCertificate
 
 Pairs = tuple[KeyPair, KeyPair]
 

@@ -24,7 +24,8 @@ from manager import clock
 from manager.address import BindAddress
 from manager.http.server import CannotListen
 from manager.metrics import Metrics
-from manager.tls import ClientAuthorities, SelfSigned, ServedCertificate, served
+from manager.tls import served
+from manager.tls.served import ClientAuthorities, SelfSigned, ServedCertificate
 from manager.webhook import Admission, AdmissionRequest, Conversion, JsonObject
 from manager.webhook.bodies import Bodies
 from manager.webhook.registration import Webhooks

@@ -12,7 +12,7 @@ import pytest
 
 from manager.api import ObjectKey
 from manager.kube.errors import Fenced
-from manager.leader import Leadership
+from manager.leader.leadership import Leadership
 from petstore.client import PetStoreClient
 from petstore.embedded import EmbeddedStore
 from tests.support.petstores import Faults, local_store
