@@ -326,8 +326,6 @@ def _read_file(path: str) -> dict[Any, Any]:
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise SettingsError(f"{path}: not valid YAML{line}: {error.problem}") from error
-    except RecursionError as error:
-        raise SettingsError(f"{path}: not a settings file: it is nested too deeply") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # A number or a date may be impossible, which the parser leaves to Python to say.
         raise SettingsError(f"{path}: not a YAML text: {str(error).splitlines()[0]}") from error

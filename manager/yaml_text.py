@@ -1,4 +1,4 @@
-"""YAML that somebody else has written: settings and kubeconfigs."""
+"""YAML that somebody else has written: settings, kubeconfigs, definitions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from typing import Any
 
 import yaml
 
-__all__ = ["load"]
+__all__ = ["load", "load_all"]
+
+# In C it takes a tenth of the time, but is less exact in what is wrong, and where. Whoever built PyYAML may
+# have had no libyaml.
+_FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # Characters that aliases may add to a text, were they written out.
 _ADDED_BY_ALIASES = 1_000_000
+
+# Levels of nesting. The one in C does not survive very many, the other has three calls for each.
+_DEPTH = 200
 
 # Characters of a number. Python refuses to read longer decimal ones, and to write any.
 _LONGEST_NUMBER = 1_000
@@ -19,43 +26,71 @@ def load(text: bytes, *, unique_keys: bool = False) -> Any:
     """What a YAML text holds, as `yaml.safe_load`; `unique_keys` refuses a mapping that has one twice.
 
     A few lines of aliases for aliases stand for more than any memory holds, once somebody prints them, and
-    merged mappings do so while they are read: `MarkedYAMLError` then, for what is part of itself, and for
-    numbers that nobody could print.
+    merged mappings do so while they are read: `MarkedYAMLError` then, for what is part of itself or nested
+    more than 200 levels deep, and for numbers that nobody could print.
     """
+    _check(text, yaml.SafeLoader)
     return yaml.load(text, Loader=_UniqueLoader if unique_keys else _Loader)  # noqa: S506 - they are safe
 
 
-_INT = "tag:yaml.org,2002:int"
+def load_all(text: bytes | str) -> list[Any]:
+    """The documents of a stream, which may be long; raises as `load`."""
+    _check(text, _FAST)
+    return list(yaml.load_all(text, Loader=_FastLoader))
 
 
-class _Loader(yaml.SafeLoader):
-    def construct_document(self, node: yaml.Node) -> Any:
-        self._length(node, {})
-        return super().construct_document(node)
+def _check(text: bytes | str, loader: Any) -> None:
+    """Refuse what would cost more than its length says, without reading it as a whole."""
+    # Characters of what has an anchor, with all aliases in it written out; None before its end.
+    lengths = dict[str | None, int | None]()
+    # Of the nodes that have begun, outermost first: the anchor, and where it began.
+    within: list[tuple[str | None, int]] = []
+    length = 0
+    for event in yaml.parse(text, Loader=loader):
+        match event:
+            case yaml.AliasEvent():
+                known = lengths.get(event.anchor, 0)
+                if known is None:
+                    raise _refusal("it is part of itself, by an alias", event)
+                length += known
+            case yaml.ScalarEvent():
+                lengths[event.anchor] = 1 + len(event.value)
+                length += 1 + len(event.value)
+            case yaml.CollectionStartEvent():
+                within.append((event.anchor, length))
+                lengths[event.anchor] = None
+                if len(within) > _DEPTH:
+                    raise _refusal("it is nested too deeply", event)
+            case yaml.CollectionEndEvent():
+                anchor, began = within.pop()
+                length += 1
+                lengths[anchor] = length - began
+        if length > len(text) + _ADDED_BY_ALIASES:
+            raise _refusal("its aliases stand for too much", event)
 
-    def _length(self, node: yaml.Node, lengths: dict[int, int | None]) -> int:
-        """Characters of a node, with all aliases in it written out."""
-        if id(node) in lengths:
-            known = lengths[id(node)]
-            if known is None:
-                raise _refusal("it is part of itself, by an alias", node)
-            return known
-        lengths[id(node)] = None
-        length = 1
-        if isinstance(node, yaml.ScalarNode):
-            length += len(node.value)
-            if node.tag == _INT and length > _LONGEST_NUMBER:
-                raise _refusal("it is a number of very many digits", node)
-        elif isinstance(node, yaml.SequenceNode):
-            for each in node.value:
-                length += self._length(each, lengths)
-        elif isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                length += self._length(key, lengths) + self._length(value, lengths)
-        if length > self.index + _ADDED_BY_ALIASES:
-            raise _refusal("its aliases stand for too much", node)
-        lengths[id(node)] = length
-        return length
+
+class _Bounded:
+    """Reads no number that is endless, and takes `=` for text, as everybody else does."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        if len(node.value) >= _LONGEST_NUMBER:
+            raise _refusal("it is a number of very many digits", node)
+        number: int = yaml.SafeLoader.construct_yaml_int(self, node)  # type: ignore[arg-type]
+        return number
+
+
+class _Loader(_Bounded, yaml.SafeLoader):
+    pass
+
+
+class _FastLoader(_Bounded, _FAST):  # type: ignore[misc] # which of the two is known when it runs
+    pass
+
+
+_each: Any
+for _each in (_Loader, _FastLoader):
+    _each.add_constructor("tag:yaml.org,2002:int", _Bounded.construct_yaml_int)
+    _each.add_constructor("tag:yaml.org,2002:value", yaml.SafeLoader.construct_yaml_str)
 
 
 class _UniqueLoader(_Loader):
@@ -69,5 +104,5 @@ class _UniqueLoader(_Loader):
         return super().construct_mapping(node, deep)
 
 
-def _refusal(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+def _refusal(problem: str, at: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=at.start_mark)

@@ -9,19 +9,21 @@ import difflib
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-import orjson
+import msgspec
 
 from manager.api import GroupVersionKind
 from manager.cli.arguments import ArgumentParser, UsageError
 from manager.cli.failure import cause_of, connected, in_one_line, is_expected
 from manager.codegen import DefinitionError, Served, definitions_in, model_source, served_by_openapi
+from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import ApiError
 from manager.kube.transport import Transport
-from manager.logs import configured
+from manager.logs import configured, on_one_line
 from manager.operator import AnyOperator
 from manager.program import Program
+from manager.small_file import read_small_file
 
 _COMMAND = "model"
 
@@ -34,6 +36,9 @@ The model of a FILE has all that the definition says of its objects, so that `cr
 What a model has no word for is told on stderr, a line each. The model of a KIND says no more than how to
 read and write its objects: `crds` does not print it. For a definition of the cluster with all it says,
 kubectl get crd NAME -o yaml | {program} model --from -"""
+
+_LONGEST = 16 * 1024 * 1024
+"""Bytes. Some projects have all of their definitions in one file of a few megabytes."""
 
 _SUFFIXES = {".yaml", ".yml", ".json"}
 
@@ -77,7 +82,7 @@ def model(argv: Sequence[str], operators: Sequence[AnyOperator], program: Progra
         print(f"{program.name}: {_COMMAND}: {in_one_line(cause_of(error))}", file=sys.stderr)
         return 1
     for line in source.unsaid:
-        print(f"{program.name}: {_COMMAND}: {line}", file=sys.stderr)
+        print(f"{program.name}: {_COMMAND}: {on_one_line(line)}", file=sys.stderr)
     return 0
 
 
@@ -94,7 +99,12 @@ def _write(text: str, output: Path | None) -> None:
 
 def _in_file(origin: str, kind: str | None, version: str | None) -> Served:
     try:
-        raw = sys.stdin.buffer.read() if origin == "-" else Path(origin).read_bytes()
+        if origin == "-":
+            raw = sys.stdin.buffer.read(_LONGEST + 1)
+            if len(raw) > _LONGEST:
+                raise DefinitionError(f"it is longer than {_LONGEST >> 20} MiB")
+        else:
+            raw = read_small_file(origin, longest=_LONGEST)
         found = definitions_in(raw.decode("utf-8"))
     except OSError as error:
         raise DefinitionError(error.strerror) from None
@@ -136,42 +146,64 @@ async def _on_server(program: Program, given: argparse.Namespace) -> Served:
             raise DefinitionError(f"the API server has several of this name: {names}")
         [(gvk, plural, namespaced, _)] = found
         path = f"apis/{gvk.group}/{gvk.version}" if gvk.group else f"api/{gvk.version}"
-        document = await _get(transport, f"/openapi/v3/{path}")
+        raw = await transport.request("GET", f"/openapi/v3/{path}")
+        document = json_object(raw, "an OpenAPI document")
         return served_by_openapi(document, gvk, plural, namespaced=namespaced)
 
 
 async def _kinds(transport: Transport, group: str, version: str | None) -> AsyncIterator[_Found]:
     """The kinds of a group, or of all groups."""
     groups = [("", version or "v1", ["v1"])] if group in {"", "core"} else []
-    for each in (await _get(transport, "/apis"))["groups"]:
-        if group in {"", each["name"]}:
-            versions = [served["version"] for served in each["versions"]]
-            groups.append((each["name"], version or each["preferredVersion"]["version"], versions))
+    for each in _decode_groups(await transport.request("GET", "/apis")).groups:
+        if group in {"", each.name}:
+            versions = [served.version for served in each.versions]
+            groups.append((each.name, version or each.preferred_version.version, versions))
     for name, chosen, versions in groups:
         if chosen not in versions:
             continue
         path = f"/apis/{name}/{chosen}" if name else f"/api/{chosen}"
         try:
-            resources = (await _get(transport, path))["resources"]
+            found = _decode_resources(await transport.request("GET", path)).resources
         except ApiError:
             if group:
                 raise
             continue  # an API that somebody else serves, and does not at the moment
-        for each in resources:
-            if "/" not in each["name"]:
-                names = {
-                    each["name"],
-                    each["kind"],
-                    each.get("singularName", ""),
-                    *each.get("shortNames", ()),
-                }
-                yield _Found(
-                    GroupVersionKind(name, chosen, each["kind"]),
-                    each["name"],
-                    bool(each["namespaced"]),
-                    {called.lower() for called in names if called},
-                )
+        for resource in found:
+            if "/" not in resource.name:
+                names = {resource.name, resource.kind, resource.singular_name, *resource.short_names}
+                gvk = GroupVersionKind(name, chosen, resource.kind)
+                called = {each.lower() for each in names if each}
+                yield _Found(gvk, resource.name, resource.namespaced, called)
 
 
-async def _get(transport: Transport, path: str) -> Any:
-    return orjson.loads(await transport.request("GET", path))
+_Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][-./:_A-Za-z0-9]*$")]
+
+
+class _Version(msgspec.Struct):
+    version: _Name
+
+
+class _Group(msgspec.Struct, rename="camel"):
+    name: _Name
+    versions: list[_Version]
+    preferred_version: _Version
+
+
+class _Groups(msgspec.Struct):
+    groups: list[_Group]
+
+
+class _Resource(msgspec.Struct, rename="camel"):
+    name: _Name
+    kind: _Name
+    namespaced: bool
+    singular_name: str = ""
+    short_names: list[str] = []
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Resource]
+
+
+_decode_groups = Decoder(_Groups, "a list of API groups")
+_decode_resources = Decoder(_Resources, "a list of API resources")

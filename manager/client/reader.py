@@ -11,7 +11,7 @@ from manager.api import ObjectKey, PartialObjectMetadata, Resource
 from manager.cache import Cache, Informer, Record, Selection, SelectionOptions
 from manager.cache.spec import WHOLE
 from manager.client.errors import NotCached, Undecodable
-from manager.kube.decoding import not_a
+from manager.kube.decoding import json_object
 from manager.kube.errors import NotFound
 
 R = TypeVar("R", bound=Resource)
@@ -99,9 +99,10 @@ def decode_object(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str
     try:
         return kind.decode(raw, parsed=parsed)
     except ValidationError as error:
-        if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
-            raise not_a(f"a {kind.gvk.kind}: it is no JSON") from None
-        raise Undecodable(kind.gvk, key, error) from error
+        if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
+            raise Undecodable(kind.gvk, key, error) from error
+    # Or it is nested more than 200 levels deep, which is too much for pydantic's parser alone.
+    return decode_object(raw, kind, key, parsed=json_object(raw, f"a {kind.gvk.kind}"))
 
 
 def decode_records(informer: Informer, records: Iterable[Record], kind: type[R]) -> ObjectList[R]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import yaml
 
 from manager.api import GroupVersionKind
@@ -35,6 +37,96 @@ class Served:
     """What the definition says and a model does not."""
 
 
+class Schema(msgspec.Struct, rename="camel"):
+    """A schema, as far as it is looked at: to tell what is none before anything is made of it."""
+
+    type: str | None = None
+    format: str | None = None
+    description: str | None = None
+    pattern: str | None = None
+    properties: dict[str, Schema] | None = None
+    required: list[str] | None = None
+    enum: list[Any] | None = None
+    items: Schema | None = None
+    additional_properties: bool | Schema | None = None
+    all_of: list[Schema] | None = None
+    any_of: list[Schema] | None = None
+    one_of: list[Schema] | None = None
+    negated: Schema | None = msgspec.field(default=None, name="not")
+    minimum: float | None = None
+    maximum: float | None = None
+    multiple_of: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    min_properties: int | None = None
+    max_properties: int | None = None
+    ref: str | None = msgspec.field(default=None, name="$ref")
+    list_type: str | None = msgspec.field(default=None, name="x-kubernetes-list-type")
+    map_keys: list[str] | None = msgspec.field(default=None, name="x-kubernetes-list-map-keys")
+    rules: list[dict[str, Any]] | None = msgspec.field(default=None, name="x-kubernetes-validations")
+
+
+class _Column(msgspec.Struct, rename="camel"):
+    name: str
+    type: str
+    json_path: str
+    format: str | None = None
+    description: str | None = None
+    priority: int | None = None
+
+
+class _Subresources(msgspec.Struct):
+    status: dict[str, Any] | None = None
+    scale: dict[str, str] | None = None
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    name: Annotated[str, msgspec.Meta(pattern="^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+    subresources: _Subresources | None = None
+    additional_printer_columns: list[_Column] | None = None
+    deprecation_warning: str | None = None
+
+
+class _Names(msgspec.Struct, rename="camel"):
+    plural: Annotated[str, msgspec.Meta(pattern="^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+    kind: str
+    singular: str | None = None
+    list_kind: str | None = None
+    short_names: list[str] | None = None
+    categories: list[str] | None = None
+
+
+class _Spec(msgspec.Struct):
+    group: Annotated[str, msgspec.Meta(pattern="^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")]
+    names: _Names
+    versions: list[_Version]
+    conversion: dict[str, Any] | None = None
+
+
+def _shaped(value: Any, kind: type[Any], where: str) -> None:
+    """Raise `DefinitionError`, which names the field, where `value` is no `kind`."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        # It does not say which of the properties it is.
+        properties = value.get("properties") if kind is Schema and isinstance(value, dict) else None
+        for name, each in properties.items() if isinstance(properties, dict) else ():
+            _shaped(each, Schema, f"{where}.{name}")
+        what, _, at = str(error).partition(" - at `$")
+        raise DefinitionError(f"{where}{at.rstrip('`')}: {what}") from None
+    except RecursionError:
+        raise DefinitionError(f"{where}: it is nested too deeply") from None
+
+
+def _class_name(kind: str) -> str:
+    """`kind`; raises `DefinitionError` where no class can be called so."""
+    if not kind.isidentifier() or keyword.iskeyword(kind) or not kind.isascii() or kind.startswith("_"):
+        raise DefinitionError(f"spec.names.kind: {kind!r} cannot be the name of a class")
+    return kind
+
+
 class Definition:
     """A CustomResourceDefinition."""
 
@@ -47,8 +139,7 @@ class Definition:
         self._group = _at(self._spec, "group", str, "spec.")
         self._names = _at(self._spec, "names", dict, "spec.")
         self.kind = _at(self._names, "kind", str, "spec.names.")
-        if not self.kind.isidentifier():
-            raise DefinitionError(f"spec.names.kind: {self.kind!r} cannot be the name of a class")
+        _class_name(self.kind)
         self._plural = _at(self._names, "plural", str, "spec.names.")
         self.name = f"{self._plural}.{self._group}"
         self._versions: dict[str, Mapping[str, Any]] = {}
@@ -58,6 +149,7 @@ class Definition:
             self._versions[_at(each, "name", str, "spec.versions[].")] = each
         if not self._versions:
             raise DefinitionError("spec.versions: there is none")
+        _shaped(self._spec, _Spec, "spec")
 
     def served(self, version: str | None) -> Served:
         """That version, or the one that objects are stored in. Raises `DefinitionError` for another."""
@@ -68,6 +160,7 @@ class Definition:
         where = f"spec.versions[{name}].schema."
         entry = self._versions[name]
         schema = _at(_at(entry, "schema", dict, where[:-7]), "openAPIV3Schema", dict, where)
+        _shaped(schema, Schema, self.kind)
         return Served(
             GroupVersionKind(self._group, name, self.kind),
             self._plural,
@@ -98,10 +191,10 @@ def definitions_in(text: str) -> list[Definition]:
     """The definitions in a stream of YAML. Raises `DefinitionError` for anything else."""
     try:
         documents = yaml_documents(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}"
-        said = getattr(error, "problem", None) or str(error).partition("\n")[0] or "it is too deep"
+        said = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise DefinitionError(f"it is not YAML{where}: {said}") from None
     manifests: list[Any] = []
     each: Any
@@ -120,9 +213,12 @@ def served_by_openapi(
 ) -> Served:
     """A kind in what the API server publishes of a group and version. Raises `DefinitionError`."""
     schemas = _at(_at(document, "components", dict), "schemas", dict, "components.")
+    _class_name(gvk.kind)
+    for name, schema in schemas.items():
+        _shaped(schema, Schema, name)
     named = dict(zip(("group", "version", "kind"), gvk, strict=True))
     for schema in schemas.values():
-        if named in schema.get("x-kubernetes-group-version-kind", ()):
+        if named in (schema.get("x-kubernetes-group-version-kind") or ()):
             return Served(gvk, plural, namespaced, schema, schemas=schemas)
     raise DefinitionError(f"the API server publishes no schema of {gvk}")
 

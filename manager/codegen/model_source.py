@@ -114,7 +114,10 @@ class ModelSource:
 
 def model_source(served: Served, origin: str) -> ModelSource:
     """Write the models of a kind, which `origin` has. Raises `DefinitionError` for what is no schema."""
-    return _Writer(served).source(origin)
+    try:
+        return _Writer(served).source(origin)
+    except RecursionError:
+        raise DefinitionError("it is nested too deeply") from None
 
 
 @dataclass(slots=True)
@@ -286,8 +289,6 @@ class _Writer:
 
     def _fields(self, node: Schema, path: str, owner: str) -> str:
         properties = node.get("properties") or {}
-        if not isinstance(properties, Mapping):
-            raise DefinitionError(f"{path}: properties: a mapping is expected")
         base = Resource if path == self._root else ApiModel
         taken: set[str] = set()
         text, can_be_empty = "", True
@@ -372,10 +373,8 @@ class _Writer:
 
     # Types
 
-    def _resolved(self, node: Any, path: str) -> Schema:
+    def _resolved(self, node: Schema, path: str) -> Schema:
         """The schema itself where there is a reference to one."""
-        if not isinstance(node, Mapping):
-            raise DefinitionError(f"{path}: a schema is expected, not {str(node)[:40]!r}")
         parts: list[Any] = node.get("allOf") or []
         only = parts[0] if len(parts) == 1 and isinstance(parts[0], Mapping) else node
         if "$ref" not in only:

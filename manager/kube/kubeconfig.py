@@ -154,8 +154,6 @@ def _load(path: Path) -> Mapping[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         document = yaml_text.load(text)
-    except RecursionError as error:
-        raise ConfigError(f"{path}: not a kubeconfig: it is nested too deeply") from error
     except Exception as error:
         # A number or a date may be impossible, which the parser leaves to Python to say.
         # Not the parser's whole text: it quotes the file, which holds credentials.

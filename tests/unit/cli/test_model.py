@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import json
 import sys
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
+from manager.address import BindAddress
+from manager.http.server import serve
 from tests.support.dockerfile import ROOT
 from tests.unit.cli.conftest import Command
 
@@ -51,6 +56,38 @@ def test_one_of_several_definitions_is_chosen_by_its_kind(command: Command, tmp_
         assert (done.code, done.out, done.err) == (2, "", f"operator-manager: model: {both}: {said}\n")
 
 
+async def test_a_server_of_which_the_answers_are_code_has_none_of_it_written(
+    command: Command, tmp_path: Path
+):
+    kind = "X(object):\n    pass\nimport os\nclass A"
+    group = {"name": "b.c", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
+    answers = {
+        "/apis": {"groups": [group]},
+        "/api/v1": {"resources": []},
+        "/apis/b.c/v1": {"resources": [{"name": "as", "namespaced": True, "kind": kind}]},
+    }
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(answers.get(request.path, {}))
+
+    async with serve("answers", BindAddress("127.0.0.1", 0), {"/{path:.*}": answer}) as address:
+        config = tmp_path / "config"
+        config.write_text(
+            json.dumps(
+                {
+                    "clusters": [{"name": "here", "cluster": {"server": f"http://{address}"}}],
+                    "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
+                    "users": [{"name": "here", "user": {}}],
+                    "current-context": "here",
+                }
+            )
+        )
+        done = await asyncio.to_thread(command, "model", "--from=A", f"--kubeconfig={config}")
+    assert done.code == 1
+    assert "import os" not in done.out
+    assert done.err.startswith("operator-manager: model: not a list of API resources: Expected `str`")
+
+
 def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FOOS.read_bytes())))
     assert command("model", "--from=-").out.startswith(
@@ -63,6 +100,7 @@ def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch
     [
         ((), "--from is needed, as in --from=crd.yaml or --from=Certificate.cert-manager.io"),
         (("--from=/nowhere.yaml",), "/nowhere.yaml: No such file or directory"),
+        (("--from=/dev/zero",), "/dev/zero: it is no regular file"),
         (("--from=/",), "/: Is a directory"),
         ((f"--from={sys.executable}",), f"{sys.executable}: it is not text in UTF-8"),
         ((f"--from={FOOS}", "--version=v9"), f"{FOOS}: foos.tutorial.my.domain has no version v9: it has v1"),

@@ -79,6 +79,16 @@ async def test_a_list_may_be_longer_than_any_object():
     assert names(await world.client.uncached.list(Pod)) == ["a"]
 
 
+@pytest.mark.parametrize("depth", [250, 900, 5_000])
+async def test_an_object_that_is_nested_deeply_is_read_beside_the_others(depth: int):
+    world = World(cached=False)
+    answer = page(10, ("a", 1), ("deep", 2))
+    nested = b'"managedFields":[{"fieldsV1":%b}],"name":"deep"' % (b'{"f:a":' * depth + b"1" + b"}" * depth)
+    body = answer.body.replace(b'"name":"deep"', nested)
+    world.wire.on("GET", "/api/v1/pods", replace(answer, body=body))
+    assert names(await world.client.uncached.list(Pod)) == ["a", "deep"]
+
+
 class TestAnObjectOfAnotherShape:
     async def test_is_left_out_of_lists_and_named(self, world: World):
         pods = await world.client.list(Pod)

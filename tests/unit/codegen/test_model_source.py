@@ -377,8 +377,25 @@ def crd(schema: Any, **spec: Any) -> str:
         (crd({}, versions=[]), "spec.versions: there is none"),
         (crd({}, versions=[1]), "spec.versions: each has to be a mapping"),
         (crd([]), "spec.versions[v1].schema.openAPIV3Schema: a mapping is expected, not []"),
-        (crd({"properties": {"spec": 1}}), "Kind.spec: a schema is expected, not '1'"),
-        (crd({"properties": [1]}), "Kind: properties: a mapping is expected"),
+        (crd({"properties": {"spec": 1}}), "Kind.spec: Expected `object`, got `int`"),
+        (crd({"properties": [1]}), "Kind.properties: Expected `object | null`, got `array`"),
+        (
+            crd({"properties": {"a": {"type": "string", "minLength": "x"}}}),
+            "Kind.a.minLength: Expected `int | null`, got `str`",
+        ),
+        (
+            crd({}, names={"kind": "None", "plural": "x"}),
+            "spec.names.kind: 'None' cannot be the name of a class",
+        ),
+        (
+            crd({}, group='a"\nimport os'),
+            "spec.group: Expected `str` matching regex '^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$'",
+        ),
+        (
+            "a: &a [" + "x" * 5000 + "]\nb: [" + "*a," * 300 + "]",
+            "it is not YAML in line 2: its aliases stand for too much",
+        ),
+        ("{a: " * 100_000, "it is not YAML in line 1: it is nested too deeply"),
         (crd({"properties": {"a": {"type": "text"}}}), "Kind.a: type: 'text' is no type of a schema"),
         (crd({"properties": {"a": {}}}), "Kind.a: type: None is no type of a schema"),
         (crd({"properties": {"a": {"type": "array"}}}), "Kind.a: items is missing"),

@@ -124,7 +124,7 @@ def test_a_wrong_value_in_a_file_names_the_file_and_the_key(
         ("log-level: " + "9" * 5000, "not valid YAML in line 1: it is a number of very many digits"),
         ("log-level: 0x" + "f" * 5000, "not valid YAML in line 1: it is a number of very many digits"),
         ("log-level: 2001-99-99", "not a YAML text"),
-        ("log-level: " + "[" * 1500, "not a settings file: it is nested too deeply"),
+        ("log-level: " + "[" * 1500, "not valid YAML in line 1: it is nested too deeply"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(write_file: WriteFile, text: str, expected: str):
