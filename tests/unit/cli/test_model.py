@@ -63,6 +63,7 @@ async def test_a_server_of_which_the_answers_are_code_has_none_of_it_written(
     group = {"name": "b.c", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
     answers = {
         "/apis": {"groups": [group]},
+        "/version": {"gitVersion": "v1.36.0"},
         "/api/v1": {"resources": []},
         "/apis/b.c/v1": {"resources": [{"name": "as", "namespaced": True, "kind": kind}]},
     }
