@@ -40,7 +40,7 @@ class Operator(Generic[T]):
             async def reconcile(self, memcached: Memcached, ctx: Context) -> None:
                 deployment = await ctx.apply(self.deployment(memcached))
                 memcached.status.ready_replicas = deployment.status.ready_replicas
-                ctx.condition("Available", deployment.available, …)
+                ctx.condition("Available", deployment.is_available, …)
 
     Flags, definitions, roles and webhooks are generated from the class without running anything. A manager
     makes one instance of it. `reconcile` is called when something that the class declares has changed, any
@@ -53,7 +53,7 @@ class Operator(Generic[T]):
         owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.
         selection: which objects it reconciles; default all.
         indexes: index functions over the objects themselves, by name.
-        conditions: the condition types of its objects.
+        conditions: the condition types of its objects, which are set when one is blocked (see `blocked`).
         options: limits, back-off, resync; flags take precedence.
         rights: rights beyond those that follow from the above.
         admission: options of its webhooks (`manager.webhook`). A webhook for another kind is an attribute of

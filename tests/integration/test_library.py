@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -166,8 +167,9 @@ def test_each_target_for_a_cluster_of_a_project_that_was_begun_does_what_it_says
     programs = shop / ".venv" / "bin"
     programs.mkdir(parents=True)
     (shop / ".venv" / ".current").touch()
-    (programs / "shop").write_text(f'#!/bin/sh\nexec {python(project)} -m controllers.main "$@"\n')
-    (programs / "shop").chmod(0o755)
+    for name, runs in (("shop", "-m controllers.main "), ("python", "")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {python(project)} {runs}"$@"\n')
+        (programs / name).chmod(0o755)
     make = ("make", "--silent", f"KUBECTL={plane.kubectl_program()}")
     create = ("create", "webhook", "--kind=Greeting", "--defaulting", "--validation", "--conversion=v2")
     done(programs / "shop", *create, cwd=shop)
@@ -196,9 +198,25 @@ def test_each_target_for_a_cluster_of_a_project_that_was_begun_does_what_it_says
                 assert [each["status"] for each in status["conditions"]] == ["True"]
 
             eventually(is_ready)
+            held = '-p={"metadata":{"finalizers":["example.com/finalizer"]}}'
+            plane.kubectl("patch", "greetings.v1.hello.acme.test/greeting-sample", "--type=merge", held)
         finally:
             running.kill()
-    done(*make, "uninstall", cwd=shop, environ=environ)
+    # kubectl prefers v2, and nobody converts any more: what is waited for is told all the same.
+    command = [*make, "-C", shop, "uninstall"]
+    uninstalling = Daemon("make-uninstall", command, log=tmp_path / "uninstall", environ=environ)
+    uninstalling.start()
+    try:
+
+        def told() -> list[str]:
+            uninstalling.check()
+            return [each for each in uninstalling.output().splitlines() if "kubectl patch" in each]
+
+        [advice] = eventually(lambda: told() or False)
+        plane.kubectl(*shlex.split(advice)[1:])
+        assert uninstalling.wait(60) == 0
+    finally:
+        uninstalling.kill()
     assert brought_by(plane) == set()
 
     done(*make, "deploy", "IMG=example.test/shop:1", cwd=shop, environ=environ)

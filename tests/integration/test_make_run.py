@@ -158,7 +158,7 @@ def test_without_a_manager_make_uninstall_says_what_it_waits_for_and_how_to_go_o
         def told() -> list[str]:
             running.check()
             lines = running.output().splitlines()
-            assert "default/pets.petstore.example.com/thor" in "".join(lines)
+            assert "default/pets.v1beta1.petstore.example.com/thor" in "".join(lines)
             return [line.strip() for line in lines if "kubectl patch" in line]
 
         # What it says is done.
