@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from manager.cli.arguments import ArgumentParser, UsageError, argument
+from manager.small_file import read_small_file
 
 if TYPE_CHECKING:
     from manager.operator import AnyOperator
@@ -102,7 +103,7 @@ def _plans(
     if "replay" in given:
         path = Path(given["replay"])
         try:
-            return [Plan.from_json(path.read_text())]
+            return [Plan.from_json(read_small_file(path))]
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise UsageError(f"simulate: --replay {path}: {reason}") from None

@@ -55,7 +55,7 @@ class Plan:
         return json.dumps(asdict(self), indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> Plan:
+    def from_json(cls, text: str | bytes) -> Plan:
         """Raises ValueError for what is no plan."""
         try:
             read = json.loads(text)
@@ -67,7 +67,7 @@ class Plan:
                 faults=tuple(Fault(**each) for each in read["faults"]),
                 crash_at=None if crash_at is None else (int(crash_at[0]), str(crash_at[1])),
             )
-        except (TypeError, LookupError) as error:
+        except (TypeError, LookupError, RecursionError) as error:
             raise ValueError(f"it is no plan of a simulation: {error}") from None
 
 

@@ -312,6 +312,25 @@ async def test_one_client_with_many_connections_takes_no_place_of_another(tls: b
         assert await third.answer() == b"hello"
 
 
+@pytest.mark.each_loop
+async def test_when_all_keep_us_waiting_one_of_the_client_with_most_connections_goes_first():
+    limits = replace(PATIENT, connections=4, patience=0.05)
+    async with site(limits=limits) as address, AsyncExitStack() as stack:
+        slow = await stack.enter_async_context(client(address, source="127.0.0.2"))
+        slow.send(REQUEST[:-2])
+        await asyncio.sleep(0)
+        many = [await stack.enter_async_context(client(address)) for _ in range(3)]
+        for one in many:
+            one.send(REQUEST[:-2])
+        await asyncio.sleep(2 * limits.patience)
+        for source in ("127.0.0.3", "127.0.0.4"):
+            another = await stack.enter_async_context(client(address, source=source))
+            another.send(REQUEST)
+            assert await another.answer() == b"hello"
+        slow.send(REQUEST[-2:])
+        assert await slow.answer() == b"hello"
+
+
 JUNK = {
     "no method": b"\x00\x01\x02\r\n\r\n",
     "bad method": b"G\x00T / HTTP/1.1\r\nHost: x\r\n\r\n",

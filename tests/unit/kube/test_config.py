@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import os
 import ssl
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import orjson
 import pytest
 import trustme
 import yaml
+from structlog.testing import capture_logs
 from yarl import URL
 
 from manager.kube import config as config_module
@@ -163,7 +165,8 @@ async def test_credentials_are_not_sent_to_a_server_over_plain_http_nor_is_a_pro
     tmp_path: Path, user: dict[str, Any], proxy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    async with LocalServer() as server:
+    async with LocalServer() as server, AsyncExitStack() as stack:
+        lines = stack.enter_context(capture_logs())
         if proxy:
             proxy = {"proxy-url": server.url}
         wire = HttpWire(
@@ -179,6 +182,7 @@ async def test_credentials_are_not_sent_to_a_server_over_plain_http_nor_is_a_pro
         assert "Authorization" not in request.headers
         assert "hunter2" not in str(request.headers)
         assert not (tmp_path / "ran").exists()
+        assert [line["event"] for line in lines] == ["credentials are not sent over plain HTTP"]
         await wire.aclose()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import Counter
 from collections.abc import Coroutine, Generator, Mapping
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from manager.metrics import Metrics
-from manager.webhook.bounds import Turns
+from manager.webhook.bounds import SMALL, Turns
 from manager.webhook.errors import Busy, TooCostly, Unanswered
 from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Webhooks
@@ -134,6 +136,21 @@ async def test_a_large_review_does_not_wait_for_its_turn_for_ever():
                 pass
     async with turns.taken(1_000_000):
         pass
+
+
+async def test_small_reviews_begin_in_a_turn_of_the_loop_as_long_as_they_make_up_no_large_one():
+    turns, turn, began = Turns(), 0, list[int]()
+
+    async def one() -> None:
+        async with turns.taken(SMALL // 2):
+            began.append(turn)
+
+    waiting = [asyncio.create_task(one()) for _ in range(6)]
+    while len(began) < len(waiting):
+        await asyncio.sleep(0)
+        turn += 1
+    assert max(Counter(began).values()) == 2
+    await asyncio.gather(*waiting)
 
 
 def _endpoint(path: str) -> Any:
