@@ -144,7 +144,9 @@ def missing(whole: Mapping[str, Any], part: Mapping[str, Any]) -> int:
 
 def _comparable(value: Any, chance: frozenset[str]) -> Any:
     if isinstance(value, dict):
-        return {name: _comparable(inner, chance) for name, inner in value.items() if name not in chance}
+        kept = {name: _comparable(inner, chance) for name, inner in value.items() if name not in chance}
+        # Of what has nothing else in it, nothing is left.
+        return {name: inner for name, inner in kept.items() if inner != {} or not value[name]}
     if isinstance(value, list):
         return sorted((_comparable(each, chance) for each in value), key=_type_of)
     return _UUID.sub("*", _POD.sub(r"\1-*", value)) if isinstance(value, str) else value

@@ -31,6 +31,7 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "torn": (2, "{size} of what watches of {manager} bring breaks off within a line for {seconds}"),
     "twice": (1, "{size} of the writes of {manager} arrive twice for {seconds}"),
     "skips": (2, "watches of {manager} carry nothing for {seconds}, and then only the last states"),
+    "behind": (3, "{manager} reads from two API servers for {seconds}, the second of which is behind"),
     "stale": (2, "lists of {manager} are {seconds} behind, and are not streamed"),
     "compact": (2, "{manager} hears nothing for {seconds}; then the history has expired (410)"),
     "no_bookmarks": (1, "watches of {manager} get no bookmarks for {seconds}"),
@@ -244,14 +245,17 @@ async def _drift(world: World, fault: Fault, here: Sequence[Replica]) -> None:
         each.clock.drift(rate)
 
 
-async def _be_bad_weather(world: World, fault: Fault, _: Sequence[Replica]) -> None:
+async def _be_bad_weather(world: World, fault: Fault, here: Sequence[Replica]) -> None:
     weather = world.weathers[fault.replica]
     sizes: dict[str, float] = {
         **dict.fromkeys(("loss", "refusals", "torn", "twice"), fault.size),
         **dict.fromkeys(("lag", "stale"), fault.seconds),
+        "behind": random.Random(fault.draw).uniform(0.0, world.now),
     }
     before = getattr(weather, fault.what)
     setattr(weather, fault.what, sizes.get(fault.what, True))
+    if fault.what == "behind":
+        await _cut(world, fault, here)  # new connections are to either server
     await asyncio.sleep(fault.seconds)
     setattr(weather, fault.what, before)
     if fault.what == "silent":

@@ -10,13 +10,14 @@ import asyncio
 import contextvars
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import orjson
 
+from devcluster.api.reading import future_version
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
@@ -55,6 +56,8 @@ class Weather:
     """Streams carry nothing, and then only the last state of each object."""
     untrusted: bool = False
     """The API server does not take the certificate of its webhooks."""
+    behind: float = 0.0
+    """Seconds by which the second of two API servers is behind; lists and watches go to either."""
     refusing: bool = False
     """No connection can be made."""
     silent: bool = False
@@ -214,10 +217,10 @@ class Network:
             answer = self._refusal()
         else:
             if writes and chance() < self.weather.twice:
-                first = await self._ask(request, header, path, query)
+                first = await self._ask(exchange, request, header, path, query)
                 again = f"{request.method} {request.path} -> {first.status}, and arrives again"
                 self._told(self._process, again)
-            answer = await self._ask(request, header, path, query)
+            answer = await self._ask(exchange, request, header, path, query)
         if not self._plane.is_up or self._plane.cluster is not cluster:
             exchange.fail("connection lost: the cluster was killed (simulated)")
             return
@@ -233,32 +236,65 @@ class Network:
         await asyncio.sleep(self._delay())
         exchange.answer(answer)
 
-    async def _ask(self, request: WireRequest, header: str | None, path: str, query: str) -> ApiResponse:
+    async def _ask(
+        self, exchange: _Exchange, request: WireRequest, header: str | None, path: str, query: str
+    ) -> ApiResponse:
         asked = parse_qs(query, keep_blank_values=True)
         headers = {name.lower(): value for name, value in request.headers.items()}
         headers["authorization"] = header or ""
         if self.weather.stale and request.method == "GET":
             if "sendInitialEvents" in asked:
                 return self._error(422, "Invalid", "sendInitialEvents is forbidden for watch (simulated)")
-            if "watch" not in asked and "continue" not in asked and (version := self._past()) is not None:
-                asked["resourceVersion"] = [str(version)]
-                asked["resourceVersionMatch"] = ["Exact"]
+            version = self._past(self.weather.stale)
+            if "watch" not in asked and "continue" not in asked and version is not None:
+                asked |= {"resourceVersion": [str(version)], "resourceVersionMatch": ["Exact"]}
+        handle = self._plane.cluster.handle
+        sent = ApiRequest(
+            method=request.method,
+            path=unquote(path),
+            query=asked,
+            headers=headers,
+            body=request.body or b"",
+        )
         try:
-            return await self._plane.cluster.handle(
-                ApiRequest(
-                    method=request.method,
-                    path=unquote(path),
-                    query=asked,
-                    headers=headers,
-                    body=request.body or b"",
-                )
-            )
+            if self.weather.behind and request.method == "GET" and self._rng.random() < _TO_THE_SECOND:
+                return await self._ask_second(exchange, sent)
+            return await handle(sent)
         except StatusError as refusal:
             return ApiResponse.failure(refusal)
 
-    def _past(self) -> int | None:
+    async def _ask_second(self, exchange: _Exchange, request: ApiRequest) -> ApiResponse:
+        """The answer of a server whose watch cache is behind. What it reads from the storage is not."""
+        handle, asked = self._plane.cluster.handle, dict(request.query)
+        version = self._past(self.weather.behind)
+        exchange.behind = "watch" in asked
+        streamed = "sendInitialEvents" in asked
+        if version is None or "continue" in asked or (exchange.behind and not streamed):
+            return await handle(request)
+        wanted = int(asked.pop("resourceVersion", ["0"])[0])
+        if wanted > version:
+            raise future_version(wanted, version)
+        for name in ("watch", "sendInitialEvents", "resourceVersionMatch", "timeoutSeconds", "limit"):
+            asked.pop(name, None)
+        exact = {"resourceVersion": [str(version)], "resourceVersionMatch": ["Exact"]}
+        accept = request.headers.get("accept", "").replace("Metadata;", "MetadataList;")
+        listed = await handle(
+            replace(request, query={**asked, **exact}, headers={**request.headers, "accept": accept})
+        )
+        if listed.status != HTTPStatus.OK or not listed.body.startswith(b'{"kind":"'):
+            return listed
+        self._told(self._process, f"{request.path} is read as of version {version}, from a server behind")
+        if not streamed:
+            return listed
+        exchange.first = _initial_events(orjson.loads(listed.body), version)
+        followed = {**request.query, "resourceVersion": [str(version)]}
+        for name in ("sendInitialEvents", "resourceVersionMatch"):
+            followed.pop(name, None)
+        return await handle(replace(request, query=followed))
+
+    def _past(self, seconds: float) -> int | None:
         """The last version of a while ago, as far as it is still known."""
-        then = self._true_time() - self.weather.stale
+        then = self._true_time() - seconds
         found = None
         for when, version in self._versions:
             if when > then:
@@ -300,11 +336,13 @@ class Network:
 
         pumping = asyncio.get_running_loop().create_task(pump(), context=self._context.copy())
         try:
+            if exchange.first:
+                yield exchange.first
             while (came := await exchange.unless_cut(arrived.get())) is not None:
                 when, piece = came
-                late = when + self.weather.lag + self._delay() - self._true_time()
-                if late > 0:
-                    await exchange.unless_cut(asyncio.sleep(late))
+                when += self._delay()
+                while (late := when + self._lag(exchange) - self._true_time()) > 0:
+                    await exchange.unless_cut(asyncio.sleep(min(late, _LOOKS_EVERY)))
                 while self.weather.silent:
                     await exchange.unless_cut(asyncio.sleep(1.0))
                 if self.weather.skips:
@@ -318,6 +356,9 @@ class Network:
             await asyncio.wait([pumping])
             if hasattr(stream, "aclose"):
                 await stream.aclose()
+
+    def _lag(self, exchange: _Exchange) -> float:
+        return self.weather.lag + (self.weather.behind if exchange.behind else 0.0)
 
     async def _skip(
         self, piece: bytes, arrived: asyncio.Queue[tuple[float, bytes] | None], exchange: _Exchange
@@ -353,6 +394,9 @@ class Network:
         return self._context.run(asyncio.get_running_loop().time)
 
 
+_TO_THE_SECOND = 0.5
+_LOOKS_EVERY = 5.0
+"""Seconds after which a stream that is behind may have caught up."""
 _SPLIT = 0.05
 """The part of a stream's pieces that come in two."""
 
@@ -367,6 +411,15 @@ def _reason(answer: ApiResponse) -> str:
         return f" {status['reason']}: {status['message']}"
     except (orjson.JSONDecodeError, LookupError, TypeError):
         return ""
+
+
+def _initial_events(listed: dict[str, Any], version: int) -> bytes:
+    """A list as a stream begins with it."""
+    kind = {"kind": listed["kind"].removesuffix("List"), "apiVersion": listed["apiVersion"]}
+    events = [{"type": "ADDED", "object": {**kind, **each}} for each in listed["items"] or ()]
+    metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+    events.append({"type": "BOOKMARK", "object": {**kind, "metadata": metadata}})
+    return b"".join(orjson.dumps(each) + b"\n" for each in events)
 
 
 def _latest(piece: bytes) -> bytes:
@@ -399,6 +452,10 @@ class _Exchange:
         self.broken: asyncio.Future[None] = loop.create_future()
         self.carrying: asyncio.Task[None] | None = None
         self.arrived = False
+        self.first = b""
+        """What a stream begins with."""
+        self.behind = False
+        """It is answered by a server that is behind."""
 
     def answer(self, answer: ApiResponse) -> None:
         if not self.answered.done():

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from devcluster.access.authentication import ADMIN
 from devcluster.errors import StatusError
+from devcluster.exchange import ApiRequest
 from manager.operator import Owns
 from manager.simulation.comparing import owned_resources, resource_of
 from manager.simulation.workload import NAMES, NAMESPACES, Step, changed, drawn
@@ -39,6 +41,13 @@ _SPOILT: tuple[Object, ...] = (
     {"spec": {"replicas": 0}},
     {"metadata": {"labels": {"spoilt": "yes"}}},
 )
+
+_APPLIED: tuple[Object, ...] = (
+    {"metadata": {"labels": {"spoilt": "by-somebody"}}},
+    {"metadata": {"annotations": {"spoilt": "by another manager"}}},
+    {"spec": {"replicas": 0}},
+)
+"""What another field manager applies to what it does not own."""
 
 _TAKERS: dict[str, Object] = {
     "ConfigMap": {"data": {"somebody": "else's"}},
@@ -89,9 +98,12 @@ class People:
             "orphan": self._orphan,
             "annotate": self._annotate,
             "empty status": self._empty_status,
+            "apply": self._apply,
             "take name": self._take_name,
             "free name": self._free_name,
             "spoil child": self._spoil_child,
+            "relabel child": self._relabel_child,
+            "apply child": self._apply_child,
             "delete child": self._delete_child,
             "delete namespace": self._delete_namespace,
         }
@@ -129,6 +141,51 @@ class People:
         patch = changed(live.get("spec") or {}, schema, rng)
         await self._client.patch(resource, namespace, name, {"spec": patch})
         return _shown(patch)
+
+    async def _apply(
+        self, number: int, resource: str, namespace: str, name: str, rng: random.Random
+    ) -> str | None:
+        """Another field manager's, by force; the object is made if there is none."""
+        schema = self._schemas[number]
+        if schema is None:
+            return None
+        live = self._client.peek(resource, namespace, name) or {}
+        patch = changed(live.get("spec") or {}, schema, rng)
+        spec = {field: value for field, value in patch.items() if value is not None}
+        return await self._apply_over(resource, namespace, name, {"spec": spec})
+
+    async def _apply_child(self, _: int, *where: Any) -> str | None:
+        if (child := self._child(where[-1])) is None:
+            return None
+        return " ".join(child) + await self._apply_over(*child, where[-1].choice(_APPLIED))
+
+    async def _apply_over(self, resource: str, namespace: str, name: str, fields: Object) -> str:
+        """Apply fields by force, as somebody with another field manager does."""
+        served = self._client._resource(resource)
+        metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+        body = {"apiVersion": served.api_version, "kind": served.kind, **fields}
+        body["metadata"] = {**fields.get("metadata", {}), **metadata}
+        answer = await self._plane.cluster.handle(
+            ApiRequest(
+                method="PATCH",
+                path=f"{served.paths[-1].format(namespace=namespace)}/{name}",
+                query={"fieldManager": ["somebody"], "force": ["true"]},
+                headers={"content-type": "application/apply-patch+yaml"},
+                body=orjson.dumps(body),
+                user=ADMIN,
+            )
+        )
+        return f" {_shown(fields)} -> {answer.status}"
+
+    async def _relabel_child(self, _: int, *where: Any) -> str | None:
+        """One of its labels says something else."""
+        rng = where[-1]
+        if (child := self._child(rng)) is None:
+            return None
+        labels = (self._client.peek(*child) or {})["metadata"].get("labels") or {"spoilt": ""}
+        patch = {"metadata": {"labels": {rng.choice(sorted(labels)): rng.choice(("other", None))}}}
+        await self._client.patch(*child, patch)
+        return f"{' '.join(child)} {_shown(patch)}"
 
     async def _delete(self, _: int, resource: str, namespace: str, name: str, rng: random.Random) -> None:
         propagation = rng.choice(("Background", "Foreground"))

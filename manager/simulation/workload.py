@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import random
 
-__all__ = ["ACTS", "NAMES", "NAMESPACES", "Step", "changed", "drawn", "steps"]
+__all__ = ["ACTS", "NAMES", "NAMESPACES", "Step", "changed", "drawn", "edges", "steps"]
 
 Object = dict[str, Any]
 
@@ -23,7 +23,10 @@ ACTS = {
     "change": 6,
     "delete": 3,
     "orphan": 1,
+    "apply": 1.5,
     "spoil child": 2,
+    "relabel child": 1,
+    "apply child": 1,
     "delete child": 2,
     "take name": 1.5,
     "free name": 1,
@@ -42,7 +45,10 @@ _WORDS = (
 
 _LARGEST = 3
 _UNSET = 0.6
-_BEYOND = 0.05
+_BEYOND = 0.03
+_EDGE = 0.1
+_MOST = 100
+"""Of which there may be so many, there is no point in having as many as the schema allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +82,12 @@ def steps(rng: random.Random, kinds: int, *, seconds: float, count: int) -> list
 
 def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
     """A value that the schema allows, or nearly."""
+    values: Sequence[Any] = schema.get("enum") or ()
     if rng.random() < _BEYOND:
-        return rng.choice((None, "", -1, 2**31, [], {}, "x" * 300))
-    if values := schema.get("enum"):
+        values = (None, "", -1, 2**31, [], {}, "x" * 300)
+    elif rng.random() < _EDGE:
+        values = edges(schema) or values
+    if values:
         return rng.choice(values)
     match schema.get("type"):
         case "object":
@@ -93,6 +102,27 @@ def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
         case "string":
             return _text(schema, rng)
     return rng.choice(_WORDS)  # an int or a string
+
+
+def edges(schema: Mapping[str, Any]) -> list[Any]:
+    """The values at a schema's own bounds, and those right beyond."""
+    if values := schema.get("enum"):
+        return [*values, f"not {values[0]}"]
+    kind, found = schema.get("type"), list[Any]()
+    if kind in {"integer", "number"}:
+        if "minimum" in schema:
+            found += [schema["minimum"], schema["minimum"] - 1]
+        if "maximum" in schema:
+            found += [each for each in (schema["maximum"],) if each <= _MOST] + [schema["maximum"] + 1]
+    elif kind == "string" and "pattern" not in schema:
+        if least := schema.get("minLength", 0):
+            found += ["x" * least, "x" * (least - 1)]
+        if "maxLength" in schema:
+            found += ["x" * schema["maxLength"], "x" * (schema["maxLength"] + 1)]
+    elif kind == "array" and schema.get("maxItems", _MOST) < _MOST:
+        item = next(iter(edges(schema["items"])), "x")
+        found += [[], [item] * (schema["maxItems"] + 1)]
+    return found
 
 
 def changed(spec: Object, schema: Mapping[str, Any], rng: random.Random) -> Object:

@@ -1,0 +1,68 @@
+"""What people do: everything that a schema allows, what lies right beyond, and what others do to children."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.main import OPERATORS
+from manager.codegen import custom_resource_definitions
+from manager.simulation.seeds import plan_of, run, told
+from manager.simulation.workload import changed, edges
+
+NAMES = {each.name: each for each in OPERATORS}
+
+
+def spec_of(name: str) -> dict[str, Any]:
+    [definition] = custom_resource_definitions([NAMES[name].kind])
+    [version] = [each for each in definition["spec"]["versions"] if each["storage"]]
+    return version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+
+def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, inner in schema.get("properties", {}).items():
+        yield f"{path}.{name}", inner
+        yield from leaves(inner, f"{path}.{name}")
+
+
+def values(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    yield path, repr(value)
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from values(inner, f"{path}.{name}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_field_is_tried_at_its_bounds_and_right_beyond(name: str):
+    schema, rng, seen = spec_of(name), random.Random(1), defaultdict(set)
+    for _ in range(6000):
+        for path, value in values(changed({}, schema, rng)):
+            seen[path].add(value)
+    for path, field in leaves(schema):
+        assert seen[path] >= {repr(each) for each in edges(field)}, path
+
+
+def test_bounds_are_those_of_the_schema():
+    assert edges({"type": "integer", "minimum": 1, "maximum": 5}) == [1, 0, 5, 6]
+    assert edges({"type": "integer", "maximum": 2**31}) == [2**31 + 1]
+    assert edges({"type": "string", "minLength": 2, "maxLength": 3}) == ["xx", "x", "xxx", "xxxx"]
+    assert edges({"type": "string", "enum": ["a", "b"]}) == ["a", "b", "not a"]
+    assert edges({"type": "boolean"}) == []
+
+
+@pytest.mark.parametrize(("act", "took"), [("apply", "201"), ("apply child", "200"), ("relabel child", "{")])
+def test_others_write_what_is_the_operators_and_it_holds(act: str, took: str):
+    operators = (NAMES["memcached"],)
+    plan = replace(plan_of(4, operators, minutes=2), faults=())
+    steps = tuple(
+        each if number % 2 == 0 else replace(each, act=act) for number, each in enumerate(plan.steps)
+    )
+    outcome = run(replace(plan, steps=steps), operators)
+    assert not outcome.violations, told(outcome)
+    done = [what for _, who, what in outcome.timeline if who == "person" and what.startswith(f"{act}:")]
+    assert any(took in each for each in done)
