@@ -12,7 +12,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from manager.api import ObjectKey, Resource
 from manager.cache import CacheEvent, EventType, Informer, Meta, Part
@@ -79,21 +79,21 @@ _TICK_PAUSE = 0.05
 """Seconds between two portions of them, at least."""
 
 
-class Source(Protocol):
+class Source:
     """Something that asks for reconciles."""
 
-    @property
-    def problem(self) -> str | None:
-        """What keeps it from delivering, in words for people; None when nothing does."""
+    problem: str | None = None
+    """What keeps it from delivering, in words for people; None when nothing does."""
 
     async def wait_synced(self) -> None:
         """Return once a reconciler can rely on seeing what exists, however long that takes."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Add to `queue` until cancelled. What it raises ends the process."""
+        raise NotImplementedError
 
 
-class KindSource:
+class KindSource(Source):
     """Turns the changes of one shared watch into requests.
 
     What was there before the controller started comes at low priority, so that whoever changes something
@@ -113,7 +113,7 @@ class KindSource:
         self._predicates = tuple(predicates)
 
     @property
-    def problem(self) -> str | None:
+    def problem(self) -> str | None:  # type: ignore[override] # it is only ever read
         """What keeps the watch from being in sync, or current."""
         return self._informer.problem
 
@@ -231,14 +231,11 @@ def _both(earlier: CacheEvent, later: CacheEvent) -> CacheEvent:
     return event
 
 
-class ChannelSource:
+class ChannelSource(Source):
     """Passes on what somebody sends: a listener of some other system, a webhook, another controller.
 
     What is sent while the controller does not run (yet) is kept, each request once.
     """
-
-    problem: str | None = None
-    """It has none: it is in sync by itself."""
 
     def __init__(self) -> None:
         self._queue: WorkQueue[Request] | None = None
@@ -250,9 +247,6 @@ class ChannelSource:
             self._kept[request] = max(priority, self._kept.get(request, priority))
         else:
             self._queue.add(request, priority=priority, why=_ASKED)
-
-    async def wait_synced(self) -> None:
-        """Return at once."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Pass on what was kept, and then what is sent, until cancelled."""
@@ -266,11 +260,8 @@ class ChannelSource:
             self._queue = None
 
 
-class TickerSource:
+class TickerSource(Source):
     """Asks for the same things again and again, for what no watch tells about."""
-
-    problem: str | None = None
-    """It has none: it is in sync by itself."""
 
     def __init__(
         self,
@@ -294,9 +285,6 @@ class TickerSource:
         self._jitter = jitter
         self._priority = priority
         self._rng = rng
-
-    async def wait_synced(self) -> None:
-        """Return at once."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Tick until cancelled, first after one interval."""

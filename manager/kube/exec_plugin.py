@@ -11,7 +11,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -99,25 +98,28 @@ class _Output(asyncio.SubprocessProtocol):
         self.complete.set()
 
 
-@dataclass(frozen=True, slots=True)
-class ExecPlugin:
-    """The program, and what it needs.
+class ExecCredentials(Credentials):
+    """What the program gives, until it expires or the server rejects it."""
 
-    Attributes:
+    def __init__(
+        self,
+        spec: ExecSpec,
+        label: str,
+        folder: Path,
+        cluster: Mapping[str, Any],
+        environ: Mapping[str, str],
+    ) -> None:
+        """Args:
         spec: how to call it.
         label: what to call it in messages.
         folder: where a command that is a relative path starts from.
         cluster: what the program is told of the cluster, if it asks to be.
         environ: the environment it inherits.
-    """
+        """
+        super().__init__()
+        self.spec, self.label, self.folder, self.cluster, self.environ = spec, label, folder, cluster, environ
 
-    spec: ExecSpec
-    label: str
-    folder: Path
-    cluster: Mapping[str, Any]
-    environ: Mapping[str, str]
-
-    async def run(self) -> Obtained:
+    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the program is asked anew anyway
         """Start the program and wait for what it prints.
 
         Raises:
@@ -209,15 +211,3 @@ class ExecPlugin:
 def _reason(error: OSError | ValueError) -> str:
     """Why it could not be started; a ValueError is about what no argument of a program can hold."""
     return getattr(error, "strerror", None) or str(error)
-
-
-class ExecCredentials(Credentials):
-    """What the program gives, until it expires or the server rejects it."""
-
-    def __init__(self, plugin: ExecPlugin) -> None:
-        super().__init__()
-        self._plugin = plugin
-
-    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the program is asked anew anyway
-        """Run the program."""
-        return await self._plugin.run()

@@ -11,7 +11,7 @@ import msgspec
 
 from manager.kube.credentials import Credentials, FixedCredentials, TokenFile, one_line
 from manager.kube.errors import ConfigError
-from manager.kube.exec_plugin import ExecCredentials, ExecPlugin, ExecSpec
+from manager.kube.exec_plugin import ExecCredentials, ExecSpec
 from manager.kube.kubeconfig import Choice, Entry
 from manager.kube.tls import Pem
 
@@ -63,7 +63,7 @@ def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
     if (token_file := user.text("tokenFile")) is not None:
         return TokenFile(_resolve(token_file, user), label=f"{label}: tokenFile")
     if "exec" in user.value:
-        return ExecCredentials(_exec_plugin(choice, user, label, environ))
+        return _exec_credentials(choice, user, label, environ)
     if "auth-provider" in user.value:
         # It has to be looked for far, and few have one.
         from manager.kube.auth_provider import AuthProvider  # noqa: PLC0415
@@ -122,7 +122,7 @@ def impersonation_of(user: Entry | None) -> list[tuple[str, str]]:
     return headers
 
 
-def _exec_plugin(choice: Choice, user: Entry, label: str, environ: Mapping[str, str]) -> ExecPlugin:
+def _exec_credentials(choice: Choice, user: Entry, label: str, environ: Mapping[str, str]) -> ExecCredentials:
     try:
         spec = msgspec.convert(user.value["exec"], ExecSpec)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
@@ -135,7 +135,7 @@ def _exec_plugin(choice: Choice, user: Entry, label: str, environ: Mapping[str, 
     for extension in choice.cluster.several("extensions"):
         if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
             cluster["config"] = extension.get("extension")
-    return ExecPlugin(spec, f"{label}: exec {spec.command!r}", user.path.parent, cluster, environ)
+    return ExecCredentials(spec, f"{label}: exec {spec.command!r}", user.path.parent, cluster, environ)
 
 
 def _line(user: Entry, key: str, value: object) -> str:

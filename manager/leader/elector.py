@@ -21,34 +21,6 @@ from manager.watchdog import Watchdog
 _PAUSE = 0.04
 
 
-async def release(
-    leases: LeaseClient, held: Lease | None, *, identity: str, within: float, troubles: Troubles
-) -> bool:
-    """Mark the lease as free if `identity` holds it; return whether it surely does not hold it any more.
-
-    `held` is the lease as we hold it, or None to read it first. Tries again, within `within` seconds in all;
-    when that fails, the others have to wait until the lease expires.
-    """
-    pause = within * _PAUSE
-    until = clock.monotonic() + within
-    while (left := until - clock.monotonic()) > 0:
-        # Half of what is left: after an answer that was lost there is time to look what became of it.
-        timeout = max(left / 2, pause)
-        try:
-            if held is None:
-                held = await leases.read(timeout=timeout)
-            if held is None or held.holder != identity:
-                return True
-            await leases.write(held.released(now=clock.now()), timeout=timeout)
-        except KubeError as error:
-            troubles.report(f"cannot release lease {leases}", error)
-            held = None
-            await asyncio.sleep(pause)
-        else:
-            return True
-    return False
-
-
 _log = get_logger("leader")
 
 _LOST = "the lease was lost"
@@ -203,12 +175,24 @@ class LeaderElector:
             await self._give_back(None)
 
     async def _give_back(self, held: Lease | None) -> None:
-        released = await release(
-            self._leases, held, identity=self.identity, within=self._release_within, troubles=self._troubles
-        )
-        if released:
-            _log.info("released the lease", lease=str(self._leases))
-        else:
-            _log.warning(
-                "could not release the lease: the others wait until it expires", lease=str(self._leases)
-            )
+        """Mark the lease as free if we hold it; `held` is it as we do, or None to read it first.
+
+        When that fails, again and again, the others have to wait until it expires.
+        """
+        pause = self._release_within * _PAUSE
+        until = clock.monotonic() + self._release_within
+        while (left := until - clock.monotonic()) > 0:
+            # Half of what is left: after an answer that was lost there is time to look what became of it.
+            timeout = max(left / 2, pause)
+            try:
+                if held is None:
+                    held = await self._leases.read(timeout=timeout)
+                if held is not None and held.holder == self.identity:
+                    await self._leases.write(held.released(now=clock.now()), timeout=timeout)
+                _log.info("released the lease", lease=str(self._leases))
+                return
+            except KubeError as error:
+                self._troubles.report(f"cannot release lease {self._leases}", error)
+                held = None
+                await asyncio.sleep(pause)
+        _log.warning("could not release the lease: the others wait until it expires", lease=str(self._leases))

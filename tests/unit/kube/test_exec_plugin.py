@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from manager import clock
 from manager.kube.credentials import FOREVER, Obtained
 from manager.kube.errors import ConfigError
-from manager.kube.exec_plugin import ExecCredentials, ExecPlugin, ExecSpec
+from manager.kube.exec_plugin import ExecCredentials, ExecSpec
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -38,9 +37,11 @@ class Plugin:
     def read(self, name: str) -> str:
         return (self.folder / name).read_text()
 
-    def configured(self, script: str, *, environ: dict[str, str] | None = None, **spec: object) -> ExecPlugin:
+    def configured(
+        self, script: str, *, environ: dict[str, str] | None = None, **spec: object
+    ) -> ExecCredentials:
         self.write(script)
-        return ExecPlugin(
+        return ExecCredentials(
             spec=msgspec.convert({"command": "./plugin", "apiVersion": V1, **spec}, ExecSpec),
             label="user 'me': exec",
             folder=self.folder,
@@ -49,7 +50,7 @@ class Plugin:
         )
 
     async def run(self, script: str, **spec: object) -> Obtained:
-        return await self.configured(script, **spec).run()
+        return await self.configured(script, **spec).obtain(rejected=False)
 
 
 @pytest.fixture
@@ -115,7 +116,8 @@ async def test_a_program_beside_a_kubeconfig_without_a_folder_is_not_looked_for_
 ):
     monkeypatch.chdir(plugin.folder)
     configured = plugin.configured(printing({"token": "x"}))
-    assert (await replace(configured, folder=Path()).run()).header == "Bearer x"
+    configured.folder = Path()
+    assert (await configured.obtain(rejected=False)).header == "Bearer x"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ async def test_a_program_that_leaves_its_output_to_another_one_leaves_no_open_fi
 async def test_a_program_that_nobody_waits_for_any_more_is_ended(plugin: Plugin):
     os.mkfifo(plugin.folder / "started")
     configured = plugin.configured('echo $$ > "$(dirname "$0")/started"; exec sleep 60')
-    task = asyncio.create_task(configured.run())
+    task = asyncio.create_task(configured.obtain(rejected=False))
     process = int(await asyncio.to_thread(plugin.read, "started"))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -201,7 +203,7 @@ async def test_a_rejected_token_makes_the_program_run_again(plugin: Plugin):
     plugin.folder.joinpath("token").write_text("1")
     script = 'read t < "$(dirname "$0")/token"; echo $((t + 1)) > "$(dirname "$0")/token"\n'
     script += printing({"token": "$t"}).replace("'END'", "END")
-    credentials = ExecCredentials(plugin.configured(script))
+    credentials = plugin.configured(script)
     assert (await credentials.current()).header == "Bearer 1"
     assert (await credentials.current()).header == "Bearer 1"
     assert (await credentials.current(rejected="Bearer 1")).header == "Bearer 2"
