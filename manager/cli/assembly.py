@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from manager.access.access import Access
+from manager.address import BindAddress
 from manager.cli.failure import server_version
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
@@ -18,7 +19,7 @@ from manager.controller import ControllerOptions
 from manager.garbage import settle
 from manager.http.guard import guarded
 from manager.http.pages import health_pages, metrics_page
-from manager.http.server import serve
+from manager.http.server import Page, serve
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
@@ -29,17 +30,11 @@ from manager.loop import count_tasks, observe_lag
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
 from manager.open_files import tell_when_none_is_left
-from manager.operator import add_controller
-from manager.tls.served import CertificateFiles, SelfSigned, ServedCertificate
+from manager.operator import AnyOperator, add_controller
+from manager.program import Program
+from manager.settings import SettingValues
+from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
 from manager.watchdog import Watchdog
-
-if TYPE_CHECKING:
-    from manager.address import BindAddress
-    from manager.http.server import Page
-    from manager.operator import AnyOperator
-    from manager.program import Program
-    from manager.settings import SettingValues
-    from manager.tls.served import CertificateSource
 
 _log = get_logger("start")
 
