@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
-from manager.kube.decoding import MALFORMED, not_a
+from manager.kube.decoding import MALFORMED, not_a, shallow_at_once
 from manager.kube.errors import ProtocolError
 
 R = TypeVar("R", bound=Resource)
@@ -177,7 +177,11 @@ class RecordDecoder:
     def look(self, raw: bytes | msgspec.Raw) -> Arrival:
         """Return what identifies an object and its state; raises ProtocolError where that is missing."""
         try:
-            arriving = _decode(raw)
+            try:
+                arriving = _decode(raw)
+            except RecursionError:
+                raw = shallow_at_once(bytes(raw))
+                arriving = _decode(raw)
             meta = arriving.metadata
             # Objects of a namespace share its name, which saves more than it costs to look up.
             key = ObjectKey(sys.intern(meta.namespace), meta.name)

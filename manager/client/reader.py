@@ -11,7 +11,7 @@ from manager.api import ObjectKey, PartialObjectMetadata, Resource
 from manager.cache import Cache, Informer, Record, Selection, SelectionOptions
 from manager.cache.spec import WHOLE
 from manager.client.errors import NotCached, Undecodable
-from manager.kube.decoding import json_object
+from manager.kube.decoding import json_object, shallow_at_once
 from manager.kube.errors import NotFound
 
 R = TypeVar("R", bound=Resource)
@@ -102,6 +102,7 @@ def decode_object(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str
         if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
             raise Undecodable(kind.gvk, key, error) from error
     # Or it is nested more than 200 levels deep, which is too much for pydantic's parser alone.
+    raw = shallow_at_once(raw)
     return decode_object(raw, kind, key, parsed=json_object(raw, f"a {kind.gvk.kind}"))
 
 

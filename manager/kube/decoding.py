@@ -66,8 +66,11 @@ def json_object(raw: bytes, what: str) -> dict[str, Any]:
     """A JSON object as plain values; raises `ProtocolError`, in which `what` names it, for anything else."""
     try:
         found = orjson.loads(raw)
-    except MALFORMED as error:
-        raise not_a(what, error) from None
+    except MALFORMED as first:
+        try:
+            found = orjson.loads(shallow_at_once(raw))  # its parser ends at 1,024 levels
+        except MALFORMED:
+            raise not_a(what, first) from None
     if not isinstance(found, dict):
         raise not_a(what)
     return found
@@ -90,8 +93,8 @@ def not_a(what: str, error: Exception | None = None) -> ProtocolError:
     return ProtocolError(f"not {what}{reason}")
 
 
-_DEPTH = 500
-"""Levels of nesting that are read. An API server takes 10,000; Python's decoders end between 900 and them."""
+_DEPTH = 150
+"""Levels of nesting that are read. An API server takes 10,000; msgspec ends at some 900, pydantic at 200."""
 
 _NESTING = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++', re.DOTALL)
 _QUOTE, _OPENING = ord('"'), b"[{"
@@ -99,16 +102,17 @@ _MANAGED_FIELDS = {0: b"metadata", 1: b"managedFields"}
 
 
 async def shallow(raw: bytes | bytearray, *, objects_at: int | None = None) -> bytes:
-    """JSON with `null` in place of what is nested more than 500 levels deep.
+    """JSON with `null` in place of what is nested more than 150 levels deep.
 
     Whoever may write an object can nest its managedFields so, and what it is listed with could not be read
     either. With `objects_at`, the level at which there are objects, this is done to their managedFields only.
     It takes up to a second for each object of the largest size, so it is done in a thread.
     """
-    return await asyncio.to_thread(_shallow, raw, objects_at)
+    return await asyncio.to_thread(shallow_at_once, raw, objects_at)
 
 
-def _shallow(raw: bytes | bytearray, objects_at: int | None) -> bytes:
+def shallow_at_once(raw: bytes | bytearray, objects_at: int | None = None) -> bytes:
+    """The same for one object, where there is no way to wait."""
     parts = list[bytes | bytearray]()
     depth, kept, cut = 0, 0, -1
     names = dict[int, bytes | bytearray]()

@@ -81,13 +81,21 @@ async def test_a_list_may_be_longer_than_any_object():
 
 
 @pytest.mark.parametrize("depth", [250, 900, 5_000])
-async def test_an_object_that_is_nested_deeply_is_read_beside_the_others(depth: int):
+async def test_an_object_that_is_nested_deeply_is_read_and_written_as_any_other(depth: int):
     world = World(cached=False)
     answer = page(10, ("a", 1), ("deep", 2))
     nested = b'"managedFields":[{"fieldsV1":%b}],"name":"deep"' % (b'{"f:a":' * depth + b"1" + b"}" * depth)
     body = answer.body.replace(b'"name":"deep"', nested)
     world.wire.on("GET", "/api/v1/pods", replace(answer, body=body))
-    assert names(await world.client.uncached.list(Pod)) == ["a", "deep"]
+    _, deep = await world.client.uncached.list(Pod)
+    changed = Reply.json(pod("deep", 3))
+    world.wire.on(
+        "PATCH",
+        "/api/v1/namespaces/ns/pods/deep",
+        replace(changed, body=changed.body.replace(b'"name":"deep"', nested)),
+    )
+    deep.metadata.labels = {"a": "b"}
+    assert (await world.client.patch(deep)).metadata.resource_version == "3"
 
 
 class TestAnObjectOfAnotherShape:
