@@ -21,7 +21,7 @@ def read_small_file(path: str | PathLike[str], *, longest: int = _LONGEST) -> by
     # To open a pipe that nobody writes to would wait for ever.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(0, "it is no regular file", path)
+            raise OSError(0, "it is not a regular file", path)
         content = file.read(longest + 1)
     if len(content) > longest:
         raise OSError(0, f"it is longer than {longest // _LONGEST} MiB", path)

@@ -221,7 +221,7 @@ class Watchdog:
                 if not before[1].is_set():
                     self._tell_kept_from = now + _KEPT_AGAIN
                     self._log.warning(
-                        "a reconcile keeps the event loop to itself: it computes, or waits without await",
+                        "a reconcile blocks the event loop: it computes, or waits without await",
                         ms=round(_KEPT * 1000),
                         task=task.get_name(),
                         stack="".join(stack[-_DEEPEST:]),

@@ -66,7 +66,7 @@ def _check(text: bytes | str, loader: Any) -> None:
                 length += 1
                 lengths[anchor] = length - began
         if length > len(text) + _ADDED_BY_ALIASES:
-            raise _refusal("its aliases stand for too much", event)
+            raise _refusal("its aliases expand to too much", event)
 
 
 class _Bounded:

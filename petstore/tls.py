@@ -231,7 +231,7 @@ def _read(path: Path) -> bytes:
     # To open a pipe that nobody writes to would wait for ever, and a device need not come to an end.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(0, "it is no regular file", path)
+            raise OSError(0, "it is not a regular file", path)
         content = file.read(_LONGEST + 1)
     if len(content) > _LONGEST:
         raise OSError(0, "it is longer than 1 MiB", path)

@@ -147,7 +147,7 @@ async def _root_password(site: Wordpress, ctx: Context) -> str:
     if await _metadata(name, ctx) is not None:
         secret = await ctx.client.uncached.find(Secret, ObjectKey(site.metadata.namespace, name))
     if secret is None:
-        raise _awaited("SecretNotFound", f"waiting for {where}, which is to hold the root password")
+        raise _awaited("SecretNotFound", f"waiting for {where} with the root password")
     value = secret.value(reference.key)
     if value is None:
         raise _awaited("SecretKeyNotFound", f"{where} has no key {reference.key} for the root password")

@@ -229,7 +229,7 @@ class PetOperator(Operator[Pet]):
             return
         self.outlook.require()
         if await self.keeper.remove(begun, noted(begun)):
-            reconcile_log().info("took back the record of a Pet that is gone", uid=begun.metadata.uid)
+            reconcile_log().info("removed the record of a Pet that is gone", uid=begun.metadata.uid)
         self.claims.settle(key)
         self.outlook.forget(key)
 

@@ -239,7 +239,7 @@ class Reflector:
             self._attempt.fruitful = True
             if self._told:
                 self._told.clear()
-                self._log.info("following again")
+                self._log.info("watching again")
 
     # What the states have in common.
 

@@ -95,12 +95,12 @@ class Keeper:
                 pause = _AFTER_TROUBLE
                 if str(error) != self._complaint:
                     self._complaint = str(error)
-                    _log.warning("cannot look after the certificate of the webhooks", error=str(error))
+                    _log.warning("cannot maintain the webhooks' certificate", error=str(error))
             except Exception as error:  # noqa: BLE001 - what is served now is good for weeks: no reason to end
                 pause = _AFTER_TROUBLE
                 if repr(error) != self._complaint:
                     self._complaint = repr(error)
-                    _log.error("looking after the certificate of the webhooks failed", exc_info=error)
+                    _log.error("maintaining the webhooks' certificate failed", exc_info=error)
             await asyncio.sleep(pause)
 
     async def _turn(self) -> float:
@@ -170,7 +170,7 @@ class Keeper:
             watched.stuck = True
             _tell(watched, f"{watched.target} cannot be written: {error}")
         else:
-            _log.info("the API server trusts the webhooks' authorities", target=str(watched.target))
+            _log.info("the API server trusts the webhooks' CAs", target=str(watched.target))
 
     async def _has_changed(self, target: Target, found: Found) -> bool:
         try:
@@ -187,20 +187,20 @@ class Keeper:
         match step:
             case Authorize():
                 also = {"names": list(step.names)} if step.names else {}
-                _log.info("made an authority for webhooks", why=step.why, store=str(self._store), **also)
+                _log.info("made a CA for webhooks", why=step.why, store=str(self._store), **also)
             case Adopt():
-                _log.info("the stored bundle has every authority in use again", store=str(self._store))
+                _log.info("the stored bundle has every CA in use again", store=str(self._store))
             case Issue():
                 names = list(step.names)
                 _log.info(
                     "made a certificate for webhooks", why=step.why, names=names, store=str(self._store)
                 )
             case Retire():
-                _log.info("retired the old authority of the webhooks", store=str(self._store))
+                _log.info("removed the old CA of the webhooks", store=str(self._store))
 
 
 def _tell(watched: _Watched, text: str) -> None:
     """Say what keeps a target from having our bundle, once for as long as it stays the same."""
     if text != watched.complaint:
         watched.complaint = text
-        _log.warning("a webhook's CA bundle is not looked after", reason=text)
+        _log.warning("cannot maintain a webhook's CA bundle", reason=text)

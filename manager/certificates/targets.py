@@ -187,10 +187,10 @@ class InstalledConfiguration:
         try:
             body = await _get(self._transport, self._path)
         except NotFound:
-            raise Absent(f"{self} is not installed: nobody calls what it would name") from None
+            raise Absent(f"{self} is not installed, so its webhooks are not called") from None
         configs = [each.get("clientConfig") or {} for _, each in self._ours(body)]
         if not configs:
-            raise Absent(f"{self} has none of our webhooks: nobody calls them")
+            raise Absent(f"{self} has none of our webhooks, so they are not called")
         hosts = dict.fromkeys(host for each in configs for host in hosts_of(each))
         return Found(tuple(map(_bundle_of, configs)), tuple(hosts), intact=True, body=body)
 

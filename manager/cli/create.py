@@ -43,7 +43,7 @@ def create(argv: Sequence[str], operators: Sequence[AnyOperator], program: Progr
             usage = f"{program.name} create api|webhook [FLAGS]"
             ArgumentParser("create", usage, _DESCRIPTION).parse_args(["--help"])
         wrong = f"{what!r} cannot be created; " if what else ""
-        raise UsageError(f"create: {wrong}create api and create webhook are what there is")
+        raise UsageError(f"create: {wrong}the commands are create api and create webhook")
     try:
         written, following = (_api if what == "api" else _webhook)(rest, program)
     except ScaffoldError as error:

@@ -55,7 +55,7 @@ async def server_version(transport: Transport, config: ClusterConfig) -> str:
     except TransportError as error:
         raise ServerUnusable(f"{server} does not answer: {error}") from error
     except (ApiError, ValueError, KeyError, TypeError) as error:
-        raise ServerUnusable(f"{server} does not answer as one: {error}") from error
+        raise ServerUnusable(f"{server} does not answer like an API server: {error}") from error
 
 
 def cause_of(error: BaseException) -> BaseException:

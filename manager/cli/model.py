@@ -64,7 +64,7 @@ def model(argv: Sequence[str], operators: Sequence[AnyOperator], program: Progra
         parser.error("--from is needed, as in --from=crd.yaml or --from=Certificate.cert-manager.io")
     output = None if given.output is None else Path(given.output)
     if output is not None and output.exists():
-        parser.error(f"{output} is there already, and is not overwritten")
+        parser.error(f"{output} exists already, and is not overwritten")
     try:
         if origin == "-" or Path(origin).suffix in _SUFFIXES or "/" in origin or Path(origin).exists():
             served = _in_file(origin, given.kind, given.version)

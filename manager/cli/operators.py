@@ -70,7 +70,7 @@ def _loaded(entry: EntryPoint) -> AnyOperator:
             f"{what}, {entry.value}, cannot be loaded: {type(error).__name__}: {said}"
         ) from error
     if not (isinstance(found, type) and issubclass(found, Operator) and hasattr(found, "kind")):
-        raise OperatorUnusable(f"{what}, {entry.value}, is no class of an operator with a kind")
+        raise OperatorUnusable(f"{what}, {entry.value}, is not an operator class with a kind")
     return found
 
 

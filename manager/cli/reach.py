@@ -49,7 +49,7 @@ async def reached_address(
                 raise Unreachable("these credentials may not register any")
             await _call(transport, f"{program.prefix}reach", port, called)
         except KubeError as error:
-            raise Unreachable(f"whether the API server calls cannot be tried: {error}") from error
+            raise Unreachable(f"cannot test whether the API server calls webhooks: {error}") from error
     if not called.is_set():
         raise Unreachable(
             f"the API server {config.server} does not reach {_HOST}:{port}; it may run in a container"

@@ -117,6 +117,6 @@ def _tell(error: BaseException) -> None:
     cause, log = cause_of(error), get_logger("manager")
     if is_expected(cause):
         log.error(in_one_line(cause))
-        log.debug("what ended it, in full", exc_info=cause)
+        log.debug("the full error", exc_info=cause)
     else:
         log.error("stopped by an unexpected error", exc_info=cause)

@@ -169,8 +169,8 @@ def _tell_who_reaches(settings: Settings, address: BindAddress, url: str | None)
         asked = urlsplit(url).port or _HTTPS
         if asked != address.port:
             _log.warning(
-                f"the API server is to ask at port {asked}, and the webhooks listen at {address.port};"
-                f" unless something leads from the one to the other, give --webhook-bind-address=:{asked}",
+                f"the API server calls port {asked}, but the webhooks listen on port {address.port};"
+                f" unless something forwards it, give --webhook-bind-address=:{asked}",
                 url=url,
                 address=str(address),
             )
@@ -178,7 +178,7 @@ def _tell_who_reaches(settings: Settings, address: BindAddress, url: str | None)
     if here or settings.is_given(Settings.webhook_bind_address) or not is_loopback(address.host):
         return
     _log.warning(
-        "only this machine reaches the webhooks; for an API server elsewhere, in a container too as kind is, "
-        f"give --webhook-bind-address=:{address.port}",
+        "only this machine reaches the webhooks; for an API server elsewhere, or in a container as with "
+        f"kind, give --webhook-bind-address=:{address.port}",
         address=str(address),
     )

@@ -182,7 +182,7 @@ class Applier:
                 return
             except Invalid as error:
                 refusal = error
-        raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} is changed by others all the time")
+        raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
 
 
 class _Settled:

@@ -139,7 +139,7 @@ class StatusClient:
                     raise
                 if not changes:
                     return raw  # somebody has written just that
-        raise Conflict(409, "Conflict", f"the status of {obj.kind} {obj.key} is changed again and again")
+        raise Conflict(409, "Conflict", f"the status of {obj.kind} {obj.key} keeps being changed")
 
     async def _send(self, obj: Resource, patch: list[dict[str, Any]], dry_run: bool) -> bytes:
         if obj.metadata.uid:

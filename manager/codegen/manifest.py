@@ -105,7 +105,7 @@ def _check_versions(kinds: Sequence[type[Resource]]) -> type[Resource]:
         raise ModelError(name, "a kind of the core group cannot be defined by a custom resource definition")
     versions = [kind.gvk.version for kind in kinds]
     if len(set(versions)) != len(versions):
-        raise ModelError(name, f"a version stands twice: {', '.join(versions)}")
+        raise ModelError(name, f"a version is there twice: {', '.join(versions)}")
     for kind in kinds:
         if (kind.plural, kind.namespaced) != (first.plural, first.namespaced):
             raise ModelError(name, "all versions of a kind have the same plural and the same scope")

@@ -255,7 +255,7 @@ class Connections:
     def _forget(self, connection: Connection, task: asyncio.Task[None]) -> None:
         """Its socket is closed: who is waiting may have its place, and its descriptor."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("a connection failed, and not for its client's doing", exc_info=error)
+            _log.error("a connection failed, and not because of its client", exc_info=error)
         del self._open[connection]
         self._reserve.take()
         self._changed.set()

@@ -57,7 +57,7 @@ class Pages:
         """
         self._empty = self._empty + 1 if empty else 0
         if leads_to and leads_to == asked:
-            raise ProtocolError("not a list: a page of it leads to itself")
+            raise ProtocolError("not a list: a page of it links to itself")
         if leads_to and self._empty > _EMPTY_PAGES:
             raise ProtocolError(f"not a list: {self._empty} pages of it in a row are empty")
 

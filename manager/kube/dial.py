@@ -55,7 +55,7 @@ async def dial(
     except OSError as error:
         raise Unreachable(f"cannot connect to {server}: {_reason(error)}") from error
     except ValueError as error:  # UnicodeError, or one of the ssl module
-        raise Unreachable(f"cannot connect to {server}: no name of a host can be written so") from error
+        raise Unreachable(f"cannot connect to {server}: the host name is invalid") from error
 
 
 def proxy_authorization(proxy: URL) -> str | None:
@@ -103,7 +103,7 @@ async def _through(
         tunnel.abort()
         raise
     if secured is None:  # it was closed in that very moment
-        raise Unreachable(f"cannot connect to {server}: the proxy hung up")
+        raise Unreachable(f"cannot connect to {server}: the proxy closed the connection")
     connection.connection_made(secured)
     return connection
 
@@ -181,7 +181,7 @@ class _Tunnel(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self._settle(error or OSError("the proxy hung up"))
+        self._settle(error or OSError("the proxy closed the connection"))
 
     def on_headers_complete(self) -> None:
         if (status := self._parser.get_status_code()) >= 200:  # noqa: PLR2004 - not one in between

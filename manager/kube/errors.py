@@ -4,6 +4,7 @@ KubeError
 ├── ConfigError                 how to reach the API server is missing or wrong
 ├── NoMatch                     the API server does not serve this kind
 ├── ProtocolError               the API server sent something that is not the protocol
+│   └── TooDeep                 the answer is nested too deeply
 ├── Fenced                      this process may no longer write; nothing was sent
 ├── TransportError              no complete answer came; a write may or may not have had its effect
 │   ├── Unreachable             no connection could be made: nothing was sent

@@ -175,7 +175,7 @@ class ExecCredentials(Credentials):
         mode = self.spec.interactive_mode
         available = sys.stdin is not None and sys.stdin.isatty()
         if mode == "Always" and not available:
-            raise ConfigError(f"{self.label}: wants to ask a person, and standard input is no terminal")
+            raise ConfigError(f"{self.label}: needs interactive input, and standard input is not a terminal")
         return available and mode != "Never"
 
     def _environment(self) -> dict[str, str]:

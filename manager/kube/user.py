@@ -118,7 +118,7 @@ def impersonation_of(user: Entry | None) -> list[tuple[str, str]]:
         name = quote(_line(user, "as-user-extra", key), safe=_NAME_OF_HEADER)
         headers += [(f"Impersonate-Extra-{name}", _line(user, "as-user-extra", value)) for value in values]
     if headers and headers[0][0] != "Impersonate-User":
-        raise ConfigError(f"{user.path}: user {user.name!r} acts as somebody without saying whom ('as')")
+        raise ConfigError(f"{user.path}: user {user.name!r} impersonates nobody: 'as' is missing")
     return headers
 
 

@@ -37,7 +37,7 @@ class Troubles:
     def clear(self) -> None:
         """Note that a request succeeded."""
         if self._problem is not None:
-            _log.info("the lease is in reach again", was=self._problem)
+            _log.info("the lease can be reached again", was=self._problem)
         self._problem = self._kind = None
 
 

@@ -72,7 +72,7 @@ class Migration:
                     f"the storage version has been changed from {storage} to {definition.storage} meanwhile"
                 )
             self.report.begins_anew()
-        raise MigrationFailed("the definition changes all the time; run this again when it does not any more")
+        raise MigrationFailed("the definition keeps changing; run this again later")
 
     async def _again(self, before: StoredDefinition) -> StoredDefinition:
         """The definition as it is now; raises MigrationFailed when it is gone."""
@@ -205,7 +205,7 @@ class _Walk:
         self._report.refused(found.key, str(refused))
         self._failing = self._failing + 1 if refused.failing else 0
         if self._failing >= FAILING:
-            raise MigrationFailed(f"the server fails at one object after the other: {refused}")
+            raise MigrationFailed(f"the server fails for one object after the other: {refused}")
 
     async def _keep(self, *, patient: bool = True) -> None:
         """Write the position down, unless it is."""

@@ -106,8 +106,8 @@ def check_spelling(cls: type, base: type, hooks: Sequence[str]) -> None:
         known = hooks if method else (each for each in attributes if _is_like(value, attributes[each]))
         meant = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_ALIKE)
         if meant and meant[0] not in vars(cls):
-            what = "call" if method else "read"
-            raise TypeError(f"{cls.__name__}.{name}: nobody would {what} it; did you mean {meant[0]}?")
+            what = "called" if method else "read"
+            raise TypeError(f"{cls.__name__}.{name}: it is never {what}; did you mean {meant[0]}?")
 
 
 def _is_like(value: object, default: object) -> bool:

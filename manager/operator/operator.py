@@ -124,7 +124,7 @@ class Operator(Generic[T]):
             cls.finalizer = cls.finalizer or f"{cls.name}.{kind.gvk.group}/finalizer"
             cls.finalizers = frozenset((cls.finalizer, *cls.former_finalizers))
         elif cls.finalizer:
-            raise TypeError(f"{cls.__name__} has a finalizer, and no cleanup that would let it go")
+            raise TypeError(f"{cls.__name__} has a finalizer, but no cleanup")
         members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))

@@ -169,7 +169,7 @@ class ObjectReconciler(Generic[T]):
             except ApiError as error:
                 if not error.is_namespace_terminating:
                     raise
-                reconcile_log().debug("the namespace is being deleted: nothing is made there any more")
+                reconcile_log().debug("the namespace is being deleted: nothing is created there any more")
                 return None
         return await operator.gone(key)
 
@@ -224,5 +224,5 @@ class ObjectReconciler(Generic[T]):
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
         await ctx.patch()
-        ctx.log.info("cleaned up, and let go")
+        ctx.log.info("cleaned up")
         ctx.written()

@@ -57,7 +57,7 @@ class Names:
                 raise ScaffoldError(f"invalid value {value!r} for {what}: {expected} is expected")
         for what, value in (("--group", self.group), ("--kind", self.module), ("--kind", self.kind)):
             if keyword.iskeyword(value):
-                raise ScaffoldError(f"invalid value for {what}: {value!r} is a word of Python")
+                raise ScaffoldError(f"invalid value for {what}: {value!r} is a Python keyword")
 
     @property
     def module(self) -> str:

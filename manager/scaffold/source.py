@@ -87,7 +87,9 @@ def with_members(text: str, name: str, members: str, version: str = "") -> str:
         match node:
             case ast.Assign(targets=[ast.Name(id="versions")], value=value):
                 if not isinstance(value, ast.Tuple):
-                    raise ScaffoldError(f"the versions of {name} are no tuple; write versions = ({version},)")
+                    raise ScaffoldError(
+                        f"the versions of {name} are not a tuple; write versions = ({version},)"
+                    )
                 several = ", ".join([*map(ast.unparse, value.elts), version])
                 line = f"    versions = ({several}{'' if value.elts else ','})\n"
                 lines[node.lineno - 1 : node.end_lineno] = [line]
@@ -131,7 +133,7 @@ def with_import(text: str, module: str, name: str, *, ours: frozenset[str]) -> s
         apart = "" if order[before][0] == new[0] else "\n"
         lines.insert(imports[before].lineno - 1, f"{line}{apart}")
     else:
-        raise ScaffoldError(f"there are no imports to put another one to: {line.strip()}")
+        raise ScaffoldError(f"there are no imports to add one to: {line.strip()}")
     return "".join(lines)
 
 

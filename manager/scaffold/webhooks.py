@@ -120,8 +120,7 @@ def _answers(sort: str, operator: _Operator) -> tuple[str, list[tuple[str, str]]
         for each in more:
             if there.name == each.name or there.marks.intersection(each.marks):
                 raise ScaffoldError(
-                    f"{operator.path}: {operator.cls.name}.{there.name} is there already; "
-                    f"nothing is put to or in place of it"
+                    f"{operator.path}: {operator.cls.name}.{there.name} exists already, and is not changed"
                 )
     return "\n".join(each.text for each in more), list(_needed(tree, more))
 

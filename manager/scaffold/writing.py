@@ -71,7 +71,7 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
         )
     if owns == "Namespace" and not cluster_scoped:
         raise ScaffoldError(
-            "--owns Namespace: only what is in no namespace can own one; give --cluster-scoped"
+            "--owns Namespace: only cluster-scoped objects can own one; give --cluster-scoped"
         )
     domain_of(root)
     group, version, module = names.group, names.version, names.module
@@ -130,7 +130,7 @@ def domain_of(root: Path) -> str:
         domain = None
     if not isinstance(domain, str) or not (root / _MAIN).is_file():
         raise ScaffoldError(
-            f"this folder is no project: {_MAIN} is expected, and {_PYPROJECT} with a domain in "
+            f"this folder is not a project: {_MAIN} is expected, and {_PYPROJECT} with a domain in "
             f"[tool.operator-manager]"
         )
     return domain
@@ -184,7 +184,7 @@ def write(root: Path, new: Mapping[Path, str], changed: Mapping[Path, str]) -> W
     """Write the files, and have the project generate what follows from them; if it cannot, none is left."""
     for path in new:
         if (root / path).exists():
-            raise ScaffoldError(f"{root / path} is there already, and is not overwritten")
+            raise ScaffoldError(f"{root / path} exists already, and is not overwritten")
     before = {root / path: (root / path).read_bytes() for path in changed}
     made: list[Path] = []
     try:

@@ -79,7 +79,7 @@ class UntilStopped:
                 continue
             except (KubeError, TimeoutError) as error:
                 _log.warning(
-                    "the API server goes on asking here for webhooks; the next start puts that right",
+                    "the API server still calls webhooks here; the next start removes them",
                     url=url,
                     object=path.rpartition("/")[2],
                     error=str(error) or "no answer in time",
@@ -107,13 +107,13 @@ class UntilStopped:
                     if same_machine and is_loopback(host) and self._before in _annotations(found):
                         await self._put_back(path, found)
                         _log.warning(
-                            "took away what a manager that was killed had left: nobody answers there",
+                            "removed what a killed manager had left: nobody answers there",
                             object=name,
                             url=base,
                         )
                         continue
                     _log.warning(
-                        "the API server asks webhooks at which nobody answers; start a manager "
+                        "the API server calls webhooks that nobody answers; start a manager "
                         "there, install what belongs to this one, or delete the configuration",
                         object=name,
                         url=base,
@@ -160,7 +160,7 @@ def _tell_what_is_left(found: Mapping[str, Any]) -> None:
     for each in spec.get("versions") or ():
         if each.get("storage"):
             kind = f"{spec['names']['plural']}.{each['name']}.{spec['group']}"
-            _log.info("until a manager runs, objects can be used in the stored version alone", kind=kind)
+            _log.info("until a manager runs, objects can be used only in the stored version", kind=kind)
 
 
 def _annotations(found: Mapping[str, Any]) -> dict[str, str]:

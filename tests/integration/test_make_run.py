@@ -129,7 +129,7 @@ def test_what_a_killed_manager_has_registered_is_taken_away_by_the_next_start(
     with ManagerProcess(plane.kubeconfig, *pets, folder=tmp_path / "second") as manager:
         manager.wait_ready()
         eventually(lambda: taken_away(plane, before))
-    told = manager.logs(msg="took away what a manager that was killed had left: nobody answers there")
+    told = manager.logs(msg="removed what a killed manager had left: nobody answers there")
     assert {each["object"] for each in told} == {
         "operator-manager-mutating-webhook-configuration",
         "operator-manager-validating-webhook-configuration",

@@ -58,9 +58,9 @@ READERS: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (pipe, "no regular file"),
+        (pipe, "not a regular file"),
         (Path.mkdir, "Is a directory"),
-        (zeros, "no regular file"),
+        (zeros, "not a regular file"),
         (huge, "longer than 1 MiB"),
         (just_too_long, "longer than 1 MiB"),
     ],

@@ -324,7 +324,7 @@ class TestPages:
         async with following.running():
             await asyncio.sleep(5)
             problem = following.reflector.problem
-        assert problem == "pods: not a list: a page of it leads to itself"
+        assert problem == "pods: not a list: a page of it links to itself"
         assert len(server.sent("list")) < 20
 
     async def test_that_are_empty_without_end_are_a_problem(self, following: Following, server: PodServer):
@@ -759,8 +759,8 @@ class TestAProblem:
             good.event("BOOKMARK", bookmark(20))
             await moments()
         told = [line["event"] for line in log_lines if line["log_level"] != "debug"]
-        assert told[-1] == "following again"
-        assert told.count("following again") == 1
+        assert told[-1] == "watching again"
+        assert told.count("watching again") == 1
 
     async def test_of_permission_keeps_what_is_known(self, following: Following, server: PodServer):
         stream = Listed(10, ("a", 1))

@@ -150,9 +150,9 @@ async def test_a_certificate_in_a_folder_is_served(wire: ScriptedWire, set_up: l
     [
         (Unreached(), "does not answer: "),
         (Reply.status(401, "Unauthorized"), "does not accept the credentials: "),
-        (Reply.status(404, "NotFound"), "does not answer as one: "),
-        (Reply.json([]), "does not answer as one: "),
-        (Reply.json({}), "does not answer as one: "),
+        (Reply.status(404, "NotFound"), "does not answer like an API server: "),
+        (Reply.json([]), "does not answer like an API server: "),
+        (Reply.json({}), "does not answer like an API server: "),
     ],
 )
 async def test_a_server_that_cannot_be_used_is_named_with_what_named_it(

@@ -38,7 +38,7 @@ def test_it_is_written_to_a_file_which_is_never_overwritten(command: Command, tm
     again = command("model", f"--from={VENDOR}", f"--output={output}")
     assert (again.code, again.err) == (
         2,
-        f"operator-manager: model: {output} is there already, and is not overwritten\n",
+        f"operator-manager: model: {output} exists already, and is not overwritten\n",
     )
     assert output.read_text() == written
 

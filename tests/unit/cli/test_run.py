@@ -352,10 +352,10 @@ def test_what_is_installed_for_another_program_is_left_alone(command: Command, i
         ("no_such_module:X", "no_such_module:X, cannot be loaded: ModuleNotFoundError: No module named"),
         (f"{MODULE}:None_", f"{MODULE}:None_, cannot be loaded: AttributeError: "),
         (f"{MODULE}:GREETING", "cannot be loaded: AttributeError"),
-        (f"{MODULE}:Setting", f"{MODULE}:Setting, is no class of an operator with a kind"),
-        (f"{MODULE}:Foo", "is no class of an operator with a kind"),
-        (f"{MODULE}:Many", "is no class of an operator with a kind"),
-        (MODULE, "is no class of an operator with a kind"),
+        (f"{MODULE}:Setting", f"{MODULE}:Setting, is not an operator class with a kind"),
+        (f"{MODULE}:Foo", "is not an operator class with a kind"),
+        (f"{MODULE}:Many", "is not an operator class with a kind"),
+        (MODULE, "is not an operator class with a kind"),
     ],
 )
 @pytest.mark.parametrize("argv", [("run",), ("crds",), ("run", "--help")], ids=" ".join)

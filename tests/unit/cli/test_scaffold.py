@@ -179,13 +179,13 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
         (project / "tests" / mine).write_text("# mine\n")
     before = files(project)
     for argv, there in (
-        (CREATE, "tests/test_company.py is there already, and is not overwritten"),
+        (CREATE, "tests/test_company.py exists already, and is not overwritten"),
         (
             ("create", "api", "--group=a", "--version=v1", "--kind=Greeting"),
             "controllers/main.py has an operator GreetingOperator already",
         ),
-        ((*WEBHOOK, "--validation"), "tests/test_greeting_validation.py is there already"),
-        (("init", ".", "--domain=acme.test"), " is there already, and is not overwritten"),
+        ((*WEBHOOK, "--validation"), "tests/test_greeting_validation.py exists already"),
+        (("init", ".", "--domain=acme.test"), " exists already, and is not overwritten"),
     ):
         outcome = command(*argv)
         assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
@@ -204,15 +204,15 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
         (("init", "new", "--domain=Acme"), "init: invalid value 'Acme' for --domain: "),
         (("init", "My Shop", "--domain=a.b"), "init: 'My Shop' cannot name a program"),
         (("init", "pyproject.toml/new", "--domain=a.b"), "init: pyproject.toml/new"),
-        (("create",), "create: create api and create webhook are what there is"),
-        (("create", "thing"), "create: 'thing' cannot be created; create api and create webhook are"),
+        (("create",), "create: the commands are create api and create webhook"),
+        (("create", "thing"), "create: 'thing' cannot be created; the commands are create api"),
         (("create", "api", "--version=v1", "--kind=A"), "create api: --group is needed"),
         ((*CREATE, "--group=a.b"), "create api: invalid value 'a.b' for --group: "),
-        ((*CREATE, "--group=import"), "create api: invalid value for --group: 'import' is a word of Python"),
+        ((*CREATE, "--group=import"), "create api: invalid value for --group: 'import' is a Python keyword"),
         ((*CREATE, "--version=1"), "create api: invalid value '1' for --version: "),
         ((*CREATE, "--kind=company"), "create api: invalid value 'company' for --kind: "),
-        ((*CREATE, "--kind=Class"), "create api: invalid value for --kind: 'class' is a word of Python"),
-        ((*CREATE, "--kind=None"), "create api: invalid value for --kind: 'None' is a word of Python"),
+        ((*CREATE, "--kind=Class"), "create api: invalid value for --kind: 'class' is a Python keyword"),
+        ((*CREATE, "--kind=None"), "create api: invalid value for --kind: 'None' is a Python keyword"),
         (
             (*CREATE, "--kind=Context"),
             "create api: --kind Context: that is the name of something else in cont",
@@ -221,9 +221,9 @@ def test_nothing_that_is_there_is_overwritten(command: Command, project: Path):
         ((*CREATE, "--kind=Operator"), "create api: --kind Operator: that is the name of something"),
         ((*CREATE, "--plural=A B"), "create api: invalid value 'A B' for --plural: "),
         ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Deploy"),
-        ((*CREATE, "--owns=Namespace"), "create api: --owns Namespace: only what is in no namespace can"),
+        ((*CREATE, "--owns=Namespace"), "create api: --owns Namespace: only cluster-scoped objects can"),
         ((*CREATE, "--cluster"), "create api: unknown flag '--cluster'; did you mean --cluster-scoped?"),
-        (("create", "webhooks", "--kind=A"), "create: 'webhooks' cannot be created; create api and create w"),
+        (("create", "webhooks", "--kind=A"), "create: 'webhooks' cannot be created; the commands are create"),
         (("create", "webhook"), "create webhook: --kind is needed"),
         (("create", "webhook", "--kind=a", "--validation"), "create webhook: invalid value 'a' for --kind: "),
         (WEBHOOK, "create webhook: --defaulting, --validation or --conversion=VERSION is needed"),
@@ -256,7 +256,7 @@ def test_a_folder_that_is_no_project_is_told_in_one_line(
     monkeypatch.chdir(tmp_path)
     outcome = command(*CREATE)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
-    assert "this folder is no project: controllers/main.py is expected" in outcome.err
+    assert "this folder is not a project: controllers/main.py is expected" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -303,19 +303,19 @@ def test_a_list_that_nothing_can_be_added_to_is_told_in_one_line(command: Comman
             "controllers/hello/greeting.py",
             "Operator[Greeting]):",
             "Operator[Greeting]):\n    versions = tuple(found())\n",
-            "controllers/hello/greeting.py: the versions of GreetingOperator are no tuple; write versions =",
+            "controllers/hello/greeting.py: the versions of GreetingOperator are not a tuple; write versions",
         ),
         (
             "controllers/hello/greeting.py",
             "    async def reconcile",
             "    @webhook.validate_create\n    async def mine(self): ...\n\n    async def reconcile",
-            "controllers/hello/greeting.py: GreetingOperator.mine is there already",
+            "controllers/hello/greeting.py: GreetingOperator.mine exists already",
         ),
         (
             "controllers/hello/greeting.py",
             "    async def reconcile",
             "    def fill_in(self): ...\n\n    async def reconcile",
-            "controllers/hello/greeting.py: GreetingOperator.fill_in is there already",
+            "controllers/hello/greeting.py: GreetingOperator.fill_in exists already",
         ),
         (
             "controllers/hello/greeting.py",

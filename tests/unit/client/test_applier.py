@@ -199,7 +199,7 @@ async def test_an_owner_that_cannot_be_read_is_an_error_of_the_protocol(client: 
 async def test_who_is_always_slower_than_others_has_a_conflict(client: Client, wire: ScriptedWire):
     wire.on("GET", PATH, *(Reply.json(created_by_us(version)) for version in range(1, 9)))
     wire.on("PATCH", PATH, Reply.status(422, "Invalid", "the server rejected our request"))
-    with pytest.raises(Conflict, match=r"^Deployment team/cache is changed by others all the time$"):
+    with pytest.raises(Conflict, match=r"^Deployment team/cache keeps being changed by others$"):
         await client.apply(WANTED)
     assert len(wire.sent("PATCH")) == 3
 

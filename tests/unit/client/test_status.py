@@ -164,7 +164,7 @@ async def test_one_who_is_always_quicker_makes_it_a_conflict() -> None:
     server = Server({}, before=again)
     thing = server.read()
     thing.status = {"conditions": [condition("A", "1")]}
-    with pytest.raises(Conflict, match="changed again and again"):
+    with pytest.raises(Conflict, match="keeps being changed"):
         await server.client.status.report(thing)
     assert server.writes == 5
 

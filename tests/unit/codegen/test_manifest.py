@@ -166,7 +166,7 @@ def test_versions_that_do_not_fit_together_are_refused():
 
     with pytest.raises(ModelError, match="same plural and the same scope"):
         custom_resource_definitions([Gadget, Elsewhere])
-    with pytest.raises(ModelError, match="a version stands twice: v1, v1"):
+    with pytest.raises(ModelError, match="a version is there twice: v1, v1"):
         custom_resource_definitions([Gadget, Gadget])
 
 

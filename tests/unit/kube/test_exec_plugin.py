@@ -155,7 +155,7 @@ async def test_a_program_that_insists_on_a_terminal_is_refused_without_one(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(ConfigError, match="standard input is no terminal"):
+    with pytest.raises(ConfigError, match="standard input is not a terminal"):
         await plugin.run(printing({"token": "x"}), interactiveMode="Always")
 
 

@@ -120,9 +120,9 @@ MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (BOMB, "its aliases stand for too much"),
-        (MERGED, "its aliases stand for too much"),
-        (f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 200)}]", "its aliases stand for too much"),
+        (BOMB, "its aliases expand to too much"),
+        (MERGED, "its aliases expand to too much"),
+        (f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 200)}]", "its aliases expand to too much"),
         ("a: &a [[*a]]", "it is part of itself, by an alias"),
     ],
 )

@@ -239,5 +239,5 @@ def test_whom_a_header_cannot_name_nobody_can_act_as(tmp_path: Path, key: str, v
 
 
 def test_acting_as_a_group_without_a_user_is_an_error(tmp_path: Path):
-    with pytest.raises(ConfigError, match="without saying whom"):
+    with pytest.raises(ConfigError, match="'as' is missing"):
         impersonation_of(user(tmp_path, **{"as-groups": ["system:masters"]}))

@@ -64,7 +64,7 @@ def test_what_is_misspelt_is_refused_with_what_was_meant(name: str, value: Any, 
     if meant is None:
         type("Some", (Operator,), members)
         return
-    with pytest.raises(TypeError, match=rf"^Some.{name}: nobody would \w+ it; did you mean {meant}\?$"):
+    with pytest.raises(TypeError, match=rf"^Some.{name}: it is never \w+; did you mean {meant}\?$"):
         type("Some", (Operator,), members)
     type("Some", (Operator,), {**members, meant: getattr(Operator, meant)})  # then it is something else
 
