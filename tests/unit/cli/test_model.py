@@ -101,7 +101,7 @@ def test_it_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch
     [
         ((), "--from is needed, as in --from=crd.yaml or --from=Certificate.cert-manager.io"),
         (("--from=/nowhere.yaml",), "/nowhere.yaml: No such file or directory"),
-        (("--from=/dev/zero",), "/dev/zero: it is no regular file"),
+        (("--from=/dev/zero",), "/dev/zero: it is not a regular file"),
         (("--from=/",), "/: Is a directory"),
         ((f"--from={sys.executable}",), f"{sys.executable}: it is not text in UTF-8"),
         ((f"--from={FOOS}", "--version=v9"), f"{FOOS}: foos.tutorial.my.domain has no version v9: it has v1"),

@@ -393,7 +393,7 @@ def crd(schema: Any, **spec: Any) -> str:
         ),
         (
             "a: &a [" + "x" * 5000 + "]\nb: [" + "*a," * 300 + "]",
-            "it is not YAML in line 2: its aliases stand for too much",
+            "it is not YAML in line 2: its aliases expand to too much",
         ),
         ("{a: " * 100_000, "it is not YAML in line 1: it is nested too deeply"),
         (crd({"properties": {"a": {"type": "text"}}}), "Kind.a: type: 'text' is no type of a schema"),
