@@ -129,17 +129,22 @@ def test_what_a_killed_manager_has_registered_is_taken_away_by_the_next_start(
     with ManagerProcess(plane.kubeconfig, *pets, folder=tmp_path / "second") as manager:
         manager.wait_ready()
         eventually(lambda: taken_away(plane, before))
+        # The line follows the request.
+        eventually(lambda: told_of_what_was_left(manager))
+
+
+def taken_away(plane: ControlPlane, before: object) -> None:
+    assert registered(plane) == []
+    assert plane.api.get(DEFINITION)["spec"]["conversion"] == before
+
+
+def told_of_what_was_left(manager: ManagerProcess) -> None:
     told = manager.logs(msg="removed what a killed manager had left: nobody answers there")
     assert {each["object"] for each in told} == {
         "operator-manager-mutating-webhook-configuration",
         "operator-manager-validating-webhook-configuration",
         "pets.petstore.example.com",
     }
-
-
-def taken_away(plane: ControlPlane, before: object) -> None:
-    assert registered(plane) == []
-    assert plane.api.get(DEFINITION)["spec"]["conversion"] == before
 
 
 @pytest.mark.contract
