@@ -99,13 +99,6 @@ async def test_a_name_is_generated_and_is_free(api: Api) -> None:
     assert all(name.startswith("job-") and len(name) == 9 for name in names)
 
 
-async def test_a_dry_run_leaves_no_trace(api: Api) -> None:
-    before = api.server.store.version
-    made = await api.expect(201, "POST", f"{CONFIG_MAPS}?dryRun=All", config_map("a"))
-    assert "resourceVersion" not in made["metadata"]
-    assert api.server.store.version == before
-
-
 async def test_a_write_that_changes_nothing_keeps_the_version(api: Api) -> None:
     first = await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     again = await api.expect(200, "PUT", f"{CONFIG_MAPS}/a", first)
@@ -130,17 +123,6 @@ async def test_a_propagation_policy_becomes_a_finalizer(api: Api) -> None:
     gone = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a?propagationPolicy=Background")
     assert gone["status"] == "Success"
     assert gone["details"] == {"name": "a", "kind": "configmaps", "uid": marked["metadata"]["uid"]}
-
-
-async def test_a_namespace_waits_for_its_finalizer(api: Api) -> None:
-    await api.expect(201, "POST", "/api/v1/namespaces", {"metadata": {"name": "n"}})
-    leaving = await api.expect(200, "DELETE", "/api/v1/namespaces/n")
-    assert leaving["status"] == {"phase": "Terminating"}
-    assert "deletionGracePeriodSeconds" not in leaving["metadata"]
-    assert await api.expect(200, "DELETE", "/api/v1/namespaces/n") == leaving
-    leaving["spec"] = {}
-    await api.expect(200, "PUT", "/api/v1/namespaces/n/finalize", leaving)
-    await api.expect(404, "GET", "/api/v1/namespaces/n")
 
 
 async def test_a_great_many_unknown_fields_take_no_time_and_few_warnings(api: Api) -> None:

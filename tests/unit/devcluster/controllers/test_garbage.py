@@ -37,32 +37,12 @@ def names(cluster: Cluster) -> set[str]:
     return {each["metadata"]["name"] for each in cluster.list("configmaps")} - {"kube-root-ca.crt"}
 
 
-async def test_dependents_go_after_their_owner(cluster: Cluster):
-    await chain(cluster)
-    await cluster.client.delete("configmaps", "x", "top")
-    await cluster.settle()
-    assert names(cluster) == set()
-
-
 async def test_in_the_foreground_dependents_go_first(cluster: Cluster):
     await chain(cluster, block=True)
     cluster.seen.clear()
     await cluster.client.delete("configmaps", "x", "top", propagation="Foreground")
     await cluster.settle()
     assert [name for _, name, obj in cluster.seen if obj is None] == ["bottom", "middle", "top"]
-
-
-async def test_foreground_deletion_waits_for_a_dependent_with_a_finalizer(cluster: Cluster):
-    top = await cluster.apply("configmaps", config("top"))
-    held = config("held", top, block=True)
-    held["metadata"]["finalizers"] = ["a.b/c"]
-    await cluster.apply("configmaps", held)
-    await cluster.client.delete("configmaps", "x", "top", propagation="Foreground")
-    await cluster.settle()
-    assert names(cluster) == {"top", "held"}
-    await cluster.client.patch("configmaps", "x", "held", {"metadata": {"finalizers": None}})
-    await cluster.settle()
-    assert names(cluster) == set()
 
 
 async def test_orphans_stay_and_forget_their_owner(cluster: Cluster):

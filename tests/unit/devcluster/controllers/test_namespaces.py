@@ -7,11 +7,6 @@ from tests.unit.devcluster.controllers.conftest import Cluster, Make
 pytestmark = pytest.mark.virtual_time
 
 
-def conditions(cluster: Cluster, name: str = "x") -> dict[str, tuple[str, str, str]]:
-    status = cluster.get("namespaces", name, "")["status"]
-    return {each["type"]: (each["status"], each["reason"], each["message"]) for each in status["conditions"]}
-
-
 async def test_new_namespace_gets_its_account_and_certificate(cluster: Cluster):
     assert cluster.get("serviceaccounts", "default") is not None
     assert cluster.get("configmaps", "kube-root-ca.crt")["data"] == {"ca.crt": ""}
@@ -37,40 +32,3 @@ async def test_deleted_namespace_is_emptied_pods_first(cluster: Cluster, deploym
     last_pod = max(index for index, plural in enumerate(gone) if plural == "pods")
     assert "serviceaccounts" not in gone[: last_pod + 1] or gone.index("serviceaccounts") > 2
     assert cluster.list("configmaps") == cluster.list("events") == []
-
-
-async def test_namespace_waits_for_finalizers_and_says_so(cluster: Cluster):
-    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["a.b/c"]}}
-    await cluster.apply("configmaps", held)
-    await cluster.client.delete("namespaces", "", "x")
-    await cluster.settle()
-    assert conditions(cluster) == {
-        "NamespaceDeletionDiscoveryFailure": (
-            "False",
-            "ResourcesDiscovered",
-            "All resources successfully discovered",
-        ),
-        "NamespaceDeletionGroupVersionParsingFailure": (
-            "False",
-            "ParsedGroupVersions",
-            "All legacy kube types successfully parsed",
-        ),
-        "NamespaceDeletionContentFailure": (
-            "False",
-            "ContentDeleted",
-            "All content successfully deleted, may be waiting on finalization",
-        ),
-        "NamespaceContentRemaining": (
-            "True",
-            "SomeResourcesRemain",
-            "Some resources are remaining: configmaps. has 1 resource instances",
-        ),
-        "NamespaceFinalizersRemaining": (
-            "True",
-            "SomeFinalizersRemain",
-            "Some content in the namespace has finalizers remaining: a.b/c in 1 resource instances",
-        ),
-    }
-    await cluster.client.patch("configmaps", "x", "held", {"metadata": {"finalizers": None}})
-    await cluster.settle()
-    assert cluster.get("namespaces", "x", "") is None

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from devcluster.errors import StatusError
 from devcluster.patch import apply, in_versions, parent_entries, record_update, scale_entries
 from devcluster.schema.node import Schema
 from devcluster.schema.structural import parse
@@ -92,30 +91,6 @@ def test_a_new_object_of_a_built_in_kind_is_owned_without_the_structs_that_go_al
     }
 
 
-def test_a_change_through_a_subresource_leaves_the_other_fields_to_their_managers():
-    old = thing({"size": 1})
-    record_update(old, None, schema=schema(granular=True), manager="a", api_version=API, now=NOW)
-    new = copy.deepcopy(old)
-    new["spec"]["size"] = 2
-    new["status"] = {"phase": "Ready"}
-
-    record_update(
-        new,
-        old,
-        schema=schema(granular=True),
-        manager="a",
-        api_version=API,
-        now=LATER,
-        subresource="status",
-        reset=("metadata", "spec"),
-    )
-
-    assert [(e.get("subresource"), e["fieldsV1"]) for e in new["metadata"]["managedFields"]] == [
-        (None, {"f:spec": {".": {}, "f:size": {}}}),
-        ("status", {"f:status": {".": {}, "f:phase": {}}}),
-    ]
-
-
 def test_a_write_that_changes_nothing_leaves_the_entries_with_their_times():
     old = thing({"size": 1})
     record_update(old, None, schema=schema(granular=True), manager="a", api_version=API, now=NOW)
@@ -136,22 +111,6 @@ def test_what_has_become_atomic_is_owned_as_a_whole():
     assert owned(new) == {
         "applier": {"f:spec": {"f:list": {}, "f:map": {}}},
         "other": {"f:spec": {"f:size": {}}},
-    }
-
-
-def test_an_applier_that_asks_for_no_force_gets_the_fields_that_stand_in_its_way():
-    live = applied(None, {"list": [{"name": "a", "v": "1"}], "size": 1})
-
-    with pytest.raises(StatusError) as refused:
-        applied(live, {"list": [{"name": "a", "v": "2"}], "size": 2}, manager="late")
-
-    assert refused.value.to_status()["message"] == (
-        'Apply failed with 2 conflicts: conflicts with "applier":\n- .spec.size\n- .spec.list[name="a"].v'
-    )
-    assert refused.value.details["causes"][0] == {
-        "reason": "FieldManagerConflict",
-        "message": 'conflict with "applier"',
-        "field": ".spec.size",
     }
 
 

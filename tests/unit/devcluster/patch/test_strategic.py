@@ -28,25 +28,6 @@ def names(found: dict[str, Any]) -> list[str]:
     return [container["name"] for container in found["spec"]["containers"]]
 
 
-def test_items_merge_by_key_and_other_lists_are_replaced():
-    found = strategic_merge_patch(
-        LIVE,
-        {
-            "spec": {
-                "containers": [{"name": "a", "image": "a:2", "args": ["z"]}],
-                "tolerations": [{"key": "new"}],
-            }
-        },
-        POD,
-    )
-
-    assert found["spec"]["containers"] == [
-        {"name": "a", "image": "a:2", "args": ["z"]},
-        {"name": "b", "image": "b:1"},
-    ]
-    assert found["spec"]["tolerations"] == [{"key": "new"}]
-
-
 def test_a_new_item_goes_before_what_the_patch_does_not_mention():
     found = strategic_merge_patch(LIVE, {"spec": {"containers": [{"name": "n", "image": "n"}]}}, POD)
 
@@ -58,14 +39,6 @@ def test_an_order_places_the_items_it_names_and_leaves_the_others_between():
     patch = {"spec": {"$setElementOrder/containers": order, "containers": [{"name": "n", "image": "n"}]}}
 
     assert names(strategic_merge_patch(LIVE, patch, POD)) == ["n", "a", "b"]
-
-
-def test_lists_of_strings_merge_and_lose_what_a_parallel_list_names():
-    patch = {"metadata": {"finalizers": ["d/d", "b/b"], "$deleteFromPrimitiveList/finalizers": ["a/a"]}}
-
-    found = strategic_merge_patch(LIVE, patch, POD)
-
-    assert found["metadata"]["finalizers"] == ["d/d", "b/b", "c/c"]
 
 
 @pytest.mark.parametrize(
