@@ -19,7 +19,7 @@ from manager.simulation.faults import KINDS_OF_FAULT, Fault
 from manager.simulation.matrix import matrix
 from manager.simulation.seeds import Plan, plan_of, run
 from manager.simulation.workload import Step
-from tests.unit.simulation.test_seeds import Greeting, GreetingOperator
+from tests.unit.simulation.test_seeds import Greeting, GreetingOperator, PickyOperator
 
 ROOT = Path(__file__).parents[3]
 THIS = "tests.unit.simulation.test_command"
@@ -85,6 +85,14 @@ def test_what_differs_from_run_to_run_is_told_in_one_line(
     assert "test_command.py" in problem
     assert problem.startswith("mine: simulate: ")
     assert problem.count("\n") == 1
+
+
+def test_a_single_run_without_any_object_does_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert simulate(["--seeds=1", "--minutes=1"], [PickyOperator], Program("mine", "1")) == 1
+    assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
 
 
 def test_a_page_says_what_becomes_of_each_operator_with_each_fault(tmp_path: Path):
