@@ -218,7 +218,7 @@ class People:
 
     async def _free_name(self, _: int, *where: Any) -> str | None:
         taken = [
-            (resource, each["metadata"]["namespace"], each["metadata"]["name"])
+            (resource, each["metadata"].get("namespace", ""), each["metadata"]["name"])
             for resource in owned_resources(self._operators)
             for each in self._client.list(resource)
             if each["metadata"].get("labels", {}).get("taken")
@@ -255,7 +255,7 @@ class People:
     def _child(self, rng: random.Random) -> tuple[str, str, str] | None:
         """The resource, namespace and name of something that an operator has made."""
         children = [
-            (resource, str(each["metadata"]["namespace"]), str(each["metadata"]["name"]))
+            (resource, str(each["metadata"].get("namespace", "")), str(each["metadata"]["name"]))
             for resource in owned_resources(self._operators)
             for each in self._client.list(resource)
             if any(owner.get("controller") for owner in each["metadata"].get("ownerReferences") or ())

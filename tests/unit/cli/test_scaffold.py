@@ -90,7 +90,7 @@ def test_a_project_with_kinds_added_passes_its_style_types_tests_and_demo(comman
     python(project, "ruff", "format", "--check", ".")
     python(project, "mypy")
     python(project, "controllers.main", "generate", "--check")
-    assert "10 passed" in python(project, "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
+    assert "14 passed" in python(project, "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider")
     samples = project / "config/samples"
     sample = (samples / "hello_v1_greeting.yaml").read_text()
     sample = sample.replace("hello.acme.test/v1", "hello.acme.test/v2").replace("greeting-sample", "newer")

@@ -19,7 +19,7 @@ from manager.simulation.faults import KINDS_OF_FAULT, Fault
 from manager.simulation.matrix import matrix
 from manager.simulation.seeds import Plan, plan_of, run
 from manager.simulation.workload import Step
-from tests.unit.simulation.test_seeds import Greeting, GreetingOperator, PickyOperator
+from tests.unit.simulation.test_seeds import ForgetfulOperator, Greeting, GreetingOperator, PickyOperator
 
 ROOT = Path(__file__).parents[3]
 THIS = "tests.unit.simulation.test_command"
@@ -107,19 +107,8 @@ def test_a_page_says_what_becomes_of_each_operator_with_each_fault(tmp_path: Pat
     assert all(row[2].startswith("1 of 1, ") for row in rows)
 
 
-class LosingOperator(GreetingOperator):
-    """What somebody deletes stays away."""
-
-    kind = Greeting
-    name = "greeting"
-
-    async def write(self, greeting: Greeting, text: str, ctx: Context) -> None:
-        if not greeting.status.text:
-            await super().write(greeting, text, ctx)
-
-
 def test_the_page_says_what_was_lost():
-    operator, steps = (LosingOperator,), plan_of(0, (LosingOperator,)).steps[:1]
+    operator, steps = (ForgetfulOperator,), plan_of(0, (ForgetfulOperator,)).steps[:1]
     steps = (*steps, Step(at=60.0, act="delete child", kind=0, draw=1))
     fault = Fault(at=90.0, what="cut", replica=0, seconds=1.0)
     outcome = run(Plan(0, 1, steps, (fault,)), operator)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -55,15 +57,17 @@ class GreetingOperator(Operator[Greeting]):
         await ctx.apply(ConfigMap(metadata=metadata, data={"text": text}))
 
 
-class ForgetfulOperator(GreetingOperator):
-    """Makes its child once, and then never looks at it again: it believes its own status."""
+def operator_of_the_page() -> type[Operator[Any]]:
+    """The planted fault that docs/simulation.md shows."""
+    page = Path(__file__).parents[3] / "docs" / "simulation.md"
+    [code] = re.findall(r"```python\n(class .*?)```", page.read_text(), re.DOTALL)
+    found = dict(globals())
+    exec(code, found)
+    operator: type[Operator[Any]] = found["ForgetfulOperator"]
+    return operator
 
-    kind = Greeting
-    name = "greeting"
 
-    async def write(self, greeting: Greeting, text: str, ctx: Context) -> None:
-        if not greeting.status.text:
-            await super().write(greeting, text, ctx)
+ForgetfulOperator = operator_of_the_page()
 
 
 class RestlessOperator(GreetingOperator):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from manager.api import ObjectMeta
 from manager.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager.scaffold.project.controllers.hello.greeting import GreetingOperator
+from manager.simulation import assert_holds
 from manager.testing import operated
 
 
@@ -20,3 +21,7 @@ async def test_what_is_wanted_is_there_and_follows_a_change() -> None:
         await world.until(greeting, lambda it: is_ready(it, 2))
         await world.update(greeting, lambda it: setattr(it.spec, "size", 1))
         await world.until(greeting, lambda it: is_ready(it, 1))
+
+
+def test_it_holds_when_processes_die_connections_break_and_people_change_their_minds() -> None:
+    assert_holds(GreetingOperator, seeds=range(3))
