@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from controllers.main import OPERATORS
 from manager import Context
 from manager.cli import simulate as command
 from manager.cli.simulate import simulate
@@ -119,3 +120,10 @@ def test_the_page_says_what_was_lost():
         if "`cut`" in line
     ]
     assert row.endswith("| 0 of 1, 0 s | 1 | 0 |")
+
+
+def test_the_page_of_faults_has_each_fault_and_each_operator():
+    told = (ROOT / "docs" / "faults.md").read_text()
+    rows = [line.split(" | ") for line in told.splitlines() if line.startswith("| ")]
+    assert [row[0].strip("| `") for row in rows[2:]] == list(KINDS_OF_FAULT), "generate it anew, as it says"
+    assert rows[0][2:-2] == [each.name for each in OPERATORS]
