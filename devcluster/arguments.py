@@ -52,7 +52,7 @@ class CommandLine:
             self._complete(rest)
         if name not in self._commands:
             what = "flag" if name.startswith("-") else "command"
-            known = f"; the commands are {', '.join(self._commands)}, and --help"
+            known = f"; the commands are {', '.join((*self._commands, 'completion'))}, and --help"
             meant = _meant(name, [*self._commands, "completion", "--help", "--version"]) or known
             sys.stderr.write(f"{self._program}: unknown {what} {name!r}{meant}\n")
             raise SystemExit(2)

@@ -114,6 +114,13 @@ networkPolicy:
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 
 # By the names of the values: what they may be, where the default does not say it.
+
+
+def _parts(*names: str) -> dict[str, Any]:
+    members = {name: {"type": "object"} for name in names}
+    return {"type": "object", "additionalProperties": False, "properties": members}
+
+
 _NARROWER: dict[str, dict[str, Any]] = {
     "replicas": {"type": "integer", "minimum": 0},
     "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
@@ -129,9 +136,9 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "extraEnv": {"type": "array", "items": {"type": "object", "required": ["name"]}},
     "imagePullSecrets": {"type": "array", "items": {"type": "object", "required": ["name"]}},
     "tolerations": {"type": "array", "items": {"type": "object"}},
-    # As Kubernetes has them; it checks them itself.
-    "resources": {"type": "object"},
-    "affinity": {"type": "object"},
+    # As Kubernetes has them; what is in the parts it checks itself.
+    "resources": _parts("limits", "requests"),
+    "affinity": _parts("nodeAffinity", "podAffinity", "podAntiAffinity"),
     "topologySpreadConstraints": {"type": "array", "items": {"type": "object"}},
     "nodeSelector": _TEXTS,
     "annotations": _TEXTS,

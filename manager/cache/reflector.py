@@ -14,6 +14,7 @@ from prometheus_client import Counter
 from manager.backoff import Backoff
 from manager.cache.answers import decode_bookmark, decode_page
 from manager.cache.failure import (
+    EXPIRED,
     NO_STREAMING,
     HistoryRestored,
     NotStreaming,
@@ -348,7 +349,8 @@ class Reflector:
             delay = max(delay, asked or self._backoff.next())
         if isinstance(failure, NoMatch | NotFound):
             delay = min(delay, NOT_SERVED_CAP)
-        self._failures += 1
+        if rule.reason != EXPIRED:  # the list that follows tells whether there is a problem
+            self._failures += 1
         # A watch that breaks once, and can be opened again, is nothing that anybody should be told of.
         if self._failures > 1 or not self._intake.synced.is_set():
             self.problem = f"{self._spec.resource}: {_explain(failure)}"

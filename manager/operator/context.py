@@ -231,7 +231,7 @@ class Context:
         except OwnedByOther as error:
             self._operator.waits_for(type(child), child.key, self.object.key)
             raise await self._blocked(error) from error
-        self._announce(applied, created, changed, conflicts)
+        self._announce(applied, child, created, changed, conflicts)
         return applied.object
 
     async def delete(self, child: Resource) -> None:
@@ -428,6 +428,7 @@ class Context:
     def _announce(
         self,
         applied: Applied[R],
+        wanted: R,
         created: str,
         changed: Callable[[R, R], tuple[str, str] | None] | None,
         conflicts: Sequence[FieldConflict],
@@ -439,7 +440,7 @@ class Context:
         elif applied.outcome is Outcome.UPDATED:
             details: dict[str, object] = {}
             if applied.previous is not None:
-                details["fields"] = changed_fields(applied.previous, child)
+                details["fields"] = changed_fields(applied.previous, child, wanted)
             if conflicts:
                 details["set_by"] = sorted({each.manager for each in conflicts})
             better = None

@@ -13,12 +13,13 @@ _METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
 """What of it is not the server's own."""
 
 
-def changed_fields(before: Resource, after: Resource) -> list[str]:
+def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[str]:
     """The paths of what differs, as the server names them: `.spec.replicas`; values may be secret.
 
-    The status is left out. Of very many the first are named, and the last entry counts the others.
+    The status is left out, and so is what others have set meanwhile and is not `wanted`. Of very many the
+    first are named, and the last entry counts the others.
     """
-    found = list(_differences("", _content(before), _content(after)))
+    found = list(_differences("", _content(before), _content(after), _content(wanted)))
     if len(found) > _SHOWN:
         found[_SHOWN:] = [f"{len(found) - _SHOWN} more"]
     return found
@@ -32,14 +33,18 @@ def _content(obj: Resource) -> dict[str, Any]:
     return wire
 
 
-def _differences(path: str, before: Any, after: Any) -> Iterator[str]:
+def _differences(path: str, before: Any, after: Any, wanted: Any) -> Iterator[str]:
     if before == after:
         return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
+        ours = wanted if isinstance(wanted, Mapping) else {}
         for name in dict.fromkeys((*before, *after)):
-            yield from _differences(f"{path}.{name}", before.get(name), after.get(name))
+            if name in ours or name not in after:
+                yield from _differences(f"{path}.{name}", before.get(name), after.get(name), ours.get(name))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for number, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _differences(f"{path}[{number}]", one, other)
+        # Others' items may stand between ours.
+        each = wanted if isinstance(wanted, list) and len(wanted) == len(after) else after
+        for number, (one, other, ours) in enumerate(zip(before, after, each, strict=True)):
+            yield from _differences(f"{path}[{number}]", one, other, ours)
     else:
         yield path

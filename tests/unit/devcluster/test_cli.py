@@ -21,7 +21,7 @@ from devcluster.cli import main
         (["up", "--history", "-1"], "--history: '-1' is not a whole number"),
         (["up", "--enable-admission-plugins=A"], '--enable-admission-plugins: plugin "A" is unknown here'),
         (["up", "--prot", "1"], "devcluster: up: unknown flag '--prot'; did you mean --port?\n"),
-        (["pu"], "devcluster: unknown command 'pu'; the commands are up, and --help\n"),
+        (["pu"], "devcluster: unknown command 'pu'; the commands are up, completion, and --help\n"),
         (["up", "now"], "devcluster: up: unexpected argument 'now'\n"),
         (["--versoin"], "devcluster: unknown flag '--versoin'; did you mean --version?\n"),
         ([], "COMMAND"),

@@ -16,6 +16,7 @@ from manager.api.core_v1 import Namespace, Secret
 from manager.controller import Predicate, generation_changed
 from manager.kube.errors import ServerError
 from manager.operator.context import Changed
+from manager.operator.difference import changed_fields
 from manager.testing import World, operated
 from tests.unit.conftest import LogLines
 
@@ -276,6 +277,15 @@ async def test_the_log_has_a_line_for_each_deed_with_the_fields_and_whose_they_w
         await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
         await world.until(obj, lambda it: it.status.text == "nobody")
         assert ("Deleted Secret child", None, None) in deeds()
+
+
+def test_of_what_changed_meanwhile_only_what_is_wanted_is_told():
+    before, after, wanted = secret("child"), secret("child"), secret("child")
+    before.metadata.labels = {"for": "all", "old": "a", "theirs": "1"}
+    after.metadata.labels = wanted.metadata.labels = {"for": "you"}
+    after.metadata.labels = {"for": "you", "theirs": "2", "new": "b"}
+    after.metadata.annotations = {"revision": "2"}
+    assert changed_fields(before, after, wanted) == [".metadata.labels.for", ".metadata.labels.old"]
 
 
 async def test_at_debug_each_reconcile_has_a_line_with_why_and_what_came_of_it(log_lines: LogLines):

@@ -266,6 +266,8 @@ def test_pods_run_where_and_from_what_registry_the_values_say(chart: Path):
         ("manager.podDisruptionBudget.maxUnavailable=many", "/manager/podDisruptionBudget/maxUnavailable"),
         ("manager.topologySpreadConstraints=x", "/manager/topologySpreadConstraints"),
         ("petstore.resources=x", "/petstore/resources"),
+        ("manager.resources.limit.cpu=1", "limit"),
+        ("manager.affinity.nodes=x", "nodes"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(chart: Path, value: str, named: str):
