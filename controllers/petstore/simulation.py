@@ -98,13 +98,15 @@ class PetStoreOutside(Outside):
         problems += [
             f"a record is left of a Pet that is gone: {each}"
             for key, each in by_key.items()
-            if key not in seen
+            if key not in seen and key not in self.world.forgotten
         ]
         return problems
 
     async def state(self) -> Any:
         """What all records say."""
-        return sorted(str(Content.of(each)) for each in await self.store.pets())
+        records = await self.store.pets()
+        known = [each for each in records if each.idempotency_key not in self.world.forgotten]
+        return sorted(str(Content.of(each)) for each in known)
 
 
 def _unavailable(why: str) -> grpc.aio.AioRpcError:

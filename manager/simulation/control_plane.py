@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ControlPlane", "Disk"]
 
+_BUMP = 1_000_000
+_SET_UP = {"customresourcedefinitions", "clusterroles", "clusterrolebindings", "namespaces"}
 _FLUSHED_WITHIN = 0.004
 """Longest time between a write to the disk and its being there, in seconds."""
 
@@ -35,6 +37,7 @@ class Disk:
         self._rng = rng
         self._objects: dict[Key, Stored] = {}
         self._unflushed: list[Change] = []
+        self._flushed: list[tuple[float, Change]] = []
         self._flushing: asyncio.TimerHandle | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -74,6 +77,25 @@ class Disk:
         self._waiting = []
         return len(lost)
 
+    def rewind(self, then: float) -> set[str]:
+        """Have what was there then, as when a backup is restored; the uids of what came since.
+
+        Versions go on beyond those that there have been, as etcd is told to when it is restored. It does not
+        go back to before the last change of what people set up.
+        """
+        lost = set()
+        while self._flushed and self._flushed[-1][0] > then:
+            _, change = self._flushed[-1]
+            if change.key.plural in _SET_UP:
+                break
+            self._flushed.pop()
+            if change.old is not None:
+                self._objects[change.key] = change.old
+            elif (gone := self._objects.pop(change.key, None)) is not None:
+                lost.add(gone.uid)
+        self.version += _BUMP
+        return lost
+
     def _flush(self) -> None:
         if self._flushing is not None:
             self._flushing.cancel()
@@ -86,6 +108,7 @@ class Disk:
             else:
                 self._objects[change.key] = change.new
             self.version = change.version
+            self._flushed.append((asyncio.get_running_loop().time(), change))
         self._unflushed = []
         waiting, self._waiting = self._waiting, []
         for version, waiter in waiting:

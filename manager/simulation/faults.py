@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from manager.simulation.comparing import resource_of
+from manager.simulation.replica import RENEW_DEADLINE
 
 if TYPE_CHECKING:
     from manager.simulation.replica import Replica
@@ -36,6 +37,7 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "compact": (2, "{manager} hears nothing for {seconds}; then the history has expired (410)"),
     "no_bookmarks": (1, "watches of {manager} get no bookmarks for {seconds}"),
     "power": (2, "the cluster is killed, and started {seconds} later with what its disk has"),
+    "backup": (1, "the cluster is killed, and started {seconds} later with a backup of its disk"),
     "rights": (1, "managers have no rights for {seconds}"),
     "some_rights": (2, "managers have not all of their rights for {seconds} (403)"),
     "definition": (
@@ -50,6 +52,8 @@ KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
 }
 """What goes wrong: how often, and in words."""
 
+_BACKUP = 120.0
+"""Seconds that a backup is old at most."""
 _STUCK = (0.0, 0.5, 3.0)
 """Seconds for which a disk takes nothing any more before the power fails."""
 _GOES_WITHIN = 600.0
@@ -162,9 +166,15 @@ async def _cut_power(world: World, fault: Fault, _: Sequence[Replica]) -> None:
     await _cut(world, fault, world.running)
     lost = await world.plane.kill()
     world.told("cluster", f"killed: {lost} writes are lost")
+    if fault.what == "backup":
+        then = world.now - random.Random(fault.draw).uniform(0.0, _BACKUP)
+        world.forgotten |= world.plane.disk.rewind(then)
+        world.told("cluster", f"gets a backup of {max(0.0, then):.1f} s")
     await asyncio.sleep(fault.seconds)
     await world.plane.start()
     world.told("cluster", "starts")
+    if fault.what == "backup":
+        world.no_holder_until = world.now + RENEW_DEADLINE * 2
 
 
 async def _take_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None:
@@ -270,6 +280,7 @@ _BEFALLING: dict[str, Callable[[World, Fault, Sequence[Replica]], Awaitable[None
     "cut": _cut,
     "compact": _compact,
     "power": _cut_power,
+    "backup": _cut_power,
     "rights": _take_rights,
     "some_rights": _take_some_rights,
     "definition": _take_definition,

@@ -164,6 +164,10 @@ class World:
         self.token = _TOKEN
         """What managers can read; there have been so many others before it."""
         self.tokens = 0
+        self.no_holder_until = 0.0
+        """Who leads does not know until then that a restored backup names somebody else."""
+        self.forgotten: set[str] = set()
+        """The uids of what a restored backup does not have."""
         self.rules = _rules(self.operators)
         self.final: Object = {}
         self.asked: list[tuple[str, Object]] = []
@@ -230,6 +234,8 @@ class World:
 
     def holder(self) -> str:
         """Who has the lease."""
+        if self.now < self.no_holder_until:
+            return ""
         lease = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, PROGRAM.name)
         return ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
 

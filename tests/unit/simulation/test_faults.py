@@ -22,6 +22,7 @@ MEMCACHED = (NAMES["memcached"],)
 
 SEEN = {
     "power": r"cluster killed: \d+ writes are lost",
+    "backup": r"cluster gets a backup of ",
     "some_rights": r"cluster managers have no right to .*",
     "definition": r"cluster the definition of memcacheds.cache.example.com is back",
     "token": r"401 Unauthorized",
