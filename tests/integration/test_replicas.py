@@ -219,24 +219,6 @@ def test_a_leader_that_is_stopped_hands_over_at_once(pair: Pair, busy: None) -> 
     assert max(each.at for each in writes) < pair.standby.took_over()
 
 
-def test_a_leader_cut_off_from_the_server_ends_before_the_other_begins(pair: Pair, busy: None) -> None:
-    eventually(lambda: len(pair.leader.object_writes()) > 10)
-    pair.leader.proxy.black_hole()
-    since = time.monotonic()
-    assert pair.leader.manager.wait() == 1
-    assert time.monotonic() - since <= LEASE + RETRY + BUSY
-    # Nothing of what it sent into the silence may come out of it later.
-    # Once the proxy has noticed that nobody waits for them, it drops the requests that it holds.
-    eventually(lambda: all(each.over for each in pair.leader.proxy.exchanges()))
-    pair.leader.proxy.heal()
-    eventually(pair.standby.leads)
-    assert pair.standby.took_over() - since <= LEASE + RETRY + BUSY
-    eventually(pair.standby.works)
-    pair.never_both_at_work()
-    assert not [each for each in pair.leader.object_writes() if each.at >= since and each.status is not None]
-    assert_one_clear_message(pair.leader)
-
-
 def test_a_leader_that_hung_for_longer_than_its_lease_writes_nothing_when_it_goes_on(
     pair: Pair, busy: None
 ) -> None:
