@@ -111,7 +111,7 @@ class FromClient(_Pieces):
         if kind == _DATA:
             return 0 if length >= _SMALL or flags & _END_STREAM else 1
         if kind == _PUSH_PROMISE:
-            raise Unbearable("it promises something, which servers do")
+            raise Unbearable("it pushes something, which only servers do")
         return 1 + length // 64
 
     def _of_headers(self, length: int, kind: int, flags: int, stream: bytes) -> int:

@@ -315,7 +315,7 @@ class _Client(_Side):
         self._credit = min(_AT_ONCE, self._credit + (now - self._credited_at) * _A_SECOND)
         self._credited_at = now
         if self._credit < 0:
-            _log.debug("%s:%s has to wait: it sends too many frames that bring nothing", *self.address)
+            _log.debug("%s:%s has to wait: it sends too many frames without content", *self.address)
             self.wait_for("credit", -self._credit / _A_SECOND)
 
     def pass_on(self, server: _Server) -> None:

@@ -122,7 +122,7 @@ class Tls:
                 return False
             self._use(content)
         except TlsUnusable as error:
-            _log.warning("the certificates are used as they were: %s", error)
+            _log.warning("cannot use the new certificates, going on with the earlier ones: %s", error)
             return False
         return True
 
@@ -190,7 +190,7 @@ class Secured:
             if not self._shaken:
                 self._tls.do_handshake()
                 if self._is_over():
-                    raise ssl.SSLError("the client's certificate is over")
+                    raise ssl.SSLError("the client's certificate has expired")
                 self._shaken = True
             while part := self._tls.read(_CHUNK):
                 parts.append(part)

@@ -142,7 +142,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             if not self._is_made:
                 self._session.do_handshake()
                 if is_over(self._session.getpeercert()):
-                    self._give_up("the client's certificate is over")
+                    self._give_up("the client's certificate has expired")
                     return
                 self._begin(self._session)
             size, ends = self._decrypted(self._session)
