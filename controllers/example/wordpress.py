@@ -93,6 +93,7 @@ class WordpressOperator(Operator[Wordpress]):
     )
     conditions = ("DatabaseReady", "Available", "Progressing", "Degraded")
     skips_own_writes = True
+    outside = "controllers.example.simulation:WordpressOutside"
     mysql_image = Setting(
         "mysql-image",
         default="mysql:8.4.10",

@@ -21,6 +21,9 @@ from petstore.embedded import embedded_store
 
 __all__ = ["PetStoreOutside"]
 
+_NEVER_SENT = 0.2
+"""The part of calls that do not arrive when the caller gives up meanwhile."""
+
 _PETS = "pets.petstore.example.com"
 
 
@@ -52,7 +55,19 @@ class PetStoreOutside(Outside):
         return Simulated
 
     async def carried(self, replica: Replica, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """A call on its way to the store and back."""
+        """A call on its way to the store and back; it may arrive although the caller has given up."""
+        travels = asyncio.get_running_loop().create_task(
+            self._travel(replica, method, call), context=self.world.context.copy()
+        )
+        travels.add_done_callback(lambda it: it.cancelled() or it.exception())
+        try:
+            return await asyncio.shield(travels)
+        except asyncio.CancelledError:
+            if replica.rng.random() < _NEVER_SENT:
+                travels.cancel()
+            raise
+
+    async def _travel(self, replica: Replica, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
         weather, chance = replica.weather, replica.rng.random
         if weather.refusing or chance() < weather.loss:
             raise _unavailable("lost on the way")
@@ -68,6 +83,8 @@ class PetStoreOutside(Outside):
         answer = await call()
         if writes:
             await replica.effect(f"store {method}", "after")
+        else:
+            replica.has_looked()
         if chance() < weather.loss:
             raise _unavailable("lost on the way back")
         await asyncio.sleep(replica.rng.uniform(0, weather.delay))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from manager.operator import NAME_TAKEN, Owns
 
 if TYPE_CHECKING:
     from devcluster import DevCluster
+    from devcluster.storage import Key
     from manager.api import Resource
     from manager.operator import AnyOperator
 
-__all__ = ["asked_for", "different_from_fresh", "owned_resources", "resource_of", "state_of"]
+__all__ = ["asked_for", "different_from_fresh", "made_state", "owned_resources", "resource_of", "state_of"]
 
 Object = dict[str, Any]
 
@@ -61,6 +62,23 @@ def state_of(cluster: DevCluster, operators: Sequence[AnyOperator], ignored: fro
                 found[place] = _comparable(each, left_out)
                 if metadata["uid"] in given_up:
                     found[place][_GIVEN_UP] = True
+    return found
+
+
+def made_state(
+    cluster: DevCluster,
+    operators: Sequence[AnyOperator],
+    made: Iterable[Key],
+    ignored: frozenset[str],
+    kept: frozenset[str],
+) -> Object:
+    """What is there of what managers have `made` beside those kinds, but for the resources `kept`."""
+    known = {*owned_resources(operators), *(resource_of(each.kind) for each in operators), *kept}
+    found: Object = {}
+    for key in made:
+        resource = f"{key.plural}.{key.group}".rstrip(".")
+        if resource not in known and (obj := cluster.client.peek(resource, key.namespace, key.name)):
+            found[f"{resource} {key.namespace}/{key.name}"] = _comparable(obj, _CHANCE | ignored)
     return found
 
 

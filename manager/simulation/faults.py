@@ -90,7 +90,7 @@ def faults(
     near: Sequence[float],
     kinds: Sequence[str] = tuple(KINDS_OF_FAULT),
 ) -> list[Fault]:
-    """What goes wrong in the course of that time, half of it shortly before one of the times `near`."""
+    """What goes wrong in the course of that time, half of it about one of the times `near`."""
     weights = [KINDS_OF_FAULT[kind][0] for kind in kinds]
     made = [
         Fault(
@@ -108,7 +108,7 @@ def faults(
 
 def _when(rng: random.Random, seconds: float, near: Sequence[float]) -> float:
     if near and rng.random() < 0.5:  # noqa: PLR2004 - half
-        return max(0.0, rng.choice(near) - rng.choice((0.0, 0.002, 0.5, 5.0)))
+        return max(0.0, rng.choice(near) - rng.choice((0.0, 0.002, 0.5, 5.0, -0.05, -0.5)))
     return rng.uniform(0.0, seconds)
 
 

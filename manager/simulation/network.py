@@ -397,6 +397,9 @@ class Network:
 _TO_THE_SECOND = 0.5
 _LOOKS_EVERY = 5.0
 """Seconds after which a stream that is behind may have caught up."""
+_NEVER_SENT = 0.2
+"""The part of requests that do not arrive when the sender gives up meanwhile."""
+
 _SPLIT = 0.05
 """The part of a stream's pieces that come in two."""
 
@@ -474,7 +477,7 @@ class _Exchange:
                 each.exception()
             else:
                 each.cancel()
-        if self.carrying is not None and not self.arrived and rng.random() < 0.5:  # noqa: PLR2004 - either
+        if self.carrying is not None and not self.arrived and rng.random() < _NEVER_SENT:
             self.carrying.cancel()
 
     async def unless_cut(self, waited: Awaitable[T]) -> T:

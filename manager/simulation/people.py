@@ -35,6 +35,9 @@ _ATTEMPTS = 6
 _SAMPLES = 0.5
 """The part of new objects that begins as a sample, where there are any."""
 
+_REPLACED = 0.5
+"""The part of names taken that belonged to something that an operator had made."""
+
 _SPOILT: tuple[Object, ...] = (
     {"metadata": {"labels": None}},
     {"metadata": {"ownerReferences": None}},
@@ -204,30 +207,44 @@ class People:
         await self._client.patch(resource, namespace, name, {"status": None}, subresource="status")
 
     async def _take_name(
-        self, number: int, _: str, namespace: str, name: str, _rng: random.Random
+        self, number: int, _: str, namespace: str, name: str, rng: random.Random
     ) -> str | None:
+        child = self._child(rng)
+        if child is not None and rng.random() < _REPLACED:
+            # The operator has no chance to make it anew.
+            resource, *place = child
+            kind = self._kind_of(resource)
+            if kind in _TAKERS:
+                await self._client.delete(*child)
+                await self._client.create(resource, place[0], _taker(kind, place[1], "away"))
+                return " ".join(child)
         for source in self._operators[number].sources:
             if isinstance(source, Owns) and source.kind.gvk.kind in _TAKERS:
-                obj = {
-                    **_TAKERS[source.kind.gvk.kind],
-                    "metadata": {"name": name, "labels": {"taken": "yes"}},
-                }
-                await self._client.create(resource_of(source.kind), namespace, obj)
+                taker = _taker(source.kind.gvk.kind, name, "first")
+                await self._client.create(resource_of(source.kind), namespace, taker)
                 return source.kind.gvk.kind
         return None
 
     async def _free_name(self, _: int, *where: Any) -> str | None:
-        taken = [
-            (resource, each["metadata"].get("namespace", ""), each["metadata"]["name"])
-            for resource in owned_resources(self._operators)
-            for each in self._client.list(resource)
-            if each["metadata"].get("labels", {}).get("taken")
-        ]
+        taken = self._taken("first", "away")
         if not taken:
             return None
         found = where[-1].choice(taken)
         await self._client.delete(*found)
         return " ".join(found)
+
+    async def give_back(self) -> None:
+        """Names that were taken away from operators: a fresh install would not come as far as they had."""
+        for each in self._taken("away"):
+            await self._client.delete(*each)
+
+    def _taken(self, *how: str) -> list[tuple[str, str, str]]:
+        return [
+            (resource, each["metadata"].get("namespace", ""), each["metadata"]["name"])
+            for resource in owned_resources(self._operators)
+            for each in self._client.list(resource)
+            if each["metadata"].get("labels", {}).get("taken") in how
+        ]
 
     async def _spoil_child(self, _: int, *where: Any) -> str | None:
         rng = where[-1]
@@ -252,6 +269,14 @@ class People:
         )
         return f"{namespace}, and make it anew"
 
+    def _kind_of(self, resource: str) -> str:
+        sources = (source for operator in self._operators for source in operator.sources)
+        return next(
+            source.kind.gvk.kind
+            for source in sources
+            if isinstance(source, Owns) and resource_of(source.kind) == resource
+        )
+
     def _child(self, rng: random.Random) -> tuple[str, str, str] | None:
         """The resource, namespace and name of something that an operator has made."""
         children = [
@@ -261,6 +286,10 @@ class People:
             if any(owner.get("controller") for owner in each["metadata"].get("ownerReferences") or ())
         ]
         return rng.choice(children) if children else None
+
+
+def _taker(kind: str, name: str, how: str) -> Object:
+    return {**_TAKERS[kind], "metadata": {"name": name, "labels": {"taken": how}}}
 
 
 def _shown(value: Any) -> str:

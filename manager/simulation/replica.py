@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from manager.simulation.world import World
     from manager.webhook.endpoint import Endpoint
 
-__all__ = ["LEASE_NAMESPACE", "PROGRAM", "Replica", "current_process"]
+__all__ = ["LEASE_NAMESPACE", "PROGRAM", "Replica", "current_process", "is_upkeep"]
 
 PROGRAM = Program("simulated", "0")
 LEASE_NAMESPACE = "kube-system"
@@ -35,6 +35,12 @@ LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = 40.0, 25.0, 8.0
 
 MOST_TURNS, MOST_REQUESTS = 20_000, 1_000
 """In a virtual minute: more is a hot loop, which would have no end in virtual time."""
+
+STALE = 30.0
+"""Seconds by which a process that is born anew reads the past, and for which it does so."""
+
+REFUSED = 20.0
+"""Seconds for which everything is refused."""
 
 FROZEN = 90.0
 """Seconds: more than the lease lasts, on anybody's clock."""
@@ -172,8 +178,6 @@ class Replica:
         sent = Sent(self.name, "CALL", what)
         if when == "after":
             self.world.told(self.name, what)
-        elif self.world.replicas > 1 and (holder := self.world.holder()) not in {self.name, ""}:
-            self.world.violated(f"{sent} took effect while {holder} had the lease")
         if self._crash(sent, when):
             await asyncio.get_running_loop().create_future()
         return False
@@ -181,14 +185,46 @@ class Replica:
     def _crash(self, sent: Sent, when: str) -> bool:
         if self.dead:
             return when == "before"
+        if when == "before" and not is_upkeep(sent):
+            self.world.check_holder(sent)
         if self.world.dies_at(sent, when):
             self.kill()
             return True
-        if when == "after" and self.world.dies_at(sent, "freeze") and self.clock.paused is None:
+        if when == "after" and self.world.dies_at(sent, "meddle"):
+            self.world.meddle()
+        if when == "after" and self.world.dies_at(sent, "stale"):
+            self.world.told(self.name, f"who comes after it reads what was {STALE:g} s ago")
+            self.weather.stale = self.weather.lag = STALE
+            self.world.later(STALE, self._fair_again)
+            self.kill()
+            return True
+        if when == "before" and self.world.dies_at(sent, "refuse"):
+            self.world.told(self.name, f"is refused everything for {REFUSED:g} s")
+            self.weather.refusals = 1.0
+            self.world.later(REFUSED, self._fair_again)
+        if when == "after" and self.world.dies_at(sent, "freeze"):
+            self._freeze()
+        return False
+
+    def has_looked(self) -> None:
+        """Told by who stands for what is outside of the cluster: it gets an answer that it will act upon."""
+        self.world.looks += 1
+        if self.world.crash_at == (self.world.looks, "look"):
+            self._freeze()
+
+    def _freeze(self) -> None:
+        if self.clock.paused is None:
             self.world.told(self.name, f"frozen for {FROZEN:g} s")
             self.clock.paused = []
-            self.world.thaw_later(self, FROZEN)
-        return False
+            self.world.later(FROZEN, self._thaw)
+
+    def _fair_again(self) -> None:
+        self.weather.stale = self.weather.lag = self.weather.refusals = 0.0
+
+    def _thaw(self) -> None:
+        if not self.dead:
+            self.world.told(self.name, "goes on")
+            self.clock.resume()
 
     def _counted(self) -> None:
         minute = int(self.world.now // 60)
@@ -224,3 +260,8 @@ class Replica:
         await asyncio.wait([self.task])
         if not self.task.cancelled():
             self.task.result()
+
+
+def is_upkeep(sent: Sent) -> bool:
+    """Whether it is about leases or Events, which matter to nobody's objects."""
+    return "/leases" in sent.path or "/events" in sent.path

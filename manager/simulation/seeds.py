@@ -76,15 +76,17 @@ class Outcome:
     """What came of a run.
 
     Attributes: `violations` is what did not hold; `digest` is the same for the same seed, on any machine;
-    `writes` are those of the managers; `seconds` are virtual; `timeline` has (seconds, who, what); `accepted`
-    is how many objects of each resource the API server took; `lost` and `doubled` is how much a fresh install
-    has more and less of; `settled` is how long it took to become calm, in virtual seconds.
+    `writes` are those of the managers, and `looks` how often they read what is outside of the cluster;
+    `seconds` are virtual; `timeline` has (seconds, who, what); `accepted` is how many objects of each
+    resource the API server took; `lost` and `doubled` is how much a fresh install has more and less of;
+    `settled` is how long it took to become calm, in virtual seconds.
     """
 
     plan: Plan
     violations: tuple[Violation, ...]
     digest: str
     writes: int
+    looks: int
     seconds: float
     timeline: tuple[tuple[float, str, str], ...]
     accepted: Mapping[str, int] = field(default_factory=dict)
@@ -118,18 +120,24 @@ def plan_of(
 def crash_points(
     plan: Plan, operators: Sequence[AnyOperator], *, samples: Samples | None = None
 ) -> Iterator[Plan]:
-    """The same with a death right before and right after each write of a manager, and no other fault.
+    """The same with one thing that goes wrong at each write of a manager, and no other fault.
 
-    Once with one replica, which is started again, and once with another that takes over. And with a freeze
-    after each write that lasts until another one has taken over.
+    A death right `before` or `after` it, with one replica, which is started again, and with another that
+    takes over; a `freeze` that lasts until another one has taken over; a restart in which a `stale` state is
+    read; people who `meddle` right after it; a server that will `refuse` it, and all that follows for a
+    while. And a freeze after each `look` at what is outside of the cluster.
     """
     calm = replace(plan, faults=(), replicas=1)
-    writes = run(calm, operators, compare=False, samples=samples).writes
-    for number in range(1, writes + 1):
+    seen = run(calm, operators, compare=False, samples=samples)
+    for number in range(1, seen.writes + 1):
         for when in ("before", "after"):
             for replicas in (1, 2):
                 yield replace(calm, crash_at=(number, when), replicas=replicas)
         yield replace(calm, crash_at=(number, "freeze"), replicas=2)
+        for when in ("stale", "meddle", "refuse"):
+            yield replace(calm, crash_at=(number, when))
+    for number in range(1, seen.looks + 1):
+        yield replace(calm, crash_at=(number, "look"), replicas=2)
 
 
 def run(
@@ -168,6 +176,7 @@ def run(
         tuple(violations),
         world.digest,
         world.writes,
+        world.looks,
         world.timeline[-1][0],
         tuple(world.timeline),
         dict(world.people.accepted),

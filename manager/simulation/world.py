@@ -10,7 +10,7 @@ import hashlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -20,13 +20,13 @@ from devcluster.errors import StatusError
 from manager.codegen import custom_resource_definitions
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
-from manager.simulation.comparing import asked_for, state_of
+from manager.simulation.comparing import asked_for, made_state, state_of
 from manager.simulation.control_plane import ControlPlane
 from manager.simulation.faults import Fault, befall
 from manager.simulation.loop import VirtualLoop
 from manager.simulation.network import Sent, Weather, sender
 from manager.simulation.people import People
-from manager.simulation.replica import LEASE_NAMESPACE, PROGRAM, Replica, current_process
+from manager.simulation.replica import LEASE_NAMESPACE, PROGRAM, Replica, current_process, is_upkeep
 from manager.simulation.workload import NAMESPACES, Step
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.methods import registrations
@@ -34,7 +34,7 @@ from manager.webhook.registration import Conversion, Webhooks
 
 if TYPE_CHECKING:
     from devcluster import DevCluster
-    from devcluster.storage import Change
+    from devcluster.storage import Change, Key
 
 __all__ = ["Outside", "Violation", "World"]
 
@@ -61,6 +61,8 @@ class Outside:
 
     ignored: frozenset[str] = frozenset()
     """Fields of objects that may differ from those of a fresh install."""
+    kept: frozenset[str] = frozenset()
+    """Resources of which what the operator makes may outlive its object."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -140,7 +142,7 @@ class World:
     replicas: int = 2
     outside: Mapping[AnyOperator, type[Outside]] = field(default_factory=dict)
     crash_at: tuple[int, str] | None = None
-    """A write of a manager, and what its sender has: death `before` or `after` its effect, or a `freeze`."""
+    """A write of a manager, and what comes with it; see `crash_points`."""
     samples: Mapping[str, Sequence[Object]] = field(default_factory=dict)
     """Specs that a kind takes, by its resource."""
     objects: Sequence[tuple[str, Object]] = ()
@@ -156,9 +158,13 @@ class World:
         self.timeline: list[tuple[float, str, str]] = []
         self.violations: list[Violation] = []
         self.writes = 0
+        self.looks = 0
+        """How often managers have looked at what is outside of the cluster."""
         self.last_write = 0.0
         self.last_change = 0.0
         self.ended_at = 0.0
+        self.made: set[Key] = set()
+        """What managers have created."""
         self.versions: list[tuple[float, int]] = []
         self.outsides: dict[AnyOperator, Outside] = {}
         self.token = _TOKEN
@@ -229,8 +235,16 @@ class World:
         if sent is None:
             return
         self.last_write = self.now
+        if change.old is None:
+            self.made.add(change.key)
+        elif b'"taken":"' in change.old.data:
+            self.violated(f"{sent} changed what belongs to somebody else")
+        self.check_holder(sent)
+
+    def check_holder(self, sent: Sent) -> None:
+        """Nobody else has the lease."""
         if self.replicas > 1 and (holder := self.holder()) not in {sent.process, ""}:
-            self.violated(f"{sent} took effect while {holder} had the lease")
+            self.violated(f"{sent} came while {holder} had the lease")
 
     def holder(self) -> str:
         """Who has the lease."""
@@ -241,7 +255,7 @@ class World:
 
     def dies_at(self, sent: Sent, when: str) -> bool:
         """Asked before and after each write of a manager."""
-        if "/leases" in sent.path or "/events" in sent.path:
+        if is_upkeep(sent):
             return False
         if when == "before":
             self.writes += 1
@@ -318,16 +332,20 @@ class World:
         self.told(replica.name, "starts")
         replica.start()
 
-    def thaw_later(self, replica: Replica, seconds: float) -> None:
-        """Have a frozen one go on after that time."""
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Have it done after that time, whatever becomes of the process that asks."""
+        self.context.copy().run(asyncio.get_running_loop().call_later, seconds, act)
 
-        def thaw() -> None:
-            if not replica.dead:
-                self.told(replica.name, "goes on")
-                replica.clock.resume()
+    def meddle(self) -> None:
+        """People come right after a write of a manager, and change something."""
+        step = replace(self.rng.choice(self.steps), at=self.now)
+
+        async def act() -> None:
+            for each in ("change", "spoil child"):
+                await self._take(replace(step, act=each))
 
         loop = asyncio.get_running_loop()
-        self.context.copy().run(loop.call_later, seconds, thaw)
+        self._meddling = loop.create_task(act(), context=self.context.copy())
 
     def _replace(self) -> None:
         """Start another one for each that has ended, as a Deployment does."""
@@ -344,16 +362,13 @@ class World:
                 await asyncio.sleep(1.0)
                 self._replace()
 
-        async def take(step: Step) -> None:
-            self.told("person", await self.people.act(step))
-
         async def go_wrong(fault: Fault) -> None:
             self.told("FAULT", str(fault))
             await befall(self, fault)
 
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(keep_running(), name="keep-running")
-            acts = [group.create_task(self._at(step.at, take, step)) for step in self.steps]
+            acts = [group.create_task(self._at(step.at, self._take, step)) for step in self.steps]
             acts += [group.create_task(self._at(fault.at, go_wrong, fault)) for fault in self.faults]
             if acts:
                 await asyncio.wait(acts)
@@ -363,7 +378,11 @@ class World:
                 vars(weather).update(vars(Weather()))
             if self.crash_at is not None:
                 await asyncio.sleep(_AFTER_A_CRASH)
+            await self.people.give_back()
             keeping.cancel()
+
+    async def _take(self, step: Step) -> None:
+        self.told("person", await self.people.act(step))
 
     async def _at(self, when: float, act: Callable[[Any], Awaitable[None]], what: Any) -> None:
         await asyncio.sleep(max(0.0, when - self.now))
@@ -410,7 +429,9 @@ class World:
                 self.violated(problem)
             self.final[f"outside {operator.name}"] = await outside.state()
         ignored = frozenset[str]().union(*(each.ignored for each in self.outsides.values()))
+        kept = frozenset[str]().union(*(each.kept for each in self.outsides.values()))
         self.final |= state_of(self.cluster, self.operators, ignored)
+        self.final |= made_state(self.cluster, self.operators, self.made, ignored, kept)
         self.asked = asked_for(self.cluster, self.operators)
 
     def _check_caches(self, replica: Replica) -> None:
@@ -468,6 +489,10 @@ def _rules(operators: Sequence[AnyOperator]) -> list[Object]:
 def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
     def tell(level: str, fields: dict[str, Any]) -> None:
         name, event = fields.pop("logger_name", ""), fields.pop("event", "")
+        if fields.pop("exc_info", None) and not event.endswith("timed out"):
+            world.violated(
+                f"{current_process.get()}: {event} with {fields.get('error_type')}: {fields.get('error')}"
+            )
         rest = "".join(f" {key}={value}" for key, value in fields.items())
         world.told(current_process.get(), f"log {level} {name}: {event}{rest}")
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from manager import Context, Operator, Result
+from manager import Context, ObjectKey, Operator, Result, rbac
 from manager.api import ApiModel, Condition, ObjectMeta, Resource, crd, list_map
 from manager.api.core_v1 import ConfigMap
 from manager.simulation import assert_holds
@@ -82,6 +82,62 @@ class RestlessOperator(GreetingOperator):
         return Result(requeue_after=30)
 
 
+LEDGER = ObjectKey("default", "ledger")
+
+
+class LedgerOperator(Operator[Greeting]):
+    """Keeps a line for each greeting in one ConfigMap, which belongs to nobody."""
+
+    rights = (rbac(groups="", resources="configmaps", verbs="get;create;update;delete"),)
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        await ctx.confirm()
+        await self.note(greeting, greeting.spec.name, ctx)
+        greeting.status.text = "noted"
+
+    async def cleanup(self, greeting: Greeting, ctx: Context) -> Result | None:
+        await self.note(greeting, None, ctx)
+        return None
+
+    async def note(self, greeting: Greeting, text: str | None, ctx: Context) -> None:
+        """What stands there of it; the last one takes the ConfigMap with it."""
+        line = f"{greeting.metadata.namespace}.{greeting.metadata.name}"
+        client = ctx.client
+        ledger = await client.uncached.find(ConfigMap, LEDGER)
+        if ledger is None:
+            if text is not None:
+                metadata = ObjectMeta(name=LEDGER.name, namespace=LEDGER.namespace)
+                await client.create(ConfigMap(metadata=metadata, data={line: text}))
+        elif ledger.data.get(line) != text:
+            ledger.data.pop(line, None)
+            if text is not None:
+                ledger.data[line] = text
+            if ledger.data:
+                await client.update(ledger)
+            else:
+                await client.delete(ledger)
+
+
+class CarelessLedgerOperator(LedgerOperator):
+    """Leaves its lines behind."""
+
+    kind = Greeting
+    name = "ledger"
+
+    async def cleanup(self, _greeting: Greeting, _ctx: Context) -> Result | None:
+        return None
+
+
+class MistakenOperator(GreetingOperator):
+    """Fails each time."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def write(self, greeting: Greeting, text: str, ctx: Context) -> None:
+        raise LookupError("a mistake")
+
+
 class HastyOperator(GreetingOperator):
     """Comes back at once."""
 
@@ -125,12 +181,15 @@ def test_a_number_is_the_same_run_in_every_process():
 
 def test_an_operator_of_ones_own_holds_without_more_ado():
     assert_holds(GreetingOperator, seeds=range(5), minutes=2)
+    assert_holds(LedgerOperator, seeds=range(5), minutes=2)
 
 
 @pytest.mark.parametrize(
     ("operator", "what"),
     [
         (ForgetfulOperator, "not as a fresh install has it"),
+        (CarelessLedgerOperator, "configmaps default/ledger"),
+        (MistakenOperator, "reconcile failed with LookupError: a mistake"),
         (RestlessOperator, "never becomes calm"),
         (HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
         (CuriousOperator, "is in a hot loop: more than 1000 requests in a minute"),
