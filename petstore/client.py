@@ -59,7 +59,8 @@ __all__ = [
 _OPTIONS: Final = (
     # gRPC would wait up to two minutes before it tries a store again that has been down for a while.
     ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.min_reconnect_backoff_ms", 200),
+    # So long a connection may take until it is made: a store may be busy, or far away.
+    ("grpc.min_reconnect_backoff_ms", 3_000),
     ("grpc.max_reconnect_backoff_ms", 5_000),
     # Calls are repeated by those who know what they mean, and not unseen.
     ("grpc.enable_retries", 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
@@ -9,11 +10,11 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from manager.api import Resource
+from manager.api import ObjectKey, Resource
 from manager.client.reader import decode_object
 from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer, booked, whole_object
 from manager.kube.decoding import json_object, not_a
-from manager.kube.errors import Conflict, Invalid
+from manager.kube.errors import Conflict, Invalid, ServerError, TransportError
 
 R = TypeVar("R", bound=Resource)
 
@@ -73,6 +74,8 @@ class SubresourceClient:
 Status = dict[str, Any]
 
 CONDITIONS = "conditions"
+# Objects whose last write is in doubt. Those of which nobody writes again are most probably gone.
+_MOST_IN_DOUBT = 10_000
 # How often a write is refused because others have written conditions since, before that is left to back-off.
 ATTEMPTS = 5
 
@@ -90,6 +93,8 @@ class StatusClient:
     def __init__(self, writer: Writer, *, field_manager: str) -> None:
         self._writer = writer
         self._field_manager = field_manager
+        self._in_doubt = dict[tuple[str, ObjectKey], set[tuple[str, str]]]()
+        """What of which object was written, or was not; the cache may show what was before it."""
 
     async def patch(self, obj: R, *, dry_run: bool = False) -> R:
         """Write what differs from the status that the object was read with; returns the object as stored.
@@ -124,12 +129,26 @@ class StatusClient:
             return await self._send(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
         before: Status | None = orjson.loads(obj.origin).get("status")
         live, raw = before, obj.origin
+        wanted = _differing(before or {}, after)
+        if doubted := self._in_doubt.pop((obj.kind, obj.key), set()):
+            # What is wanted now may be what was there before, and is there no more.
+            try:
+                raw = await self._writer.read(type(obj), obj.key)
+                uid, live = _look(raw, f"a {obj.kind} object")
+            except BaseException:
+                self._doubt(obj, doubted)
+                raise
+            if uid == obj.metadata.uid:
+                before = _in_place(before or {}, live or {}, doubted)
         changes = _changes(before, after, live, raw)
         if not changes:
             return None
         for _ in range(ATTEMPTS):
             try:
                 return await self._send(obj, changes, dry_run)
+            except (TransportError, ServerError, asyncio.CancelledError):
+                self._doubt(obj, wanted | doubted)
+                raise
             except Invalid:
                 # A test has failed, which the server does not say, or the status is not valid.
                 raw = await self._writer.read(type(obj), obj.key)
@@ -148,6 +167,11 @@ class StatusClient:
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
         query = booked(self._field_manager, dry_run=dry_run)
         return await self._writer.send(type(obj), obj.key, JSON_PATCH, orjson.dumps(patch), query, "status")
+
+    def _doubt(self, obj: Resource, what: set[tuple[str, str]]) -> None:
+        self._in_doubt[obj.kind, obj.key] = what
+        if len(self._in_doubt) > _MOST_IN_DOUBT:
+            del self._in_doubt[next(iter(self._in_doubt))]
 
 
 def _look(raw: bytes, what: str) -> tuple[str | None, Status | None]:
@@ -192,6 +216,28 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
             patch.append(_operation("test", path, None if held is None else orjson.Fragment(bytes(held))))
         patch.append(_operation("add", path, wanted[name]) if name in wanted else _operation("remove", path))
     return patch
+
+
+def _differing(before: Status, after: Status) -> set[tuple[str, str]]:
+    """The fields that differ, and of the conditions the types: pairs of both, with one of them empty."""
+    found = {(name, "") for name in {**before, **after} if before.get(name) != after.get(name)}
+    old, new = (_by_type(each.get(CONDITIONS) or []) for each in (before, after))
+    if (CONDITIONS, "") in found and old is not None and new is not None:
+        found.remove((CONDITIONS, ""))
+        found |= {("", kind) for kind in {**old, **new} if old.get(kind) != new.get(kind)}
+    return found
+
+
+def _in_place(before: Status, live: Status, doubted: set[tuple[str, str]]) -> Status:
+    """`before`, with what `live` has in place of what is doubted."""
+    names = {name for name, _ in doubted if name}
+    known = {name: value for name, value in before.items() if name not in names}
+    known |= {name: live[name] for name in names if name in live}
+    old, held = (_by_type(each.get(CONDITIONS) or []) for each in (before, live))
+    if (kinds := {kind for _, kind in doubted if kind}) and old is not None and held is not None:
+        there = {**old, **{kind: held.get(kind) for kind in kinds}}
+        known[CONDITIONS] = [each for each in there.values() if each is not None]
+    return known
 
 
 def _merged(before: Any, after: Any, live: Any) -> Any:

@@ -155,7 +155,7 @@ def test_a_project_can_be_begun_with_the_wheel_alone(project: Path, tmp_path: Pa
     create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")
     told = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")
     assert "changed controllers/main.py\n" in told
-    assert "2 passed" in done(python(project), "-m", "pytest", "-q", cwd=tmp_path / "shop")
+    assert "4 passed" in done(python(project), "-m", "pytest", "-q", cwd=tmp_path / "shop")
 
 
 def test_each_target_for_a_cluster_of_a_project_that_was_begun_does_what_it_says(

@@ -18,11 +18,11 @@ from devcluster.patch.json_patch import json_patch
 from manager.api import Resource
 from manager.cache import Cache
 from manager.client import Client
-from manager.kube.errors import Conflict, Invalid, ProtocolError
+from manager.kube.errors import Conflict, ConnectionLost, Invalid, ProtocolError, ServerError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
-from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Sent, Step
 
 PATH = "/apis/example.com/v1/namespaces/ns/things/a"
 SERVED = {"resources": [{"name": "things", "kind": "Thing", "namespaced": True}]}
@@ -42,6 +42,8 @@ class Server:
         self.uid = "1"
         self.status = status
         self._before = before
+        self.lost: Callable[[Reply], Step] | None = None
+        """What becomes of the answers to writes."""
         self.wire = ScriptedWire()
         self.wire.on("GET", "/apis/example.com/v1", Reply.json(SERVED))
         self.wire.on("GET", PATH, lambda _: Reply.json(self.object))
@@ -64,14 +66,15 @@ class Server:
     def read(self) -> Thing:
         return Thing.decode(orjson.dumps(self.object))
 
-    def _patch(self, sent: Sent) -> Reply:
+    def _patch(self, sent: Sent) -> Step:
         self._before(self)
         try:
             self.status = json_patch(self.object, sent.json())["status"]
         except StatusError:
             return Reply.status(422, "Invalid", "the server rejected our request")
         self.version += 1
-        return Reply.json(self.object)
+        reply = Reply.json(self.object)
+        return reply if self.lost is None else self.lost(reply)
 
 
 def condition(kind: str, message: str) -> Status:
@@ -208,3 +211,28 @@ async def test_a_garbled_look_at_what_others_have_written_is_an_error_of_the_pro
     thing.status = {"a": 2}
     with pytest.raises(ProtocolError, match=r"^not a Thing object$"):
         await server.client.status.patch(thing)
+
+
+@pytest.mark.parametrize(
+    "lost", [LostAfter, lambda _: Reply.status(500, "InternalError")], ids=["cut off", "500"]
+)
+async def test_a_write_of_which_the_answer_is_lost_is_made_good_although_the_cache_knows_nothing_of_it(
+    lost: Callable[[Reply], Step],
+):
+    server = Server({"text": "good", "conditions": [condition("Ready", "good"), condition("Theirs", "x")]})
+    cached = server.read()
+    server.lost = lost
+    worse = server.read()
+    worse.status = {"text": "bad", "conditions": [condition("Ready", "bad"), condition("Theirs", "x")]}
+    with pytest.raises((ConnectionLost, ServerError)):
+        await server.client.status.report(worse)
+    server.status["conditions"] = [condition("Ready", "bad"), condition("Theirs", "y")]
+    server.lost = None
+    # What is wanted now is what the cache still shows.
+    assert await server.client.status.report(cached)
+    assert server.status == {
+        "text": "good",
+        "conditions": [condition("Ready", "good"), condition("Theirs", "y")],
+    }
+    assert not await server.client.status.report(server.read())
+    assert len(server.wire.sent("GET", PATH)) == 1

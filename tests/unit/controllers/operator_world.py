@@ -120,6 +120,7 @@ class Followed:
         resource = {"name": kind.plural, "kind": kind.gvk.kind, "namespaced": True}
         world.wire.on("GET", root, Reply.json({"resources": [resource]}))
         self.path = f"{root}/namespaces/*"
+        world.wire.on("GET", self.path.removesuffix("/status"), self._give)
         world.wire.on("PATCH", self.path, self.take_status)
 
     def obj(self, name: str, namespace: str = "default", *, spec: Any = None, **metadata: Any) -> Object:
@@ -157,6 +158,11 @@ class Followed:
         """The status as the server has it."""
         found: Object = self._stored[namespace, name].get("status", {})
         return found
+
+    def _give(self, sent: Sent) -> Reply:
+        *_, namespace, _, name = sent.path.split("/")
+        stored = self._stored.get((namespace, name))
+        return Reply.status(404, "NotFound") if stored is None else Reply.json(stored)
 
     def take_status(self, sent: Sent) -> Reply:
         """What the server does with a write of a status."""
