@@ -220,7 +220,10 @@ def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
         yield "DatabaseReady", False, "NotCreated", "MySQL is not there"
 
     if sight.frontend is None or sight.service is None:
-        yield "Available", False, "NotCreated", "WordPress is not there"
+        reason, message = "NotCreated", "WordPress is not there"
+        if sight.blocked is not None:
+            reason, message = sight.blocked.reason, sight.blocked.message
+        yield "Available", False, reason, message
     elif not sight.frontend.is_available:
         yield "Available", False, "NotReady", "WordPress has no ready replica"
     elif not ready:

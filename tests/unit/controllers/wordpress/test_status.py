@@ -80,6 +80,9 @@ def test_what_is_in_the_way_is_told_by_what_is_to_come_of_it(
     # What is up stays up.
     assert seen(sight)["Available"] == (True, "Ready")
     assert next_look(sight) is None
+    # And what is not there yet says why.
+    sight.frontend = None
+    assert seen(sight)["Available"] == (False, "Reason")
 
 
 def test_several_troubles_are_all_told_and_the_first_gives_the_reason():
