@@ -129,7 +129,7 @@ class StatusClient:
             return await self._send(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
         before: Status | None = orjson.loads(obj.origin).get("status")
         live, raw = before, obj.origin
-        wanted = _differing(before or {}, after)
+        cached = before
         if doubted := self._in_doubt.pop((obj.kind, obj.key), set()):
             # What is wanted now may be what was there before, and is there no more.
             try:
@@ -147,7 +147,7 @@ class StatusClient:
             try:
                 return await self._send(obj, changes, dry_run)
             except (TransportError, ServerError, asyncio.CancelledError):
-                self._doubt(obj, wanted | doubted)
+                self._doubt(obj, _differing(cached or {}, after) | doubted)
                 raise
             except Invalid:
                 # A test has failed, which the server does not say, or the status is not valid.
