@@ -129,8 +129,10 @@ class StatusClient:
             return await self._send(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
         before: Status | None = orjson.loads(obj.origin).get("status")
         live, raw = before, obj.origin
-        cached = before
-        if doubted := self._in_doubt.pop((obj.kind, obj.key), set()):
+        cached, doubted = before, set[tuple[str, str]]()
+        if not dry_run:
+            doubted = self._in_doubt.pop((obj.kind, obj.key), doubted)
+        if doubted:
             # What is wanted now may be what was there before, and is there no more.
             try:
                 raw = await self._writer.read(type(obj), obj.key)
@@ -147,7 +149,8 @@ class StatusClient:
             try:
                 return await self._send(obj, changes, dry_run)
             except (TransportError, ServerError, asyncio.CancelledError):
-                self._doubt(obj, _differing(cached or {}, after) | doubted)
+                if not dry_run:
+                    self._doubt(obj, _differing(cached or {}, after) | doubted)
                 raise
             except Invalid:
                 # A test has failed, which the server does not say, or the status is not valid.
