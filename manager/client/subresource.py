@@ -129,19 +129,11 @@ class StatusClient:
             return await self._send(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
         before: Status | None = orjson.loads(obj.origin).get("status")
         live, raw = before, obj.origin
-        cached, doubted = before, set[tuple[str, str]]()
-        if not dry_run:
-            doubted = self._in_doubt.pop((obj.kind, obj.key), doubted)
+        cached = before
+        key = (obj.kind, obj.key)
+        doubted = self._in_doubt.get(key) if dry_run else self._in_doubt.pop(key, None)
         if doubted:
-            # What is wanted now may be what was there before, and is there no more.
-            try:
-                raw = await self._writer.read(type(obj), obj.key)
-                uid, live = _look(raw, f"a {obj.kind} object")
-            except BaseException:
-                self._doubt(obj, doubted)
-                raise
-            if uid == obj.metadata.uid:
-                before = _in_place(before or {}, live or {}, doubted)
+            before, live, raw = await self._read_again(obj, before or {}, doubted)
         changes = _changes(before, after, live, raw)
         if not changes:
             return None
@@ -149,8 +141,7 @@ class StatusClient:
             try:
                 return await self._send(obj, changes, dry_run)
             except (TransportError, ServerError, asyncio.CancelledError):
-                if not dry_run:
-                    self._doubt(obj, _differing(cached or {}, after) | doubted)
+                self._doubt(obj, _differing(cached or {}, after) | (doubted or set()))
                 raise
             except Invalid:
                 # A test has failed, which the server does not say, or the status is not valid.
@@ -170,6 +161,21 @@ class StatusClient:
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
         query = booked(self._field_manager, dry_run=dry_run)
         return await self._writer.send(type(obj), obj.key, JSON_PATCH, orjson.dumps(patch), query, "status")
+
+    async def _read_again(
+        self, obj: Resource, before: Status, doubted: set[tuple[str, str]]
+    ) -> tuple[Status, Status | None, bytes]:
+        """`before`, what is there now, and the object that this is the status of.
+
+        What is wanted now may be what was there before the write in doubt, and is there no more.
+        """
+        try:
+            raw = await self._writer.read(type(obj), obj.key)
+            uid, live = _look(raw, f"a {obj.kind} object")
+        except BaseException:
+            self._doubt(obj, doubted)
+            raise
+        return (_in_place(before, live or {}, doubted) if uid == obj.metadata.uid else before), live, raw
 
     def _doubt(self, obj: Resource, what: set[tuple[str, str]]) -> None:
         self._in_doubt[obj.kind, obj.key] = what
