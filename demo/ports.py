@@ -19,10 +19,12 @@ class Ports(contextlib.ExitStack):
         """That port of 127.0.0.1, or another when it is taken."""
         if _free(preferred) and self._lock(preferred):
             return preferred
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            bound: int = probe.getsockname()[1]
-            return bound
+        while True:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                bound: int = probe.getsockname()[1]
+            if self._lock(bound):  # the system may give one that another demo has claimed
+                return bound
 
     def _lock(self, port: int) -> bool:
         """Whether no other demo of this user has claimed it."""

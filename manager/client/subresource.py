@@ -133,7 +133,7 @@ class StatusClient:
         key = (obj.kind, obj.key)
         doubted = self._in_doubt.get(key) if dry_run else self._in_doubt.pop(key, None)
         if doubted:
-            before, live, raw = await self._read_again(obj, before or {}, doubted)
+            before, live, raw = await self._read_again(obj, before or {}, doubted, dry_run)
         changes = _changes(before, after, live, raw)
         if not changes:
             return None
@@ -163,19 +163,21 @@ class StatusClient:
         return await self._writer.send(type(obj), obj.key, JSON_PATCH, orjson.dumps(patch), query, "status")
 
     async def _read_again(
-        self, obj: Resource, before: Status, doubted: set[tuple[str, str]]
+        self, obj: Resource, before: Status, doubted: set[tuple[str, str]], dry_run: bool
     ) -> tuple[Status, Status | None, bytes]:
         """`before`, what is there now, and the object that this is the status of.
 
-        What is wanted now may be what was there before the write in doubt, and is there no more.
+        What is wanted now may be what was there before the write in doubt, and is there no more. It is asked by
+        a patch that changes nothing: who writes a status may have no right to get. Raises Invalid if the object
+        was replaced by another of its name.
         """
         try:
-            raw = await self._writer.read(type(obj), obj.key)
-            uid, live = _look(raw, f"a {obj.kind} object")
-        except BaseException:
+            raw = await self._send(obj, [], dry_run)
+            _, live = _look(raw, f"a {obj.kind} object")
+        except (TransportError, ServerError, asyncio.CancelledError):
             self._doubt(obj, doubted)
             raise
-        return (_in_place(before, live or {}, doubted) if uid == obj.metadata.uid else before), live, raw
+        return _in_place(before, live or {}, doubted), live, raw
 
     def _doubt(self, obj: Resource, what: set[tuple[str, str]]) -> None:
         self._in_doubt[obj.kind, obj.key] = what

@@ -235,4 +235,5 @@ async def test_a_write_of_which_the_answer_is_lost_is_made_good_although_the_cac
         "conditions": [condition("Ready", "good"), condition("Theirs", "y")],
     }
     assert not await server.client.status.report(server.read())
-    assert len(server.wire.sent("GET", PATH)) == 1
+    assert [len(sent.json()) for sent in server.wire.sent("PATCH")][1] == 1
+    assert server.wire.sent("GET", PATH) == []
