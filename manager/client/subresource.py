@@ -167,9 +167,9 @@ class StatusClient:
     ) -> tuple[Status, Status | None, bytes]:
         """`before`, what is there now, and the object that this is the status of.
 
-        What is wanted now may be what was there before the write in doubt, and is there no more. It is asked by
-        a patch that changes nothing: who writes a status may have no right to get. Raises Invalid if the object
-        was replaced by another of its name.
+        What is wanted now may be what was there before the write in doubt, and is there no more. A patch that
+        changes nothing asks for it, because who writes a status may have no right to get. Raises Invalid if
+        the object was replaced by another of its name.
         """
         try:
             raw = await self._send(obj, [], dry_run)

@@ -13,16 +13,20 @@ from manager.simulation.seeds import Plan, crash_points, plan_of, run, told
 ROOT = Path(__file__).parents[3]
 
 
-def turn() -> int:
+QUICK = [each.name for each in OPERATORS if each.name != "wordpress"]
+"""All points of the other one take minutes."""
+
+
+def turn() -> str:
     """Another one whenever a source changes, and the same for all who have the same sources."""
     sources = (path for each in ("apis", "controllers", "manager") for path in (ROOT / each).rglob("*.py"))
-    return zlib.crc32(b"".join(path.read_bytes() for path in sorted(sources))) % len(OPERATORS)
+    return QUICK[zlib.crc32(b"".join(path.read_bytes() for path in sorted(sources))) % len(QUICK)]
 
 
 @pytest.mark.parametrize(
     "number",
     [
-        pytest.param(number, id=each.name, marks=[] if number == turn() else [pytest.mark.whole])
+        pytest.param(number, id=each.name, marks=[] if each.name == turn() else [pytest.mark.whole])
         for number, each in enumerate(OPERATORS)
     ],
 )
