@@ -27,7 +27,7 @@ from manager.cache.failure import (
 )
 from manager.cache.intake import Intake
 from manager.cache.spec import WatchSpec
-from manager.kube.decoding import Pages, WatchEvent, shallow, watch_events
+from manager.kube.decoding import Pages, WatchEvent, despite_depth, watch_events
 from manager.kube.errors import (
     ApiError,
     Forbidden,
@@ -36,7 +36,6 @@ from manager.kube.errors import (
     NotFound,
     ProtocolError,
     ServiceUnavailable,
-    TooDeep,
     TooManyRequests,
     TransportError,
     Unauthorized,
@@ -211,10 +210,7 @@ class Reflector:
                 deadline=LIST_DEADLINE,
                 longest=LONGEST_LIST,
             )
-            try:
-                answer = decode_page(body)
-            except TooDeep:
-                answer = decode_page(await shallow(body))
+            answer = await despite_depth(decode_page, body)
             pages.turned(query.get("continue"), answer.resume, empty=not answer.items)
             for item in answer.items:
                 self._intake.list_item(item)

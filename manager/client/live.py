@@ -13,8 +13,8 @@ from manager.api import ObjectKey, Resource
 from manager.cache import Informer
 from manager.client.errors import Undecodable
 from manager.client.reader import ObjectList, decode_object, decode_records
-from manager.kube.decoding import Decoder, Pages, shallow
-from manager.kube.errors import Gone, NotFound, TooDeep
+from manager.kube.decoding import Decoder, Pages, despite_depth
+from manager.kube.errors import Gone, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import LONGEST_LIST, Transport
 
@@ -117,10 +117,7 @@ class LiveReader:
                     raise
                 query["continue"] = error.resume
                 continue
-            try:
-                page = _decode_list(answer)
-            except TooDeep:
-                page = _decode_list(await shallow(answer))
+            page = await despite_depth(_decode_list, answer)
             pages.turned(query.get("continue"), page.metadata.resume, empty=not page.items)
             yield _decoded(page.items or (), kind)
             if not page.metadata.resume:

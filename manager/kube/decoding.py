@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -66,11 +66,11 @@ def json_object(raw: bytes, what: str) -> dict[str, Any]:
     """A JSON object as plain values; raises `ProtocolError`, in which `what` names it, for anything else."""
     try:
         found = orjson.loads(raw)
-    except MALFORMED as first:
-        try:
-            found = orjson.loads(shallow_at_once(raw))  # its parser ends at 1,024 levels
-        except MALFORMED:
-            raise not_a(what, first) from None
+    except MALFORMED as error:
+        cut = shallow_at_once(raw)  # its parser ends at 1,024 levels
+        if cut is not raw:
+            return json_object(cut, what)
+        raise not_a(what, error) from None
     if not isinstance(found, dict):
         raise not_a(what)
     return found
@@ -101,6 +101,18 @@ _QUOTE, _OPENING = ord('"'), b"[{"
 _MANAGED_FIELDS = {0: b"metadata", 1: b"managedFields"}
 
 
+_LARGEST = 4 * 1024 * 1024
+"""Bytes of an object, and some more: an API server takes 3 MiB."""
+
+
+async def despite_depth(decode: Callable[[bytes], T], raw: bytes) -> T:
+    """What `decode` makes of an answer that may hold anybody's objects; see `shallow`."""
+    try:
+        return decode(raw)
+    except TooDeep:
+        return decode(await shallow(raw))
+
+
 async def shallow(raw: bytes | bytearray, *, objects_at: int | None = None) -> bytes:
     """JSON with `null` in place of what is nested more than 150 levels deep.
 
@@ -108,11 +120,15 @@ async def shallow(raw: bytes | bytearray, *, objects_at: int | None = None) -> b
     either. With `objects_at`, the level at which there are objects, this is done to their managedFields only.
     It takes up to a second for each object of the largest size, so it is done in a thread.
     """
-    return await asyncio.to_thread(shallow_at_once, raw, objects_at)
+    return await asyncio.to_thread(_shallow, raw, objects_at)
 
 
-def shallow_at_once(raw: bytes | bytearray, objects_at: int | None = None) -> bytes:
-    """The same for one object, where there is no way to wait."""
+def shallow_at_once(raw: bytes) -> bytes:
+    """The same for one object, where there is no way to wait; what is longer than any stays as it is."""
+    return _shallow(raw, None) if len(raw) <= _LARGEST else raw
+
+
+def _shallow(raw: bytes | bytearray, objects_at: int | None) -> bytes:
     parts = list[bytes | bytearray]()
     depth, kept, cut = 0, 0, -1
     names = dict[int, bytes | bytearray]()
@@ -131,7 +147,7 @@ def shallow_at_once(raw: bytes | bytearray, objects_at: int | None = None) -> by
                 parts += raw[kept:cut], b"null"
                 kept, cut = start + depth - _DEPTH, -1
             depth -= many
-    return b"".join((*parts, raw[kept:]))
+    return b"".join((*parts, raw[kept:])) if parts else bytes(raw)
 
 
 LINE_LIMIT = 64 * 1024 * 1024
@@ -187,10 +203,7 @@ decode_event = Decoder(WatchEvent, "a watch event")
 async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
     """The events of a watch; raises what an ERROR event says, and `ProtocolError` for what is none."""
     async for line in lines(chunks):
-        try:
-            event = decode_event(line)
-        except TooDeep:
-            event = decode_event(await shallow(line))
+        event = await despite_depth(decode_event, line)
         if event.type == "ERROR":
             raise status_error(event.object)
         yield event

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from manager.api import ObjectKey
-from manager.kube.decoding import Decoder, Pages, shallow
+from manager.kube.decoding import Decoder, Pages, despite_depth
 from manager.kube.errors import (
     ApiError,
     BadRequest,
@@ -20,7 +20,6 @@ from manager.kube.errors import (
     ServerError,
     ServerTimeout,
     ServiceUnavailable,
-    TooDeep,
     TooManyRequests,
     Unauthorized,
 )
@@ -137,10 +136,7 @@ class Objects:
             longest=LONGEST_LIST,
         )
         try:
-            try:
-                found = _decode_list(raw)
-            except TooDeep:
-                found = _decode_list(await shallow(raw))
+            found = await despite_depth(_decode_list, raw)
             self._pages.turned(resume, found.metadata.resume, empty=not found.items)
         except ProtocolError as error:
             raise ProtocolError(f"GET {path}: {error}") from None

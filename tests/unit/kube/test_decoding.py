@@ -21,7 +21,7 @@ from manager.cache.record import RecordDecoder
 from manager.client.applier import _decoded
 from manager.client.reader import decode_object
 from manager.kube import rest_mapping
-from manager.kube.decoding import decode_event, json_object, lines
+from manager.kube.decoding import decode_event, json_object, lines, shallow_at_once
 from manager.kube.errors import Gone, KubeError, ProtocolError, ServerError, error_from, status_error
 from manager.leader.lease import Lease
 from manager.migration.definitions import decode_definition
@@ -231,3 +231,10 @@ def test_an_error_event_becomes_the_error_it_stands_for():
 
 def test_an_error_event_without_a_status_is_an_error_of_the_server():
     assert isinstance(status_error(decode_event(b'{"type":"ERROR","object":{"a":1}}').object), ServerError)
+
+
+def test_what_is_no_object_is_not_looked_through_at_length():
+    deep = b"[" * 1_000 + b"]" * 1_000
+    assert shallow_at_once(deep) == b"[" * 150 + b"null" + b"]" * 150
+    for same in (b"<html>" * 1_000, deep + b" " * 4 * 1024 * 1024):
+        assert shallow_at_once(same) is same
