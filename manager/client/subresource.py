@@ -133,7 +133,13 @@ class StatusClient:
         key = (obj.kind, obj.key)
         doubted = self._in_doubt.get(key) if dry_run else self._in_doubt.pop(key, None)
         if doubted:
-            before, live, raw = await self._read_again(obj, before or {}, doubted, dry_run)
+            # What is wanted now may be what was there before the write in doubt, and is there no more.
+            try:
+                live, raw = await self._look(obj, dry_run)
+            except (TransportError, ServerError, asyncio.CancelledError):
+                self._doubt(obj, doubted)
+                raise
+            before = _in_place(before or {}, live or {}, doubted)
         changes = _changes(before, after, live, raw)
         if not changes:
             return None
@@ -145,10 +151,9 @@ class StatusClient:
                 raise
             except Invalid:
                 # A test has failed, which the server does not say, or the status is not valid.
-                raw = await self._writer.read(type(obj), obj.key)
-                uid, live, tried = *_look(raw, f"a {obj.kind} object"), changes
-                changes = _changes(before, after, live, raw)
-                if uid != obj.metadata.uid or orjson.dumps(changes) == orjson.dumps(tried):
+                live, raw = await self._look(obj, dry_run)
+                tried, changes = changes, _changes(before, after, live, raw)
+                if orjson.dumps(changes) == orjson.dumps(tried):
                     raise
                 if not changes:
                     return raw  # somebody has written just that
@@ -162,36 +167,22 @@ class StatusClient:
         query = booked(self._field_manager, dry_run=dry_run)
         return await self._writer.send(type(obj), obj.key, JSON_PATCH, orjson.dumps(patch), query, "status")
 
-    async def _read_again(
-        self, obj: Resource, before: Status, doubted: set[tuple[str, str]], dry_run: bool
-    ) -> tuple[Status, Status | None, bytes]:
-        """`before`, what is there now, and the object that this is the status of.
+    async def _look(self, obj: Resource, dry_run: bool) -> tuple[Status | None, bytes]:
+        """The status that is there now, and the object that it is the status of.
 
-        What is wanted now may be what was there before the write in doubt, and is there no more. A patch that
-        changes nothing asks for it, because who writes a status may have no right to get. Raises Invalid if
-        the object was replaced by another of its name.
+        A patch that changes nothing asks for it, because who writes a status may have no right to get. Raises
+        Invalid if the object was replaced by another of its name.
         """
-        try:
-            raw = await self._send(obj, [], dry_run)
-            _, live = _look(raw, f"a {obj.kind} object")
-        except (TransportError, ServerError, asyncio.CancelledError):
-            self._doubt(obj, doubted)
-            raise
-        return _in_place(before, live or {}, doubted), live, raw
+        raw = await self._send(obj, [], dry_run)
+        status = json_object(raw, what := f"a {obj.kind} object").get("status")
+        if not isinstance(status, dict | None):
+            raise not_a(what)
+        return status, raw
 
     def _doubt(self, obj: Resource, what: set[tuple[str, str]]) -> None:
         self._in_doubt[obj.kind, obj.key] = what
         if len(self._in_doubt) > _MOST_IN_DOUBT:
             del self._in_doubt[next(iter(self._in_doubt))]
-
-
-def _look(raw: bytes, what: str) -> tuple[str | None, Status | None]:
-    """The UID and the status of an object; raises ProtocolError where these are of another shape."""
-    found = json_object(raw, what)
-    metadata, status = found.get("metadata"), found.get("status")
-    if not isinstance(metadata, dict) or not isinstance(status, dict | None):
-        raise not_a(what)
-    return metadata.get("uid"), status
 
 
 def _changes(before: Status | None, after: Status, live: Status | None, raw: bytes) -> list[dict[str, Any]]:

@@ -42,11 +42,13 @@ class Server:
         self.uid = "1"
         self.status = status
         self._before = before
+        self.refused: Reply | None = None
+        """The answer to writes that would change something."""
         self.lost: Callable[[Reply], Step] | None = None
         """What becomes of the answers to writes."""
         self.wire = ScriptedWire()
         self.wire.on("GET", "/apis/example.com/v1", Reply.json(SERVED))
-        self.wire.on("GET", PATH, lambda _: Reply.json(self.object))
+        self.wire.on("GET", PATH, Reply.status(403, "Forbidden", "who may write a status may not get"))
         self.wire.on("PATCH", f"{PATH}/status", self._patch)
         metrics, rng = Metrics(), random.Random(1)
         transport = Transport(self.wire, metrics=metrics, rng=rng, user_agent="test")
@@ -61,15 +63,19 @@ class Server:
 
     @property
     def writes(self) -> int:
-        return len(self.wire.sent("PATCH"))
+        """How many patches asked for more than what is there."""
+        return sum(len(sent.json()) > 1 for sent in self.wire.sent("PATCH"))
 
     def read(self) -> Thing:
         return Thing.decode(orjson.dumps(self.object))
 
     def _patch(self, sent: Sent) -> Step:
-        self._before(self)
+        if len(sent.json()) > 1:
+            if self.refused is not None:
+                return self.refused
+            self._before(self)
         try:
-            self.status = json_patch(self.object, sent.json())["status"]
+            self.status = json_patch(self.object, sent.json()).get("status")
         except StatusError:
             return Reply.status(422, "Invalid", "the server rejected our request")
         self.version += 1
@@ -194,7 +200,7 @@ async def test_a_list_of_that_name_which_holds_no_conditions_is_replaced() -> No
 
 async def test_a_refusal_that_is_meant_is_passed_on() -> None:
     server = Server({})
-    server.wire.on("PATCH", f"{PATH}/status", Reply.status(422, "Invalid", "status.a: too odd"))
+    server.refused = Reply.status(422, "Invalid", "status.a: too odd")
     thing = server.read()
     thing.status = {"a": 1}
     with pytest.raises(Invalid, match="too odd"):
@@ -202,12 +208,11 @@ async def test_a_refusal_that_is_meant_is_passed_on() -> None:
     assert server.writes == 1
 
 
-@pytest.mark.parametrize("garbled", [{"status": "hunter2"}, {"metadata": ["hunter2"]}, {"metadata": None}])
-async def test_a_garbled_look_at_what_others_have_written_is_an_error_of_the_protocol(garbled: Any) -> None:
+async def test_a_garbled_look_at_what_others_have_written_is_an_error_of_the_protocol() -> None:
     server = Server({"a": 1})
     thing = server.read()
-    server.wire.on("GET", PATH, lambda _: Reply.json({**server.object, **garbled}))
-    server.wire.on("PATCH", f"{PATH}/status", Reply.status(422, "Invalid", "the server rejected our request"))
+    server.refused = Reply.status(422, "Invalid", "the server rejected our request")
+    server.lost = lambda _: Reply.json({**server.object, "status": "hunter2"})
     thing.status = {"a": 2}
     with pytest.raises(ProtocolError, match=r"^not a Thing object$"):
         await server.client.status.patch(thing)
@@ -236,4 +241,3 @@ async def test_a_write_of_which_the_answer_is_lost_is_made_good_although_the_cac
     }
     assert not await server.client.status.report(server.read())
     assert [len(sent.json()) for sent in server.wire.sent("PATCH")][1] == 1
-    assert server.wire.sent("GET", PATH) == []
