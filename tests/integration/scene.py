@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import secrets
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.integration.bystander import SAID
 from tests.support.api_objects import deployment_path
 from tests.support.eventually import eventually
-from tests.support.fault_proxy import FaultProxy, Match
+from tests.support.fault_proxy import FaultProxy
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
 
@@ -20,16 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.control_plane import ControlPlane
-    from tests.support.kubeconfig import Credentials
-
-WITH_BYSTANDER = (sys.executable, "-m", "tests.integration.bystander")
-WATCH_SILENCE = "BYSTANDER_WATCH_SILENCE"
 
 MEMCACHED_KIND = "memcacheds.cache.example.com"
 DEPLOYMENT_KIND = "deployments.apps"
-MEMCACHEDS = Match(path="/memcacheds")
-DEPLOYMENTS = Match(path="/deployments")
-WATCHES = Match(watch=True)
 
 # A busy machine takes its time, and a back-off may have grown meanwhile.
 SETTLED_WITHIN = 120.0
@@ -44,8 +35,8 @@ TRIES_PER_WATCH = 7 * 5
 CONNECTIONS_KEPT = 16
 """How many more connections than at its start a manager may hold at the end: watches, and idle ones."""
 
-MOST_TASKS = 50
-"""Two controllers of eight workers each, and all that is there once, come to some forty."""
+MOST_TASKS = 40
+"""A controller of eight workers, and all that is there once, come to some thirty."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,27 +123,6 @@ class Scene:
             if owners and not owners & living:
                 self.delete_deployment(name)
 
-    # The other controller.
-
-    def say(self, what: str) -> None:
-        """Change the object that the bystander looks at."""
-        path = f"/api/v1/namespaces/{self.namespace}/configmaps"
-        if self.plane.api.find(f"{path}/news") is None:
-            self.plane.api.create(path, {"metadata": {"name": "news"}, "data": {"say": what}})
-        else:
-            self.plane.api.patch(f"{path}/news", {"data": {"say": what}})
-
-    def heard(self) -> str | None:
-        """What the bystander made of it."""
-        news = self.plane.api.get(f"/api/v1/namespaces/{self.namespace}/configmaps/news")
-        said: str | None = news["metadata"].get("annotations", {}).get(SAID)
-        return said
-
-    def assert_bystander_works(self, what: str) -> None:
-        """Nothing that happens to other kinds is its concern."""
-        self.say(what)
-        eventually(lambda: self.heard() == what)
-
     # What it costs.
 
     def tried(self) -> float:
@@ -165,7 +135,7 @@ class Scene:
         return sum(sample.value for sample in samples if not sample.labels["code"].startswith("2"))
 
     @contextlib.contextmanager
-    def bounded(self, *, objects: int, watches: int = 4) -> Iterator[None]:
+    def bounded(self, *, objects: int, watches: int = 3) -> Iterator[None]:
         """Within this block, in which nothing works, nobody keeps the server busy with trying."""
         before = self.tried()
         yield
@@ -207,37 +177,20 @@ class Scene:
 
 
 @contextlib.contextmanager
-def on_stage(
-    plane: ControlPlane,
-    credentials: Credentials,
-    folder: Path,
-    *flags: str,
-    ready: bool = True,
-    watch_silence: float | None = None,
-) -> Iterator[Scene]:
-    """A scene in a new namespace; at its end the manager has to stop well, unless the test failed.
-
-    The proxy, and so the manager, uses `credentials`. Unless `ready`, the manager only has to be alive. With
-    `watch_silence`, it gives up a watch that says nothing for so many seconds.
-    """
+def on_stage(plane: ControlPlane, folder: Path) -> Iterator[Scene]:
+    """A scene in a new namespace; at its end the manager has to stop well, unless the test failed."""
     name = f"scene-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     with (
-        FaultProxy(credentials, folder=folder / "proxy") as proxy,
+        FaultProxy(plane.credentials, folder=folder / "proxy") as proxy,
         ManagerProcess(
             proxy.kubeconfig,
             f"--namespaces={name}",
-            "--controllers=memcached,bystander",
-            *flags,
+            "--controllers=memcached",
             folder=folder / "manager",
-            program=WITH_BYSTANDER,
-            environ={} if watch_silence is None else {WATCH_SILENCE: f"{watch_silence}"},
         ) as manager,
     ):
-        if ready:
-            manager.wait_ready(SETTLED_WITHIN)
-        else:
-            eventually(lambda: manager.probe("/healthz")[0] == 200, within=SETTLED_WITHIN)
+        manager.wait_ready(SETTLED_WITHIN)
         scene = Scene(plane, name, proxy, manager)
         before = scene.resources()
         yield scene

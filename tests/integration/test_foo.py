@@ -13,12 +13,10 @@ from tests.support.foos import API, foo, foo_path, pod
 from tests.support.walk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import FaultProxy
 
 SAMPLE = "config/samples/tutorial_v1_foo.yaml"
 PODS = Match(path="/pods$")
@@ -124,43 +122,6 @@ def test_a_friend_in_any_namespace_that_is_watched_will_do(
         eventually(lambda: walk.are_happy(foo_01=False))
     finally:
         crds.api.delete(f"/api/v1/namespaces/{other}")
-
-
-def test_while_the_pods_cannot_be_listed_nobody_is_called_unhappy(
-    crds: ControlPlane,
-    namespace: str,
-    run_manager: RunManager,
-    fault_proxy: Callable[[Path], FaultProxy],
-) -> None:
-    proxy = fault_proxy(crds.kubeconfig)
-    proxy.answer(500, match=PODS, times=None)
-    crds.api.create(pod_path(namespace), pod("jack"))
-    flags = (f"--namespaces={namespace}", "--controllers=foo")
-    walk = FooWalk(crds, namespace, run_manager(proxy.kubeconfig, *flags))
-    walk.create("foo-01", "jack")
-
-    # It says what it waits for, and tries again and again.
-    eventually(lambda: "pods" in walk.manager.probe("/readyz?verbose")[1])
-    eventually(lambda: proxy.count(PODS) >= 4)
-    assert proxy.exchanges(FOO_WRITES) == []
-    assert "status" not in walk.foo()
-    proxy.heal()
-    eventually(lambda: walk.are_happy(foo_01=True))
-
-    # Nor later, when what is known cannot be brought up to date; other changes are dealt with all the same.
-    eventually(lambda: len(proxy.open_watches(PODS)) == 1)
-    proxy.answer(500, match=PODS, times=None)
-    proxy.expire_watches(PODS)
-    failed = proxy.count(PODS)
-    eventually(lambda: proxy.count(PODS) >= failed + 2)
-    walk.create("foo-02", "jack")
-    eventually(lambda: walk.are_happy(foo_01=True, foo_02=True))
-    crds.api.delete(pod_path(namespace, "jack"))
-    proxy.heal()
-    eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))
-    # Events come in the order in which they were made, so the last one's being there is all of them.
-    eventually(lambda: event_counts(crds, walk.foo())["BecameUnhappy"] == 1)
-    assert event_counts(crds, walk.foo())["BecameHappy"] == 1
 
 
 @pytest.mark.contract

@@ -85,33 +85,6 @@ def test_the_worked_example(walk: MemcachedWalk) -> None:
     eventually(lambda: walk.plane.api.find(deployment_path(walk.namespace, "memcached-sample")) is None)
 
 
-def test_drift_is_put_back(walk: MemcachedWalk) -> None:
-    walk.kubectl("apply", "-f", SAMPLE)
-    original = eventually(walk.deployment)["spec"]["template"]["spec"]["containers"][0]["image"]
-
-    walk.kubectl("set", "image", "deployment/memcached-sample", "memcached=memcached:1.5")
-    eventually(lambda: image_of(walk.deployment()) == original)
-    walk.kubectl("scale", "deployment/memcached-sample", "--replicas=1")
-    eventually(lambda: walk.deployment()["spec"]["replicas"] == 3)
-    walk.kubectl("label", "deployment/memcached-sample", "app-")
-    eventually(lambda: walk.deployment()["metadata"]["labels"]["app"] == "memcached")
-    walk.kubectl("delete", "deployment/memcached-sample")
-    eventually(walk.deployment)
-
-
-def test_fields_that_others_add_stay(walk: MemcachedWalk) -> None:
-    walk.kubectl("apply", "-f", SAMPLE)
-    eventually(walk.deployment)
-    walk.kubectl("label", "deployment/memcached-sample", "team=blue")
-    walk.kubectl("set", "env", "deployment/memcached-sample", "DEBUG=1")
-    walk.kubectl("patch", "memcached", "memcached-sample", "--type=merge", "-p", '{"spec":{"size":4}}')
-    eventually(lambda: walk.deployment()["spec"]["replicas"] == 4)
-    deployment = walk.deployment()
-    assert deployment["metadata"]["labels"]["team"] == "blue"
-    container = deployment["spec"]["template"]["spec"]["containers"][0]
-    assert {"name": "DEBUG", "value": "1"} in container["env"]
-
-
 def test_the_image_of_the_spec_goes_before_the_managers_default(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ) -> None:
@@ -151,39 +124,6 @@ def test_proxy_settings_reach_the_container_and_leave_with_the_managers_own(
 
     run_manager(crds.kubeconfig, f"--namespaces={namespace}").wait_ready()
     eventually(lambda: environment() == {})
-
-
-def test_a_deployment_of_somebody_else_is_left_alone(walk: MemcachedWalk) -> None:
-    walk.kubectl("create", "deployment", "taken", "--image=nginx")
-    before = walk.deployment("taken")
-
-    walk.plane.api.create(memcached_path(walk.namespace), memcached("taken"))
-    eventually(lambda: condition(walk.memcached("taken"), "Degraded")["reason"] == "NameTaken")
-    assert condition(walk.memcached("taken"), "Available")["status"] == "False"
-    eventually(lambda: "NameTaken" in walk.kubectl("describe", "memcached", "taken"))
-    assert walk.deployment("taken")["spec"] == before["spec"]
-    assert walk.deployment("taken")["metadata"].get("ownerReferences") is None
-
-    walk.kubectl("delete", "deployment", "taken")
-    eventually(lambda: walk.deployment("taken")["metadata"]["ownerReferences"][0]["name"] == "taken")
-    eventually(lambda: condition(walk.memcached("taken"), "Degraded")["status"] == "False")
-
-
-def test_what_an_earlier_memcached_left_is_waited_for(walk: MemcachedWalk) -> None:
-    walk.kubectl("create", "deployment", "again", "--image=nginx", "--replicas=0")
-    owner = {"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "again", "controller": True}
-    # The finalizer keeps it from being collected at once.
-    held = {"finalizers": ["example.com/held"], "ownerReferences": [{**owner, "uid": "of-an-earlier-one"}]}
-    path = deployment_path(walk.namespace, "again")
-    before = walk.plane.api.patch(path, {"metadata": held})["metadata"]["uid"]
-    walk.plane.api.create(memcached_path(walk.namespace), memcached("again", 0))
-    eventually(lambda: condition(walk.memcached("again"), "Progressing")["reason"] == "LeftOver")
-    assert condition(walk.memcached("again"), "Degraded")["status"] == "False"
-    walk.kubectl("delete", "deployment", "again", "--wait=false")
-    walk.plane.api.patch(path, {"metadata": {"finalizers": None}})
-    eventually(lambda: walk.deployment("again")["metadata"]["uid"] != before)
-    eventually(lambda: condition(walk.memcached("again"), "Progressing")["reason"] == "RolledOut")
-    assert "NameTaken" not in walk.kubectl("describe", "memcached", "again")
 
 
 @pytest.mark.contract

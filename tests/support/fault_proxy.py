@@ -10,13 +10,12 @@ import contextlib
 import dataclasses
 import inspect
 import ipaddress
-import json
 import re
 import socket
 import ssl
 import struct
 import time
-from typing import TYPE_CHECKING, Any, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 import yarl
@@ -34,20 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Exchange", "FaultProxy", "Match"]
 
-T = TypeVar("T")
-
 # These belong to one hop; aiohttp writes its own towards the client.
 HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "host", "date", "server"}
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-GONE = {
-    "kind": "Status",
-    "apiVersion": "v1",
-    "metadata": {},
-    "status": "Failure",
-    "message": "too old resource version",
-    "reason": "Expired",
-    "code": 410,
-}
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -108,62 +96,42 @@ class Match:
 
 @dataclasses.dataclass(eq=False)
 class Fault:
-    """What befalls a request, before the server hears of it or, if `late`, before the client hears of that.
+    """What befalls a request before the server hears of it; it may answer in the server's place.
 
-    It may answer in the server's place. It is used up after `times`.
+    It is used up after `times`.
     """
 
     match: Match
     times: int | None
-    strike: Callable[[web.Request], Awaitable[web.Response | None]]
-    late: bool = False
+    strike: Callable[[], Awaitable[web.Response | None]]
 
 
 class ProxiedWatch:
     """Copies a stream to the client until either side ends it, or a fault does."""
 
-    def __init__(self, exchange: Exchange, response: web.StreamResponse, *, flow: asyncio.Event) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
-        self._response = response
-        self._flow = flow
-        self._stalled = False
-        # What the client is to get: bytes, or None for the end of the stream. One writer keeps lines whole.
-        self._outgoing: asyncio.Queue[bytes | None] = asyncio.Queue()
-
-    def stall(self) -> None:
-        """Say nothing more."""
-        self._stalled = True
-
-    def say(self, line: bytes) -> None:
-        """Send bytes that the server did not."""
-        self._outgoing.put_nowait(line)
+        self._ended = asyncio.Event()
 
     def end(self) -> None:
         """End the stream in good order."""
-        self._outgoing.put_nowait(None)
+        self._ended.set()
 
-    async def run(self, incoming: AsyncIterator[bytes]) -> None:
+    async def run(self, incoming: AsyncIterator[bytes], response: web.StreamResponse) -> None:
         """Copy until the end; cancelled when the client goes away."""
-        reader = asyncio.create_task(self._read(incoming), name="proxied-watch-read")
+        copying = asyncio.create_task(self._copy(incoming, response), name="proxied-watch-copy")
         try:
-            while (chunk := await self._outgoing.get()) is not None:
-                await self._flow.wait()
-                if self._stalled:
-                    continue
-                await self._response.write(chunk)
-            if self._stalled:
-                # A silent stream does not end either.
-                await asyncio.Event().wait()
+            await self._ended.wait()
         finally:
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
+            copying.cancel()
+            await asyncio.gather(copying, return_exceptions=True)
 
-    async def _read(self, incoming: AsyncIterator[bytes]) -> None:
+    async def _copy(self, incoming: AsyncIterator[bytes], response: web.StreamResponse) -> None:
         try:
             async for chunk in incoming:
-                self._outgoing.put_nowait(chunk)
+                await response.write(chunk)
         finally:
-            self._outgoing.put_nowait(None)
+            self.end()
 
 
 class FaultProxy(LoopThread):
@@ -214,42 +182,29 @@ class FaultProxy(LoopThread):
     ) -> None:
         """Answer in the server's place, which never hears of the request."""
 
-        async def strike(_: web.Request) -> web.Response:
+        async def strike() -> web.Response:
             return web.Response(status=status, headers=headers, body=body)
 
         self._add(match, times, strike)
 
-    def lose_answers(self, *, match: Match | None = None, times: int | None = 1) -> None:
-        """Let the server do it, then drop the connection instead of answering."""
-        self._add(match, times, _drop, late=True)
-
-    def drop(self, *, match: Match | None = None, times: int | None = 1) -> None:
-        """Drop the connection before the server hears of the request."""
-        self._add(match, times, _drop)
-
     def delay(self, seconds: float, *, match: Match | None = None, times: int | None = 1) -> None:
         """Hold the request back for a while."""
-        self._add(match, times, lambda _: asyncio.sleep(seconds))
+        self._add(match, times, lambda: asyncio.sleep(seconds))
 
-    # Open watches. Each returns how many it found.
+    def end_watches(self, match: Match | None = None) -> None:
+        """End each open watch the way the server does when its time is up."""
+        wanted = match or Match()
 
-    def stall_watches(self, match: Match | None = None) -> int:
-        """The open watches go silent for good, their connections stay; new ones are not affected."""
-        return self._each_watch(match, ProxiedWatch.stall)
+        async def end() -> None:
+            for watch in self._watches:
+                if wanted(watch.exchange):
+                    watch.end()
 
-    def end_watches(self, match: Match | None = None) -> int:
-        """End each watch the way the server does when its time is up."""
-        return self._each_watch(match, ProxiedWatch.end)
+        self.run(end())
 
-    def say_to_watches(self, line: bytes, match: Match | None = None) -> int:
-        """Put a line of our own into each stream."""
-        return self._each_watch(match, lambda watch: watch.say(line))
-
-    def expire_watches(self, match: Match | None = None) -> int:
-        """Tell each watch that its version is too old (410), and end it."""
-        line = json.dumps({"type": "ERROR", "object": GONE}).encode() + b"\n"
-        self.say_to_watches(line, match)
-        return self.end_watches(match)
+    def heal(self) -> None:
+        """Forget the faults that are still to come."""
+        self._faults.clear()
 
     # The whole server.
 
@@ -265,15 +220,6 @@ class FaultProxy(LoopThread):
         """Take connections again."""
         self.run(self._accept())
 
-    def black_hole(self) -> None:
-        """Take everything and say nothing on any connection, old or new, until `heal`."""
-        self.run(self._set_flow(flowing=False))
-
-    def heal(self) -> None:
-        """Forget the faults that are still to come, and let a black hole's traffic flow again."""
-        self._faults.clear()
-        self.run(self._set_flow(flowing=True))
-
     def open_transports(self) -> list[Any]:
         """Every connection of the proxy's loop, on whichever side and in whatever state."""
         known = getattr(self.loop, "_transports", {})
@@ -282,8 +228,6 @@ class FaultProxy(LoopThread):
     # What follows runs in the proxy's own thread.
 
     async def _open(self) -> None:
-        self._flow = asyncio.Event()
-        self._flow.set()
         application = web.Application(client_max_size=64 << 20)
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(
@@ -329,23 +273,16 @@ class FaultProxy(LoopThread):
             exchange.over = time.monotonic()
 
     async def _respond(self, request: web.Request, exchange: Exchange) -> web.StreamResponse:
-        await self._flow.wait()
         fault = self._take_fault(exchange)
-        if fault is not None and not fault.late:
-            early = await fault.strike(request)
-            if early is not None:
-                exchange.status = early.status
-                return early
+        if fault is not None and (early := await fault.strike()) is not None:
+            exchange.status = early.status
+            return early
         async with self._send(request) as upstream:
             exchange.status = upstream.status
-            if fault is not None and fault.late:
-                await fault.strike(request)
             headers = _end_to_end(upstream.headers)
             if exchange.stream and upstream.status == web.HTTPOk.status_code:
                 return await self._stream(request, exchange, upstream, headers)
-            body = await upstream.read()
-            await self._flow.wait()
-            return web.Response(status=upstream.status, headers=headers, body=body)
+            return web.Response(status=upstream.status, headers=headers, body=await upstream.read())
 
     @contextlib.asynccontextmanager
     async def _send(self, request: web.Request) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -376,10 +313,10 @@ class FaultProxy(LoopThread):
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=upstream.status, headers=headers)
         await response.prepare(request)
-        watch = ProxiedWatch(exchange, response, flow=self._flow)
+        watch = ProxiedWatch(exchange)
         self._watches.add(watch)
         try:
-            await watch.run(upstream.content.iter_any())
+            await watch.run(upstream.content.iter_any(), response)
         finally:
             self._watches.discard(watch)
         return response
@@ -412,37 +349,16 @@ class FaultProxy(LoopThread):
         )
         await self._site.start()
 
-    async def _set_flow(self, *, flowing: bool) -> None:
-        if flowing:
-            self._flow.set()
-        else:
-            self._flow.clear()
-
-    # Across the threads.
-
     def _add(
         self,
         match: Match | None,
         times: int | None,
-        strike: Callable[[web.Request], Awaitable[web.Response | None]],
-        *,
-        late: bool = False,
+        strike: Callable[[], Awaitable[web.Response | None]],
     ) -> None:
         async def add() -> None:
-            self._faults.append(Fault(match or Match(), times, strike, late))
+            self._faults.append(Fault(match or Match(), times, strike))
 
         self.run(add())
-
-    def _each_watch(self, match: Match | None, action: Callable[[ProxiedWatch], None]) -> int:
-        wanted = match or Match()
-
-        async def act() -> int:
-            chosen = [watch for watch in self._watches if wanted(watch.exchange)]
-            for watch in chosen:
-                action(watch)
-            return len(chosen)
-
-        return self.run(act())
 
     # Identity.
 
@@ -498,8 +414,3 @@ def reset(connection: web.Request | asyncio.Transport) -> None:
     with contextlib.suppress(OSError):
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
     transport.abort()  # type: ignore[attr-defined]
-
-
-async def _drop(request: web.Request) -> Never:
-    reset(request)
-    raise ConnectionResetError("as asked for")

@@ -58,6 +58,17 @@ async def test_a_create_answers_what_there_is(client: Client, wire: ScriptedWire
     assert (now.spec, before, outcome) == ({"replicas": 1}, None, Outcome.CREATED)
 
 
+async def test_what_is_there_and_not_yet_in_the_cache_is_looked_at(
+    client: Client, cache: Cache, wire: ScriptedWire
+):
+    """Created by a request of ours whose answer was lost, say, and no watch has told of it."""
+    cache.informer(Deployment)._intakes[0].finish_list(1)
+    wire.on("POST", COLLECTION, Reply.status(409, "AlreadyExists"))
+    wire.on("GET", PATH, stored(1))
+    assert (await client.apply(WANTED)).outcome is Outcome.UNCHANGED
+    assert len(wire.sent("POST")) == 1
+
+
 @pytest.mark.parametrize(("manager", "writes"), [("test", 0), ("other", 1)])
 async def test_nothing_is_sent_when_that_was_applied_by_us_and_not_by_others(
     client: Client, wire: ScriptedWire, manager: str, writes: int

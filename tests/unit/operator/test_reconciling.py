@@ -10,7 +10,16 @@ import pytest
 from pydantic import Field
 
 from manager import Blocked, Context, Operator, Owns, Result, TerminalError
-from manager.api import ApiModel, Condition, ObjectKey, ObjectMeta, Resource, crd, list_map
+from manager.api import (
+    ApiModel,
+    Condition,
+    ObjectKey,
+    ObjectMeta,
+    Resource,
+    controller_reference,
+    crd,
+    list_map,
+)
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Namespace, Secret
 from manager.controller import Predicate, generation_changed
@@ -229,6 +238,26 @@ async def test_a_name_that_is_taken_is_told_and_taken_when_it_comes_free():
         await world.client.delete(secret("child"))
         obj = await world.until(obj, lambda it: said(it)["Available"] == ("True", "Greeted"))
         assert await world.events(obj) == ["NameTaken", "Created"]
+
+
+async def test_what_an_earlier_owner_left_is_waited_for_without_alarm():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        await ctx.apply(secret("child"))
+        ctx.condition("Available", True, "Greeted")
+
+    left = secret("child")
+    left.metadata.namespace = "default"
+    earlier = ObjectMeta(name="hello", namespace="default", uid="of-an-earlier-one")
+    left.metadata.owner_references = [controller_reference(Greeting(metadata=earlier), left.metadata)]
+    left.metadata.finalizers = ["example.com/held"]  # or it would be collected at once
+    async with operated(doing(act), objects=[left]) as world:
+        obj = await world.create(greeting())
+        obj = await world.until(obj, said)
+        assert said(obj)["Progressing"] == ("True", "LeftOver")
+        assert said(obj)["Degraded"][0] == "False"
+        await world.update(await world.get(Secret, "child"), lambda it: it.metadata.finalizers.clear())
+        obj = await world.until(obj, lambda it: said(it)["Available"] == ("True", "Greeted"))
+        assert await world.events(obj) == ["Created"]
 
 
 async def test_a_child_that_has_lost_its_owner_gets_it_back_and_a_change_is_put_back():

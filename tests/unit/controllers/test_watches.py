@@ -1,0 +1,37 @@
+"""All operators of a process share one watch for each kind and projection.
+
+Whoever adds an operator adds to `WATCHES` what it has to see; the other operators' entries stay as they are.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.controllers.operator_world import OperatorWorld
+
+WATCHES: dict[str, set[tuple[str, str]]] = {
+    "memcached": {
+        ("memcacheds.cache.example.com", "full"),
+        ("deployments.apps", "full"),
+        ("pods", "metadata"),
+    },
+    "foo": {("foos.tutorial.my.domain", "full"), ("pods", "metadata")},
+    "pet": {("pets.petstore.example.com", "full")},
+    "wordpress": {
+        ("wordpresses.example.com", "full"),
+        ("deployments.apps", "full"),
+        ("services", "full"),
+        ("persistentvolumeclaims", "full"),
+        ("secrets", "metadata"),
+    },
+    "mysrv": {("mysrvs.myapp.idcos.com", "full")},
+}
+"""What each operator has to see: kinds, as `kubectl get` takes them, and how much of each object."""
+
+
+@pytest.mark.parametrize("names", [*((name,) for name in WATCHES), tuple(WATCHES)], ids="+".join)
+async def test_what_operators_have_to_see_is_watched_once_and_nothing_else(names: tuple[str, ...]):
+    asked = [
+        (each.spec.resource, each.spec.projection) for each in OperatorWorld(*names).manager.cache.informers
+    ]
+    assert sorted(asked) == sorted(set().union(*(WATCHES[name] for name in names)))
