@@ -99,6 +99,9 @@ def test_what_is_applied_untidily_again_and_again_stays_the_same(person: Person)
         (alpha("x", name=5), "spec.name"),
         (alpha("x", species="Dragon"), 'spec.type: Unsupported value: "dragon"'),
         (alpha("x", birthday="soon"), "spec.birthday"),
+        (alpha("x", birthday="2021-04-01"), "spec.birthday"),
+        (alpha("x", birthday=f"2021-04-01T00:00:00.{'9' * 200}Z"), "spec.birthday"),
+        (beta("x", birthday="2021-04-01T12:00:00Z"), "spec.birthday"),
     ],
     ids=lambda value: value["apiVersion"][-7:] if isinstance(value, dict) else value,
 )

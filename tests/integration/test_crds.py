@@ -106,14 +106,6 @@ def test_explain_says_what_the_docstrings_say(plane: ControlPlane, memcacheds: s
     assert "image <string> Container image of the servers." in text
 
 
-def test_get_prints_size_ready_and_age(plane: ControlPlane, namespace: str, memcacheds: str) -> None:
-    plane.api.create(memcacheds, memcached(size=3))
-    plane.api.patch(f"{memcacheds}/sample/status", {"status": {"readyReplicas": 2, "nodes": []}})
-    header, row = plane.kubectl("get", "mc", f"--namespace={namespace}").stdout.splitlines()
-    assert header.split() == ["NAME", "SIZE", "READY", "AGE"]
-    assert row.split()[:3] == ["sample", "3", "2"]
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -144,17 +136,6 @@ def test_a_name_that_cannot_be_a_labels_value_is_refused(plane: ControlPlane, me
     # It begins with the field.
     assert "metadata.name: Invalid value: " in plane.api.refusal(memcacheds, named(64))
     assert "must be at most 63 characters" in plane.api.refusal(memcacheds, named(64))
-
-
-def test_a_memcached_scales(plane: ControlPlane, namespace: str, memcacheds: str) -> None:
-    plane.api.create(memcacheds, memcached(size=3))
-    status = {"replicas": 3, "selector": "app=memcached", "nodes": []}
-    plane.api.patch(f"{memcacheds}/sample/status", {"status": status})
-    plane.kubectl("scale", "memcached/sample", "--replicas=0", f"--namespace={namespace}")
-    assert plane.api.get(f"{memcacheds}/sample")["spec"]["size"] == 0
-    scale = plane.api.get(f"{memcacheds}/sample/scale")
-    assert scale["spec"] == {}  # the server leaves out a zero
-    assert scale["status"] == {"replicas": 3, "selector": "app=memcached"}
 
 
 def test_the_status_is_written_apart_from_the_rest(plane: ControlPlane, memcacheds: str) -> None:

@@ -12,18 +12,16 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from tests.support.eventually import consistently, eventually
+from tests.support.eventually import eventually
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from prometheus_client import Metric
 
     from tests.conftest import RunManager
     from tests.support.control_plane import ControlPlane
-    from tests.support.fault_proxy import FaultProxy
     from tests.support.manager_process import ManagerProcess
     from tests.support.openmetrics import Samples
 
@@ -194,32 +192,6 @@ def test_health_has_a_path_for_each_check(manager: ManagerProcess) -> None:
         assert manager.probe(f"/readyz/{name}") == (200, "ok")
     assert manager.probe("/readyz/nothing")[0] == 404
     assert manager.probe("/nothing")[0] == 404
-
-
-def test_readiness_says_what_is_wrong_and_can_leave_it_out(
-    crds: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy], namespace: str
-) -> None:
-    proxy = fault_proxy(crds.kubeconfig)
-    manager = run_manager(proxy.kubeconfig, f"--namespaces={namespace}").wait_ready()
-    proxy.refuse()
-
-    def says_so() -> None:
-        status, text = manager.probe("/readyz")
-        assert status == 500
-        assert "[-]informers failed: " in text
-        assert text.splitlines()[-1] == "readyz check failed"
-
-    eventually(says_so)
-    assert manager.probe("/readyz/informers")[0] == 500
-    assert manager.probe("/readyz/ping") == (200, "ok")
-    status, text = manager.probe("/readyz?verbose&exclude=informers")
-    assert (status, text.splitlines()[-1]) == (200, "readyz check passed")
-    assert "[+]informers excluded: ok" in text
-    # To start it anew would mend nothing.
-    consistently(lambda: manager.probe("/healthz") == (200, "ok"), during=0.5)
-
-    proxy.accept()
-    manager.wait_ready()
 
 
 def series(found: Samples) -> set[tuple[Any, ...]]:

@@ -106,24 +106,6 @@ def test_the_worked_example_at_one_reconcile_for_each_event(walk: FooWalk) -> No
     assert written == 6
 
 
-def test_a_friend_in_any_namespace_that_is_watched_will_do(
-    crds: ControlPlane, namespace: str, run_manager: RunManager
-) -> None:
-    other = f"{namespace}-other"
-    crds.api.create("/api/v1/namespaces", {"metadata": {"name": other}})
-    try:
-        flags = (f"--namespaces={namespace},{other}", "--controllers=foo")
-        walk = FooWalk(crds, namespace, run_manager(crds.kubeconfig, *flags).wait_ready())
-        walk.create("foo-01", "jack")
-        eventually(lambda: walk.are_happy(foo_01=False))
-        eventually(lambda: crds.api.create(pod_path(other), pod("jack")))  # once it has a service account
-        eventually(lambda: walk.are_happy(foo_01=True))
-        crds.api.delete(pod_path(other, "jack"))
-        eventually(lambda: walk.are_happy(foo_01=False))
-    finally:
-        crds.api.delete(f"/api/v1/namespaces/{other}")
-
-
 @pytest.mark.contract
 @pytest.mark.parametrize(
     ("friend", "complaint"),

@@ -9,7 +9,6 @@ import pytest
 from tests.support.api_objects import condition, deployment_path, pod_path
 from tests.support.control_plane import Feature
 from tests.support.eventually import consistently, eventually
-from tests.support.memcacheds import memcached, memcached_path
 from tests.support.walk import Walk
 
 if TYPE_CHECKING:
@@ -85,47 +84,6 @@ def test_the_worked_example(walk: MemcachedWalk) -> None:
     eventually(lambda: walk.plane.api.find(deployment_path(walk.namespace, "memcached-sample")) is None)
 
 
-def test_the_image_of_the_spec_goes_before_the_managers_default(
-    crds: ControlPlane, namespace: str, run_manager: RunManager
-) -> None:
-    environ = {"MEMCACHED_IMAGE": "registry.local/memcached:default"}
-    first = run_manager(crds.kubeconfig, f"--namespaces={namespace}", environ=environ).wait_ready()
-    crds.api.create(memcached_path(namespace), memcached("plain", 1))
-    crds.api.create(memcached_path(namespace), memcached("own", 1, image="registry.local/memcached:own"))
-    plain = eventually(lambda: crds.api.get(deployment_path(namespace, "plain")))
-    own = eventually(lambda: crds.api.get(deployment_path(namespace, "own")))
-    assert image_of(plain) == "registry.local/memcached:default"
-    assert image_of(own) == "registry.local/memcached:own"
-    assert first.stop() == 0
-
-    # The flag goes before the environment.
-    flag = "--memcached-image=registry.local/memcached:flag"
-    run_manager(crds.kubeconfig, f"--namespaces={namespace}", flag, environ=environ).wait_ready()
-    eventually(
-        lambda: image_of(crds.api.get(deployment_path(namespace, "plain"))) == "registry.local/memcached:flag"
-    )
-    assert image_of(crds.api.get(deployment_path(namespace, "own"))) == "registry.local/memcached:own"
-
-
-def test_proxy_settings_reach_the_container_and_leave_with_the_managers_own(
-    crds: ControlPlane, namespace: str, run_manager: RunManager
-) -> None:
-    def environment() -> dict[str, str]:
-        pod = crds.api.get(deployment_path(namespace, "proxied"))["spec"]["template"]["spec"]
-        return {each["name"]: each["value"] for each in pod["containers"][0].get("env", ())}
-
-    # The API server is on the loopback address, which must not go through the made-up proxy.
-    proxy = {"HTTPS_PROXY": "http://proxy.local:3128", "NO_PROXY": "127.0.0.1,localhost"}
-    first = run_manager(crds.kubeconfig, f"--namespaces={namespace}", environ=proxy).wait_ready()
-    crds.api.create(memcached_path(namespace), memcached("proxied", 1))
-    wanted = {**proxy, **{name.lower(): value for name, value in proxy.items()}}
-    eventually(lambda: environment() == wanted)
-    assert first.stop() == 0
-
-    run_manager(crds.kubeconfig, f"--namespaces={namespace}").wait_ready()
-    eventually(lambda: environment() == {})
-
-
 @pytest.mark.contract
 def test_a_change_that_matters_to_nobody_causes_no_write(walk: MemcachedWalk) -> None:
     walk.plane.require(Feature.READY_PODS)
@@ -137,7 +95,3 @@ def test_a_change_that_matters_to_nobody_causes_no_write(walk: MemcachedWalk) ->
     walk.kubectl("label", "pods", "--all", "seen=yes")
     walk.kubectl("label", "deployment/memcached-sample", "note=hello")
     consistently(lambda: walk.memcached()["metadata"]["resourceVersion"] == settled, during=0.7)
-
-
-def image_of(deployment: dict[str, Any]) -> str:
-    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])

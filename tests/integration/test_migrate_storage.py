@@ -341,33 +341,6 @@ def test_who_manages_what_is_not_forgotten_where_the_way_back_to_the_old_version
     assert stored_versions_of(plane) == [OLD, NEW]
 
 
-def test_a_refused_object_is_told_with_the_reason_and_no_version_is_dropped(
-    plane: ControlPlane, home: str, migrate: Migrate
-) -> None:
-    install(plane, OLD)
-    create(plane, home, 12)
-    install(plane, NEW, rules=[NEVER])
-
-    tried = migrate("--dry-run")
-    assert tried.returncode == 1
-    assert "11 of 12 objects could be rewritten" in tried.stdout
-    assert stored_versions(plane, GROUP, PLURAL) == {OLD: 12}
-
-    done = migrate()
-    assert done.returncode == 1
-    for run in (tried, done):
-        (line,) = [line for line in run.stderr.splitlines() if "refused" in line]
-        assert f"refused: {home}/g0007: " in line
-        assert "seven is not written any more" in line
-    assert f"1 was refused; status.storedVersions stays {OLD} and {NEW}" in done.stdout
-    assert stored_versions(plane, GROUP, PLURAL) == {OLD: 1, NEW: 11}
-    assert stored_versions_of(plane) == [OLD, NEW]
-
-    install(plane, NEW)
-    assert migrate().returncode == 0
-    assert stored_versions_of(plane) == [NEW]
-
-
 def test_an_interrupted_run_is_taken_up_where_it_was(
     plane: ControlPlane, home: str, migrate: Migrate, begin: Callable[..., Daemon]
 ) -> None:

@@ -14,7 +14,7 @@ from tests.support.api_objects import condition, deployment_path, event_counts
 from tests.support.certificates import Authority
 from tests.support.eventually import consistently, eventually
 from tests.support.memcacheds import memcached, memcached_path
-from tests.support.pets import API, assert_in_step, forget, pet, pet_path, records, rewrite
+from tests.support.pets import API, assert_in_step, pet, pet_path, records
 from tests.support.petstore_process import PetStoreProcess, petstore
 from tests.support.walk import Walk
 
@@ -110,29 +110,6 @@ def test_the_worked_example(walk: PetWalk) -> None:
     eventually(lambda: walk.plane.api.find(pet_path(walk.namespace, "pet-sample1")) is None)
     walk.kubectl("delete", "-f", SAMPLE, "--ignore-not-found", "--wait=true")
     assert records(walk.store.address) == []
-
-
-def test_what_was_changed_or_lost_in_the_store_is_put_back(walk: PetWalk) -> None:
-    walk.kubectl("apply", "-f", SAMPLE)
-    eventually(walk.in_step)
-    petstore("add", "Stranger", "--type=bird", "--birthday=2000-01-01", f"--address={walk.store.address}")
-    (stranger,) = (each for each in records(walk.store.address) if each["name"] == "Stranger")
-    thor, tron = (walk.pet(name)["status"]["id"] for name in ("pet-sample1", "pet-sample2"))
-
-    # What holds the Pet until its record is gone comes back too.
-    walk.plane.api.patch(pet_path(walk.namespace, "pet-sample1"), {"metadata": {"finalizers": None}})
-    eventually(lambda: FINALIZER in walk.pet()["metadata"].get("finalizers", ()))
-
-    rewrite(walk.store.address, tron, name="Tron's double")
-    forget(walk.store.address, thor)
-
-    def put_back() -> None:
-        assert_in_step(walk.plane, walk.namespace, walk.store.address, besides=[stranger["id"]])
-
-    eventually(put_back)
-    assert walk.pet("pet-sample2")["status"]["id"] == tron
-    eventually(lambda: event_counts(walk.plane, walk.pet())["Restored"] == 1)
-    eventually(lambda: event_counts(walk.plane, walk.pet("pet-sample2"))["Restored"] == 1)
 
 
 def test_values_that_no_store_takes(walk: PetWalk) -> None:

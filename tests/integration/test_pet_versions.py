@@ -188,37 +188,6 @@ def test_what_is_written_in_v1alpha1_reads_in_v1beta1_and_back(site: Site) -> No
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 
-def test_what_is_written_in_v1beta1_reads_in_v1alpha1_and_back(site: Site) -> None:
-    site.create(BETA, "new", owner=ANN, birthday="2020-02-29")
-    old = site.get(ALPHA, "new")
-    assert old["spec"] == {"name": "Thor", "type": "dog", "birthday": "2020-02-29T00:00:00Z"}
-    assert json.loads(annotations(old)[NOTE_OF_BETA]) == {"owner": ANN}
-    new = site.get(BETA, "new")
-    assert new["spec"] == {"name": "Thor", "species": "dog", "birthday": "2020-02-29", "owner": ANN}
-    assert annotations(new) == {}
-
-
-def test_each_version_keeps_what_the_other_one_cannot_hold_through_changes(site: Site) -> None:
-    site.create(ALPHA, "both")
-    site.patch(BETA, "both", owner=ANN, species="cat")
-    assert site.get(ALPHA, "both")["spec"] == {"name": "Thor", "type": "cat", "birthday": NOON}
-    site.patch(ALPHA, "both", name="Tron", type="bird")
-    new = site.get(BETA, "both")
-    assert new["spec"] == {"name": "Tron", "species": "bird", "birthday": "2021-04-01", "owner": ANN}
-    assert json.loads(annotations(new)[NOTE_OF_ALPHA]) == {"birthday": NOON}
-
-    # A day that is changed is not what the old text says; a new text is a new day.
-    site.patch(BETA, "both", birthday="2022-02-02")
-    assert site.get(ALPHA, "both")["spec"]["birthday"] == "2022-02-02T00:00:00Z"
-    site.patch(ALPHA, "both", birthday="2019-12-31t23:30:00-01:00")
-    new = site.get(BETA, "both")
-    assert (new["spec"]["birthday"], new["spec"]["owner"]) == ("2020-01-01", ANN)
-    assert json.loads(annotations(new)[NOTE_OF_ALPHA]) == {"birthday": "2019-12-31t23:30:00-01:00"}
-    site.patch(BETA, "both", owner=None)
-    assert annotations(site.get(ALPHA, "both")) == {}
-    eventually(site.in_step)
-
-
 @pytest.mark.oldest
 def test_kubectl_apply_in_either_version_keeps_the_others_part(site: Site) -> None:
     site.kubectl("apply", "-f", "-", stdin=json.dumps(body(BETA, "applied", owner=ANN)))
@@ -232,19 +201,6 @@ def test_kubectl_apply_in_either_version_keeps_the_others_part(site: Site) -> No
     assert site.get(ALPHA, "applied")["spec"]["birthday"] == NOON
     site.kubectl("apply", "-f", "-", stdin=json.dumps(body(ALPHA, "applied", name="Tron")))
     assert site.get(BETA, "applied")["spec"]["owner"] == ANN
-
-
-def test_what_a_schema_refuses_is_named_as_the_user_wrote_it(site: Site) -> None:
-    wrong = [
-        (ALPHA, {"birthday": "2021-04-01"}, "spec.birthday"),
-        (ALPHA, {"type": "fish"}, "spec.type"),
-        (ALPHA, {"birthday": f"2021-04-01T00:00:00.{'9' * 200}Z"}, "spec.birthday"),
-        (BETA, {"birthday": NOON}, "spec.birthday"),
-        (BETA, {"species": "fish"}, "spec.species"),
-        (BETA, {"owner": {"name": ""}}, "spec.owner.name"),
-    ]
-    for api, spec, field in wrong:
-        assert field in site.plane.api.refusal(site.path(api), body(api, "wrong", **spec))
 
 
 @pytest.mark.oldest

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import shutil
 import socket
-import sys
-import threading
 import time
 import urllib.parse
 from typing import TYPE_CHECKING
@@ -16,7 +13,7 @@ import trustme
 
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import Match
-from tests.support.metrics_clients import Prometheus, ServiceAccount, scrape, trusting
+from tests.support.metrics_clients import Prometheus, ServiceAccount, scrape
 from tests.support.roles import MANAGER, Roles
 
 if TYPE_CHECKING:
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
     from tests.support.fault_proxy import FaultProxy
 
-SHORT_LIVED = (sys.executable, "-m", "tests.integration.webhook.short_lived")
 METRICS = ("metrics_auth_role.yaml", "metrics_auth_role_binding.yaml")
 FLAGS = ("--metrics-secure", "--controllers=memcached")
 CANNOT_ASK = "cannot ask the API server who may see this page"
@@ -103,111 +99,6 @@ def test_who_may_read_metrics_sees_them_and_nobody_else(
         assert secret not in log
 
 
-def test_a_manager_without_the_right_to_ask_lets_nobody_in_and_says_why(
-    crds: ControlPlane, prometheus: ServiceAccount, namespace: str, run_manager: RunManager
-) -> None:
-    user = f"{namespace}-restricted"
-    kubeconfig = crds.user_kubeconfig(user)
-    Roles(crds, user, namespace).grant(*MANAGER)
-    manager = run_manager(kubeconfig, f"--namespaces={namespace}", *FLAGS).wait_ready()
-    assert scrape(manager.metrics_address, prometheus.token()) == (500, "Authentication failed\n")
-
-    def it_says_why() -> None:
-        [line] = manager.logs(msg=CANNOT_ASK)
-        assert "tokenreviews" in line["error"]
-        assert user in line["error"]
-
-    eventually(it_says_why)
-
-
-def test_a_certificate_is_replaced_while_metrics_are_read(
-    manager_kubeconfig: Path,
-    prometheus: ServiceAccount,
-    namespace: str,
-    run_manager: RunManager,
-    tmp_path: Path,
-) -> None:
-    authority = trustme.CA()
-    folder = tmp_path / "certificates"
-    renew(folder, authority)
-    flags = (f"--namespaces={namespace}", f"--metrics-cert-path={folder}", *FLAGS)
-    manager = run_manager(manager_kubeconfig, *flags, program=SHORT_LIVED).wait_ready()
-    address, token = manager.metrics_address, prometheus.token()
-    context = trusting(authority.cert_pem.bytes())
-    assert scrape(address, token, context=context)[0] == 200
-
-    host = urllib.parse.urlsplit(f"//{address}")
-    kept = http.client.HTTPSConnection(str(host.hostname), host.port, context=context, timeout=20)
-    headers = {"Authorization": f"Bearer {token}"}
-
-    def presented() -> bytes:
-        with (
-            socket.create_connection((str(host.hostname), host.port), timeout=20) as plain,
-            context.wrap_socket(plain, server_hostname=host.hostname) as secured,
-        ):
-            return secured.getpeercert(binary_form=True) or b""
-
-    def ask_on_the_connection_kept() -> None:
-        kept.request("GET", "/metrics", headers=headers)
-        answer = kept.getresponse()
-        assert (answer.status, len(answer.read()) > 0) == (200, True)
-
-    first, statuses, done = presented(), list[int](), threading.Event()
-
-    def keep_scraping() -> None:
-        while not done.is_set():
-            statuses.append(scrape(address, token, context=context)[0])
-
-    ask_on_the_connection_kept()
-    own_socket = kept.sock
-    scraping = threading.Thread(target=keep_scraping)
-    scraping.start()
-    try:
-        # A pair that does not fit is not taken, and what was there is served on.
-        good_key = (folder / "tls.key").read_bytes()
-        (folder / "tls.key").write_bytes(b"half a k")
-        eventually(lambda: len(manager.logs(logger="tls", level="warn")) == 1)
-        assert presented() == first
-        (folder / "tls.key").write_bytes(good_key)
-        renew(folder, authority)
-        eventually(lambda: presented() != first)
-    finally:
-        done.set()
-        scraping.join()
-    assert set(statuses) == {200}
-    ask_on_the_connection_kept()
-    assert kept.sock is own_socket
-    kept.close()
-
-
-def renew(folder: Path, authority: trustme.CA) -> None:
-    """Put a new certificate there, as the kubelet does with a Secret: the folder's link is swapped."""
-    folder.mkdir(exist_ok=True)
-    version = folder / f"..{len(list(folder.iterdir()))}"
-    version.mkdir()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
-    (version / "tls.crt").write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
-    (version / "tls.key").write_bytes(issued.private_key_pem.bytes())
-    link = folder / "..data_tmp"
-    link.symlink_to(version.name)
-    link.replace(folder / "..data")
-    for name in ("tls.crt", "tls.key"):
-        if not (folder / name).is_symlink():
-            (folder / name).symlink_to(f"..data/{name}")
-
-
-def test_a_certificate_that_is_not_there_ends_the_start(
-    crds: ControlPlane, run_manager: RunManager, namespace: str, tmp_path: Path
-) -> None:
-    manager = run_manager(crds.kubeconfig, f"--metrics-cert-path={tmp_path / 'nothing'}", *FLAGS)
-    assert manager.wait() == 1
-    [line] = manager.logs(level="error")
-    assert line["msg"] == (
-        f"cannot serve metrics on {manager.metrics_address}: "
-        f"{tmp_path / 'nothing' / 'tls.crt'} cannot be read: No such file or directory"
-    )
-
-
 def test_silent_clients_keep_neither_the_scraper_nor_the_kubelet_out(
     manager_kubeconfig: Path, prometheus: ServiceAccount, namespace: str, run_manager: RunManager
 ) -> None:
@@ -239,10 +130,14 @@ def test_prometheus_reads_them_with_the_token_of_its_service_account(
     if shutil.which("prometheus") is None:
         pytest.skip("there is no prometheus on this machine")
     authority = trustme.CA()
-    renew(tmp_path / "certificates", authority)
+    certificates = tmp_path / "certificates"
+    certificates.mkdir()
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    (certificates / "tls.crt").write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    (certificates / "tls.key").write_bytes(issued.private_key_pem.bytes())
     authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
     (tmp_path / "token").write_text(prometheus.token())
-    flags = (f"--namespaces={namespace}", f"--metrics-cert-path={tmp_path / 'certificates'}", *FLAGS)
+    flags = (f"--namespaces={namespace}", f"--metrics-cert-path={certificates}", *FLAGS)
     manager = run_manager(manager_kubeconfig, *flags).wait_ready()
     target = {
         "job_name": "operator-manager",

@@ -203,14 +203,6 @@ def test_mutation_comes_before_the_schema_of_the_request_and_validation_after_it
     assert [path for path, *_ in admissions.asked()] == ["mutating", "validating"]
 
 
-def test_a_dry_run_is_admitted_and_leaves_nothing(parcels: Parcels, admissions: Admissions) -> None:
-    admissions.add("validating", (NEW,))
-    assert not admissions.refused(OLD, "a", dryRun="All")
-    ((_, review),) = parcels.webhook.admissions
-    assert review["dryRun"] is True
-    assert parcels.list(OLD) == []
-
-
 @pytest.mark.parametrize(("sort", "times"), [("mutating", 2), ("validating", 1)])
 def test_a_conversion_that_fails_refuses_the_write_whatever_the_policy_says(
     parcels: Parcels, admissions: Admissions, sort: str, times: int
@@ -228,19 +220,6 @@ def test_a_conversion_that_fails_refuses_the_write_whatever_the_policy_says(
 # Refusals and warnings.
 
 
-def test_a_refusal_has_the_webhooks_status(parcels: Parcels, admissions: Admissions) -> None:
-    admissions.add("validating", (NEW,))
-    causes = [{"field": "spec.width", "message": "too wide", "reason": "FieldValueInvalid"}]
-    status = {"code": 422, "reason": "Invalid", "message": "too wide", "details": {"causes": causes}}
-    parcels.webhook.admit = lambda *_: {"allowed": False, "status": status}
-    with pytest.raises(ApiFailure) as failure:
-        parcels.create(OLD, "a", size="3x4")
-    answer = json.loads(failure.value.body)
-    name = f"validating.{parcels.group}"
-    assert answer["message"] == f'admission webhook "{name}" denied the request: too wide'
-    assert [answer["code"], answer["reason"], answer["details"]] == [422, "Invalid", {"causes": causes}]
-
-
 def test_warnings_are_told_once_each_and_only_if_a_header_can_hold_them(
     parcels: Parcels, admissions: Admissions
 ) -> None:
@@ -252,20 +231,6 @@ def test_warnings_are_told_once_each_and_only_if_a_header_can_hold_them(
     deprecation = f"{parcels.group}/{OLD} Parcel is deprecated; use {parcels.group}/{NEW} Parcel"
     expected = [deprecation, "both", "mutating", "validating"]
     assert created.stderr.splitlines() == [f"Warning: {text}" for text in expected]
-
-
-@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_a_webhook_that_is_down_matters_as_its_policy_says(
-    parcels: Parcels, admissions: Admissions, policy: str
-) -> None:
-    admissions.add("validating", (OLD,), failurePolicy=policy)
-    name, url = f"validating.{parcels.group}", parcels.webhook.url
-    with parcels.webhook.down():
-        said = admissions.refused(OLD, "a")
-    problem = f"dial tcp {url.removeprefix('https://')}: connect: connection refused"
-    failure = f'failed to call webhook: Post "{url}/validating?timeout=10s": {problem}'
-    wanted = f'Internal error occurred: failed calling webhook "{name}": {failure}'
-    assert said == (wanted if policy == "Fail" else "")
 
 
 def test_one_that_changed_nothing_is_called_again_when_a_later_one_changed_it_in_another_version(
@@ -298,13 +263,6 @@ def test_one_that_changed_nothing_is_called_again_when_a_later_one_changed_it_in
 
 
 # TLS.
-
-
-def test_a_webhook_of_another_authority_is_not_trusted(parcels: Parcels, admissions: Admissions) -> None:
-    config = {**parcels.webhook.client_config("validating"), "caBundle": bundle(Authority("others"))}
-    admissions.add("validating", (OLD,), ready=False, clientConfig=config)
-    unknown = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
-    eventually(lambda: unknown in admissions.refused(OLD, PROBE, dryRun="All"))
 
 
 def test_a_bundle_of_two_authorities_lets_a_certificate_be_renewed(

@@ -23,7 +23,6 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.tls.certificate import certificates_in
-from manager.tls.key_pair import CertificateUnusable
 from manager.webhook.configurations import (
     by_service,
     by_url,
@@ -225,26 +224,6 @@ async def test_a_bundle_that_an_installer_resets_comes_back(installed: ControlPl
     ]
 
 
-@pytest.mark.parametrize("damage", ["deleted", "emptied", "another's"])
-async def test_a_secret_that_somebody_spoils_is_mended(installed: ControlPlane, damage: str) -> None:
-    async with running(installed.kubeconfig) as certificates:
-        await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
-        before = secret(installed)
-        if damage == "deleted":
-            installed.api.delete(SECRET)
-        else:
-            texts = dict.fromkeys(before, "")
-            if damage == "another's":
-                texts = {"tls.crt": base64.b64encode(before["ca.crt"]).decode()}
-            installed.api.patch(SECRET, {"data": texts})
-
-        def mended() -> None:
-            all_trust(installed, certificates)
-            assert secret(installed)["tls.crt"] != before["tls.crt"]
-
-        await eventually_async(lambda: asyncio.to_thread(mended))
-
-
 async def test_a_definition_that_is_not_there_is_told_once_and_found_later(plane: ControlPlane) -> None:
     with capture_logs() as lines:
         async with running(plane.kubeconfig) as certificates:
@@ -257,16 +236,6 @@ async def test_a_definition_that_is_not_there_is_told_once_and_found_later(plane
             await eventually_async(lambda: asyncio.to_thread(all_trust, plane, certificates))
     for path in (MUTATING, VALIDATING, SECRET):
         plane.api.delete(path)
-
-
-async def test_without_the_right_to_read_the_secret_a_replica_says_so(installed: ControlPlane) -> None:
-    async with running(installed.user_kubeconfig("nobody")) as certificates:
-
-        def told() -> None:
-            with pytest.raises(CertificateUnusable, match=r"cannot be read: secrets .* is forbidden"):
-                certificates.source.pair(datetime.now(UTC))
-
-        await eventually_async(lambda: asyncio.to_thread(told))
 
 
 @pytest.mark.parametrize("sort", ["Mutating", "Validating", "written", "definition", "written definition"])

@@ -11,7 +11,6 @@ from tests.support.wordpresses import (
     COLLECTED,
     RETAINED,
     WordpressWalk,
-    owners,
     requested,
 )
 
@@ -80,25 +79,6 @@ def test_what_is_to_be_deleted_goes_with_the_site(walk: WordpressWalk) -> None:
     eventually(lambda: walk.missing("site") == [] and not set(retained_uids(walk)) & set(first))
     eventually(lambda: walk.is_available("site"))
     assert "NameTaken" not in walk.events("site")
-    walk.delete("site")
-    eventually(lambda: len(walk.missing("site")) == len(CHILDREN))
-
-
-def test_the_policy_can_change_at_any_time(walk: WordpressWalk) -> None:
-    walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
-    walk.create("site")
-    eventually(lambda: walk.is_available("site"))
-
-    def owned() -> list[bool]:
-        return [bool(owners(child)) for child in list(walk.children("site"))[: len(RETAINED)]]
-
-    assert owned() == [False] * len(RETAINED)
-    walk.change("site", reclaimPolicy="Delete")
-    eventually(lambda: owned() == [True] * len(RETAINED))
-    walk.change("site", reclaimPolicy="Retain")
-    eventually(lambda: owned() == [False] * len(RETAINED))
-    walk.change("site", reclaimPolicy="Delete")
-    eventually(lambda: owned() == [True] * len(RETAINED))
     walk.delete("site")
     eventually(lambda: len(walk.missing("site")) == len(CHILDREN))
 

@@ -110,15 +110,18 @@ async def take_owners_off(world: World) -> None:
         await world.api.patch(kind, world.namespace, name, {"metadata": {"ownerReferences": None}})
 
 
-async def test_a_child_that_lost_its_owner_gets_it_back(world: World) -> None:
+async def test_a_child_that_lost_its_owner_or_a_label_gets_it_back(world: World) -> None:
     await world.create()
     await world.settle()
     before = world.children()
     await take_owners_off(world)
+    retained = (("secrets", SECRET), *(("persistentvolumeclaims", name) for name in CLAIMS))
+    for kind, name in retained:
+        await world.api.patch(kind, world.namespace, name, {"metadata": {"labels": {"tier": "wrong"}}})
     await world.settle()
     assert world.children() == before
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
-    assert world.events.reasons("site").count("Restored") == len(WORKLOADS)
+    assert world.events.reasons("site").count("Restored") == len(WORKLOADS) + len(retained)
 
 
 async def test_what_was_orphaned_is_taken_up_by_a_site_of_the_name_and_not_before(world: World) -> None:
@@ -224,7 +227,8 @@ async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, stat
     assert warning.startswith(f"Secret {SECRET} is refused: {status} {reason}")
     assert quoted not in warning
     assert await process.reconcile(world.key) is not None
-    assert world.api.peek("secrets", world.namespace, SECRET) is not None
+    # Nobody can change the only place where the passwords are.
+    assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
 
 
 class Reads:
