@@ -25,6 +25,7 @@ from manager.loop import WorkThreads
 from manager.metrics import Metrics
 from manager.program import Program
 from manager.runnables import Runnable, Runnables
+from manager.runs import History
 from manager.settings import SettingValues
 from manager.watchdog import Watchdog
 
@@ -150,6 +151,7 @@ class Manager:
         self.events = EventRecorder(
             transport, component=program.name, instance=identity, metrics=metrics, rng=rng
         )
+        self.history = History()
         self.controllers: list[Controller] = []
         self._elector = elector
         self.leadership = Leadership() if elector is None else elector.leadership

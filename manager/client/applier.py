@@ -25,6 +25,7 @@ from manager.client.reader import decode_object
 from manager.client.write import APPLY_PATCH, JSON_PATCH, Writer, booked
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from manager.runs import current_run
 
 R = TypeVar("R", bound=Resource)
 
@@ -82,6 +83,8 @@ class Applier:
         if owner is not None:
             self._refuse_foreign(kind, obj.key, live, owner)
         if self._holds(wanted, live, encoded) or self._settled.knows(encoded, live):
+            if (run := current_run()) is not None:
+                run.spares("apply", kind, obj.key)
             return Applied(decode_object(found, kind, obj.key, parsed=live), None, Outcome.UNCHANGED)
         if self._own_entries(live).created is not None:
             if dry_run:
@@ -118,7 +121,7 @@ class Applier:
 
     async def _create(self, obj: R, wanted: dict[str, Any], encoded: bytes, *, dry_run: bool) -> Applied[R]:
         query = booked(creator_name(self._field_manager, encoded), dry_run=dry_run)
-        raw = await self._writer.send_create(type(obj), obj.key.namespace, encoded, query)
+        raw = await self._writer.send_create(type(obj), obj.key, encoded, query)
         after = _decoded(type(obj), raw) if dry_run else self._settle(type(obj), wanted, encoded, raw)
         return Applied(decode_object(raw, type(obj), obj.key, parsed=after), None, Outcome.CREATED)
 

@@ -18,6 +18,7 @@ from manager.client.write import JSON, MERGE_PATCH, Writer, booked, merge_diff, 
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
+from manager.runs import current_run
 
 R = TypeVar("R", bound=Resource)
 
@@ -62,7 +63,7 @@ class Client(CachedReader):
         await self._writer.check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
         query = booked(self.field_manager, dry_run=dry_run)
-        raw = await self._writer.send_create(type(obj), obj.key.namespace, body, query)
+        raw = await self._writer.send_create(type(obj), obj.key, body, query)
         return decode_object(raw, type(obj), obj.key)
 
     async def update(self, obj: R, *, dry_run: bool = False) -> R:
@@ -102,6 +103,8 @@ class Client(CachedReader):
         before = _patchable(orjson.loads(obj.origin))
         changes = merge_diff(before, _patchable(obj.to_wire()))
         if not changes:
+            if (run := current_run()) is not None:
+                run.spares("patch", kind, obj.key)
             return obj
         metadata = changes.setdefault("metadata", {})
         replaces = ""

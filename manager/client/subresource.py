@@ -15,6 +15,7 @@ from manager.client.reader import decode_object
 from manager.client.write import DRY_RUN, JSON, JSON_PATCH, MERGE_PATCH, Writer, booked, whole_object
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import Conflict, Invalid, ServerError, TransportError
+from manager.runs import current_run
 
 R = TypeVar("R", bound=Resource)
 
@@ -142,6 +143,8 @@ class StatusClient:
             before = _in_place(before or {}, live or {}, doubted)
         changes = _changes(before, after, live, raw)
         if not changes:
+            if (run := current_run()) is not None:
+                run.spares("patch", type(obj), obj.key, "status")
             return None
         for _ in range(ATTEMPTS):
             try:

@@ -118,10 +118,11 @@ class Writer:
         ) as chunks:
             yield chunks
 
-    async def send_create(self, kind: type[Resource], namespace: str, body: bytes, query: Query) -> bytes:
+    async def send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
         """POST to the collection; the object as stored."""
         mapping = await self._mapper.resolve(kind.gvk)
-        raw = await self._transport.request("POST", mapping.path(namespace), query=query, body=body)
+        path = mapping.path(key.namespace)
+        raw = await self._transport.request("POST", path, query=query, body=body, name=key.name)
         if "dryRun" not in query:
             self._cache.observe_write(kind, raw, before=0)
         return raw

@@ -16,6 +16,7 @@ from manager.controller.source import Source
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
+from manager.runs import History
 
 # Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
 _STUCK = 60.0
@@ -60,11 +61,12 @@ class Controller:
         rng: random.Random,
         primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
+        history: History | None = None,
     ) -> None:
         """`name` is the `controller` label of metrics and log lines, and what flags call it.
 
         `primary` is the kind that requests name, if they name objects of one. `skips_own_writes` is what
-        `Operator.skips_own_writes` says.
+        `Operator.skips_own_writes` says. Its runs are kept in `history`; default one of its own.
         """
         self.name = name
         self.options = options
@@ -74,6 +76,7 @@ class Controller:
         self._series = ControllerMetrics(
             metrics, name, workers=options.max_concurrent_reconciles, active=self._active
         )
+        self.runs = (history or History()).of(name)
         self._rng = rng
         self._primary = primary
         self._skips_own_writes = skips_own_writes
@@ -201,6 +204,7 @@ class Controller:
             metrics=self._series,
             log=self._log,
             rng=self._rng,
+            runs=self.runs,
             primary=self._primary,
             skips_own_writes=self._skips_own_writes,
         )

@@ -30,6 +30,7 @@ from manager.kube.errors import (
     Unauthorized,
 )
 from manager.rate_limit import Repeats, TokenBucket
+from manager.runs import Trigger
 
 # A write meets what happened since the cache last heard: changed, created, deleted, or no longer our turn.
 _RACES = (AlreadyExists, Conflict, Fenced, NotFound)
@@ -280,9 +281,8 @@ class Troubles:
         awaited.keys.move_to_end(key)
         if awaited.probe is None or awaited.probe == key:
             awaited.probe = next(iter(awaited.keys))
-            self._queue.add(
-                awaited.probe, priority=Priority.LOW, after=awaited.pause.next(), why=f"to try {name}"
-            )
+            trigger = Trigger("probe", asyncio.get_running_loop().time(), name=name)
+            self._queue.add(awaited.probe, priority=Priority.LOW, after=awaited.pause.next(), trigger=trigger)
 
     def _answered(self, key: Request, trouble: Trouble) -> None:
         """`key` waits no more for what it waited for."""
@@ -296,8 +296,9 @@ class Troubles:
             return
         awaited.pause.reset()
         awaited.probe = next(iter(awaited.keys))
+        trigger = Trigger("answered", asyncio.get_running_loop().time(), name=name)
         for _ in range(min(_RELEASED, len(awaited.keys))):
             released = next(iter(awaited.keys))
             awaited.keys.move_to_end(released)
             after = self._rng.uniform(0, _SPREAD)
-            self._queue.add(released, priority=Priority.LOW, after=after, why=f"{name} has answered")
+            self._queue.add(released, priority=Priority.LOW, after=after, trigger=trigger)

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from manager.controller.options import RetryBackoff
 from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
+from manager.runs import MOST_TRIGGERS, Trigger
 
 K = TypeVar("K", bound=Hashable)
 
@@ -22,24 +23,27 @@ K = TypeVar("K", bound=Hashable)
 class QueueItem(Generic[K]):
     """A key that wants to be worked on. All times are seconds on the loop's clock."""
 
-    __slots__ = ("causes", "due", "key", "priority", "received", "since", "why")
+    __slots__ = ("causes", "due", "key", "priority", "since", "triggered", "triggers")
 
-    def __init__(self, key: K, priority: int, why: str = "") -> None:
+    def __init__(self, key: K, priority: int, trigger: Trigger | None = None) -> None:
         self.key = key
         self.priority = priority
-        self.why = why
-        """What asked for it first, for people."""
+        self.triggers: tuple[Trigger, ...] = () if trigger is None else (trigger,)
+        """What asked for it: the first of them."""
+        self.triggered = 1
+        """How many there were in all."""
         self.due: float | None = None
         """When its delay ends; None without one."""
         self.since = 0.0
         """Since when it has been ready to be worked on; meaningless while it is delayed."""
-        self.received: float | None = None
-        """When the first of the watch events that it answers arrived; None if no event asked for it."""
         self.causes: set[Hashable] | None = None
         """All that asked for it, where each said what it was, and the key was being worked on; else None."""
 
-    def asked_again(self, cause: Hashable | None) -> None:
+    def asked_again(self, trigger: Trigger | None, cause: Hashable | None) -> None:
         """Take note of one more that asks for the key."""
+        self.triggered += 1
+        if trigger is not None and len(self.triggers) < MOST_TRIGGERS:
+            self.triggers += (trigger,)
         if cause is None:
             self.causes = None
         elif self.causes is not None:
@@ -269,20 +273,19 @@ class WorkQueue(Generic[K]):
         *,
         priority: int = Priority.NORMAL,
         after: float = 0.0,
-        received: float | None = None,
+        trigger: Trigger | None = None,
         cause: Hashable | None = None,
-        why: str = "",
     ) -> None:
-        """Ask for `key` to be worked on, `after` seconds from now; `why` is for people.
+        """Ask for `key` to be worked on, `after` seconds from now.
 
-        `received` is the loop's time at which the watch event that asks for it arrived, if one does, and
-        `cause` what `disregard` would know it by. Does nothing once the queue is shut down.
+        `trigger` is what asks for it, for the record of its run, and `cause` what `disregard` would know it
+        by. Does nothing once the queue is shut down.
         """
         if self._closed:
             return
         item = self._items.get(key)
         if item is None:
-            item = self._items[key] = QueueItem(key, priority, why)
+            item = self._items[key] = QueueItem(key, priority, trigger)
             known = False
             if cause is not None and key in self._in_progress:
                 item.causes = {cause}
@@ -290,9 +293,7 @@ class WorkQueue(Generic[K]):
             known = True
             if priority > item.priority:
                 self._raise_priority(item, priority)
-            item.asked_again(cause)
-        if received is not None and item.received is None:
-            item.received = received
+            item.asked_again(trigger, cause)
         if after > 0:
             due = self._loop.time() + after
             if not known or (item.due is not None and due < item.due):
@@ -308,12 +309,13 @@ class WorkQueue(Generic[K]):
 
         This lengthens the back-off if it was waited out since the last time.
         """
-        delay = self._backoff.next_delay(key, now=self._loop.time())
+        now = self._loop.time()
+        delay = self._backoff.next_delay(key, now=now)
         if not 0 <= delay < math.inf:
             raise ValueError(f"a back-off answers seconds, not {delay}")
         if not self._closed:
             self._metrics.retried()
-        self.add(key, priority=priority, after=delay, why="again, after its back-off")
+        self.add(key, priority=priority, after=delay, trigger=Trigger("back-off", now))
         return delay
 
     def disregard(self, key: K, causes: AbstractSet[Hashable]) -> bool:

@@ -1,4 +1,4 @@
-"""One reconcile: under a time limit, logged, counted, and its outcome put into effect."""
+"""One reconcile: under a time limit, recorded, and its outcome put into effect."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import Reconciler, Request, Result
 from manager.kube.deadlines import Deadlines
 from manager.kube.errors import NotFound
-from manager.kube.transport import writes_from_here
 from manager.logs import reset_reconcile_log, set_reconcile_log
 from manager.loop import ended, threads_from_here
 from manager.metrics import Metrics
 from manager.rate_limit import Repeats, TokenBucket
+from manager.runs import LONGEST_TEXT, Run, Shelf, Trigger, enter_run, leave_run
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -29,45 +29,63 @@ if TYPE_CHECKING:
 _PERSISTENT = 10
 """A race lost so often in a row, over some five seconds, is no longer one."""
 
+_COUNTED = ("success", "requeue", "requeue_after", "error")
+_EVENTS = ("event", "freed")
+_TERMINAL, _PANIC = Failure.TERMINAL.name.lower(), Failure.PANIC.name.lower()
+
 
 class ControllerMetrics:
-    """Records what becomes of reconciles; each is a bound method, because they run for every one.
+    """Counts runs; what it needs for each is bound once.
 
     All series are there from the start, at zero, so that an alert on an increase sees the first.
     """
 
     __slots__ = (
-        "error",
-        "event_latency",
-        "failed",
+        "_event_latency",
+        "_failed",
+        "_outcomes",
+        "_panicked",
+        "_skipped",
+        "_terminal",
+        "_time",
+        "_timed_out",
         "failing",
-        "panicked",
-        "requeue",
-        "requeue_after",
-        "skipped",
-        "success",
-        "terminal",
-        "time",
-        "timed_out",
     )
 
     def __init__(self, metrics: Metrics, name: str, *, workers: int, active: Callable[[], float]) -> None:
         """`active` is asked whenever someone scrapes how many reconciles are running."""
         total = metrics.reconcile_total
-        self.success = total.labels(name, "success").inc
-        self.requeue = total.labels(name, "requeue").inc
-        self.requeue_after = total.labels(name, "requeue_after").inc
-        self.error = total.labels(name, "error").inc
-        self.failed = metrics.reconcile_errors.labels(name).inc
+        self._outcomes = {each: total.labels(name, each).inc for each in _COUNTED}
+        self._failed = metrics.reconcile_errors.labels(name).inc
         self.failing = metrics.failing_objects.labels(name).set_function
-        self.terminal = metrics.terminal_reconcile_errors.labels(name).inc
-        self.panicked = metrics.reconcile_panics.labels(name).inc
-        self.timed_out = metrics.reconcile_timeouts.labels(name).inc
-        self.skipped = metrics.reconciles_skipped.labels(name).inc
-        self.time = metrics.reconcile_time.labels(name).observe
-        self.event_latency = metrics.event_to_reconcile.labels(name).observe
+        self._terminal = metrics.terminal_reconcile_errors.labels(name).inc
+        self._panicked = metrics.reconcile_panics.labels(name).inc
+        self._timed_out = metrics.reconcile_timeouts.labels(name).inc
+        self._skipped = metrics.reconciles_skipped.labels(name).inc
+        self._time = metrics.reconcile_time.labels(name).observe
+        self._event_latency = metrics.event_to_reconcile.labels(name).observe
         metrics.max_concurrent_reconciles.labels(name).set(workers)
         metrics.active_workers.labels(name).set_function(active)
+
+    def count(self, run: Run) -> None:
+        """A run has ended."""
+        for trigger in run.triggers:
+            if trigger.why in _EVENTS:
+                self._event_latency(run.started - trigger.at)
+                break
+        self._time(run.seconds)
+        if (count := self._outcomes.get(run.outcome)) is not None:
+            count()
+        if run.skipped:
+            self._skipped()
+        if run.failure:
+            self._failed()
+            if run.timed_out:
+                self._timed_out()
+            if run.failure == _TERMINAL:
+                self._terminal()
+            elif run.failure == _PANIC:
+                self._panicked()
 
 
 class ReconcileRunner:
@@ -97,12 +115,14 @@ class ReconcileRunner:
         metrics: ControllerMetrics,
         log: FilteringBoundLogger,
         rng: random.Random,
+        runs: Shelf,
         primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
     ) -> None:
         """`log` carries the controller's name; `timeout` is in seconds; `primary` is the kind of the keys.
 
-        With `skips_own_writes`, what a reconcile has itself written does not run it again.
+        Runs are kept in `runs`. With `skips_own_writes`, what a reconcile has itself written does not run it
+        again.
         """
         self._reconciler = reconciler
         self._queue = queue
@@ -110,6 +130,7 @@ class ReconcileRunner:
         self._metrics = metrics
         self._log = log
         self._rng = rng
+        self._runs = runs
         self._primary = primary
         self._skips_own_writes = skips_own_writes
         self._troubles = Troubles(queue, rng=rng)
@@ -118,7 +139,7 @@ class ReconcileRunner:
         self._lines = TokenBucket(rate=0.1, burst=30)
         self._races = Repeats()
         self._deadlines = Deadlines()
-        self._running: dict[Request, float] = {}
+        self._running: dict[Request, Run] = {}
 
     @property
     def active(self) -> int:
@@ -130,7 +151,11 @@ class ReconcileRunner:
         if self._timeout is None:
             return []
         since = asyncio.get_running_loop().time() - self._timeout - seconds
-        return [request for request, started in self._running.items() if started < since]
+        return [request for request, run in self._running.items() if run.started < since]
+
+    def running(self, key: Request) -> Run | None:
+        """The run of an object that is under way."""
+        return self._running.get(key)
 
     async def run(self, item: QueueItem[Request]) -> None:
         """Reconcile once. Raises only what is meant to end the worker: its cancellation, or the process's.
@@ -138,36 +163,55 @@ class ReconcileRunner:
         Threads that the reconciler has asked for belong to it. When it is over and they are not, say because
         it ran out of time, they are waited for: nobody else is to work on the object meanwhile.
         """
-        log = self._log.bind(
-            namespace=item.key.namespace, name=item.key.name, reconcile_id=f"{self._rng.getrandbits(64):016x}"
-        )
-        token = set_reconcile_log(log)
-        own_writes = own_writes_from_here() if self._skips_own_writes else None
-        threads = threads_from_here()
         loop = asyncio.get_running_loop()
         started = loop.time()
-        if item.received is not None:
-            self._metrics.event_latency(started - item.received)
-        self._running[item.key] = started
-        writes = writes_from_here()
-        result = "cancelled"
+        key = item.key
+        run = Run(
+            self._runs.controller,
+            key.namespace,
+            key.name,
+            self._rng.getrandbits(64),
+            started,
+            started - item.since,
+            self._queue.retries(key),
+            item.priority,
+            item.triggers,
+            item.triggered,
+        )
+        log = self._log.bind(namespace=key.namespace, name=key.name, reconcile_id=f"{run.id:016x}")
+        token, run_token = set_reconcile_log(log), enter_run(run)
+        own_writes = own_writes_from_here() if self._skips_own_writes else None
+        threads = threads_from_here()
+        self._running[key] = run
+        outcome = "cancelled"
         try:
-            result = await self._attempt(item, own_writes, log)
+            outcome = await self._attempt(item, run, own_writes, log)
             if threads:
                 log.warning("waiting for threads, which cannot be cancelled", count=len(threads))
                 await ended(threads)
         finally:
-            del self._running[item.key]
-            seconds = loop.time() - started
-            self._metrics.time(seconds)
-            # The one place that knows all of what happened.
-            log.debug(
-                "reconciled", why=item.why, result=result, seconds=round(seconds, 4), writes=writes.count
-            )
+            del self._running[key]
+            run.seconds = loop.time() - started
+            run.outcome = outcome
+            self._ended(run, log)
+            leave_run(run_token)
             reset_reconcile_log(token)
 
+    def _ended(self, run: Run, log: FilteringBoundLogger) -> None:
+        """Tell of a run, wherever it is to be told: the one place that knows all of what happened."""
+        self._metrics.count(run)
+        if log.is_enabled_for(logging.DEBUG):
+            seconds = round(run.seconds, 4)
+            log.debug("reconciled", why=run.why, result=run.outcome, seconds=seconds, writes=run.writes)
+        run.gone = self._primary is not None and run.shows_gone(self._primary.kind)
+        self._runs.add(run)
+
     async def _attempt(
-        self, item: QueueItem[Request], own_writes: AbstractSet[Hashable] | None, log: FilteringBoundLogger
+        self,
+        item: QueueItem[Request],
+        run: Run,
+        own_writes: AbstractSet[Hashable] | None,
+        log: FilteringBoundLogger,
     ) -> str:
         """Answers in a word what came of it."""
         limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
@@ -182,29 +226,28 @@ class ReconcileRunner:
                 self._deadlines.stop(limit)
             if limit.expired:
                 # It swallowed its cancellation, and nobody knows how far it came.
-                self._fail(item, TimeoutError(), timed_out=True, log=log)
+                self._fail(item, run, TimeoutError(), timed_out=True, log=log)
                 return "error"
             # Not so after a failure: then it may not have come to look at what it wrote.
             if own_writes is not None and self._queue.disregard(item.key, own_writes):
-                self._metrics.skipped()
-            return self._finish(item, result)
+                run.skipped = True
+            return self._finish(item, run, result)
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
             if _is_meant_for_worker(error):
                 raise
-            self._fail(item, error, timed_out=limit.expired, log=log)
+            self._fail(item, run, error, timed_out=limit.expired, log=log)
             return "error"
 
     def close(self) -> None:
         """Leave nothing behind, once no reconcile runs any more."""
         self._deadlines.close()
 
-    def _finish(self, item: QueueItem[Request], result: Result | None) -> str:
+    def _finish(self, item: QueueItem[Request], run: Run, result: Result | None) -> str:
         if result is not None and not isinstance(result, Result):
             raise TypeError(f"a reconciler returns a Result or None, not {result!r}")
         self._tell_end(self._troubles.ended(item.key))
         if result is None:
             self._queue.forget(item.key)
-            self._metrics.success()
             return "success"
         priority = item.priority if result.priority is None else result.priority
         if result.requeue_after is not None and result.requeue_after > 0:
@@ -212,33 +255,36 @@ class ReconcileRunner:
             after = result.requeue_after
             if result.jitter:
                 after *= 1 + result.jitter * self._rng.random()
-            self._queue.add(item.key, priority=priority, after=after, why="again, as it said itself")
-            self._metrics.requeue_after()
+            trigger = Trigger("requeue", asyncio.get_running_loop().time())
+            self._queue.add(item.key, priority=priority, after=after, trigger=trigger)
+            run.next_in = after
             return "requeue_after"
         if result.requeue or result.requeue_after is not None:
-            self._queue.add_rate_limited(item.key, priority=priority)
-            self._metrics.requeue()
+            run.next_in = self._queue.add_rate_limited(item.key, priority=priority)
             return "requeue"
         self._queue.forget(item.key)
-        self._metrics.success()
         return "success"
 
     def _fail(
-        self, item: QueueItem[Request], error: BaseException, *, timed_out: bool, log: FilteringBoundLogger
+        self,
+        item: QueueItem[Request],
+        run: Run,
+        error: BaseException,
+        *,
+        timed_out: bool,
+        log: FilteringBoundLogger,
     ) -> None:
         failure = Failure.of(error, primary=self._primary, key=item.key)
-        self._metrics.error()
-        self._metrics.failed()
-        if timed_out:
-            self._metrics.timed_out()
-        if failure is Failure.PANIC:
-            self._metrics.panicked()
+        text = explain(error)
+        run.error_type = type(error).__name__
+        # Others' text may have more of an object than whoever reads this may know.
+        told = failure < Failure.UNEXPECTED
+        run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; the log of the manager says more"
+        run.failure, run.timed_out = failure.name.lower(), timed_out
         retries = self._queue.retries(item.key)
-        fields: dict[str, object] = {"error": explain(error), "error_type": type(error).__name__}
-        if failure is Failure.TERMINAL:
-            self._metrics.terminal()
-        else:
-            retry_in = self._queue.add_rate_limited(item.key, priority=item.priority)
+        fields: dict[str, object] = {"error": text, "error_type": run.error_type}
+        if failure is not Failure.TERMINAL:
+            retry_in = run.next_in = self._queue.add_rate_limited(item.key, priority=item.priority)
             fields.update(retries=retries, retry_in=round(retry_in, 3))
         if failure is Failure.RACE and retries < _PERSISTENT:
             self._tell_end(self._troubles.ended(item.key))  # there was an answer

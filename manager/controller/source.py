@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from manager.api import ObjectKey, Resource
-from manager.cache import CacheEvent, EventType, Informer, Meta, Part
+from manager.cache import CacheEvent, Informer, Meta, Part
 from manager.controller.predicate import Predicate
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request
+from manager.runs import Trigger
 
 Handler: TypeAlias = Callable[[CacheEvent], Iterable[Request]]
 
@@ -73,8 +74,6 @@ _UNDELIVERED = 10_000
 _TICK_SPREAD = 0.1
 """The part of the interval over which the requests of one tick are spread."""
 
-_ASKED = "asked for by the program"
-
 _TICK_PAUSE = 0.05
 """Seconds between two portions of them, at least."""
 
@@ -101,9 +100,14 @@ class KindSource(Source):
     """
 
     def __init__(
-        self, informer: Informer, handler: Handler | None, *, predicates: Sequence[Predicate] = ()
+        self,
+        informer: Informer,
+        handler: Handler | None,
+        *,
+        predicates: Sequence[Predicate] = (),
+        relation: str = "",
     ) -> None:
-        """Every one of `predicates` has to let an event pass.
+        """Every one of `predicates` has to let an event pass. `relation` is a `Trigger.source`.
 
         Without a handler nothing is asked for; the controller only waits until the kind is in sync, because
         its reconciler reads it.
@@ -111,6 +115,7 @@ class KindSource(Source):
         self._informer = informer
         self._handler = handler
         self._predicates = tuple(predicates)
+        self._relation = relation
 
     @property
     def problem(self) -> str | None:  # type: ignore[override] # it is only ever read
@@ -125,7 +130,7 @@ class KindSource(Source):
         """Subscribe until cancelled."""
         if self._handler is None:
             return
-        deliver = _Delivery(self._informer, self._predicates, self._handler, queue)
+        deliver = _Delivery(self._informer, self._predicates, self._handler, queue, self._relation)
         cancel = self._informer.subscribe(deliver, replay=False)
         try:
             # A warm cache may hold very many: what is there is told in portions, and what changes meanwhile
@@ -147,6 +152,22 @@ class _Undelivered:
     timer: asyncio.TimerHandle
 
 
+def trigger_of(event: CacheEvent, why: str, relation: str, kind: str) -> Trigger:
+    """What an event of an object of that kind is in the record of the run that it asks for."""
+    old, new, key = event.old, event.new, event.key
+    return Trigger(
+        why,
+        event.received,
+        event.type.value,
+        relation,
+        kind,
+        key.namespace,
+        key.name,
+        0 if old is None else old.version,
+        0 if new is None else new.version,
+    )
+
+
 class _Delivery:
     """Makes requests of events, and tries again where the handler fails: what it had to say is not known.
 
@@ -159,14 +180,14 @@ class _Delivery:
         predicates: Sequence[Predicate],
         handler: Handler,
         queue: WorkQueue[Request],
+        relation: str,
     ) -> None:
         self._informer = informer
         self._predicates = predicates
         self._handler = handler
         self._queue = queue
-        kind = informer.spec.gvk.kind
-        self._found = f"{kind} found"
-        self._why = {each: f"{kind} {each.value.lower()}" for each in EventType}
+        self._kind, self._relation = informer.spec.gvk.kind, relation
+        self._found = Trigger("found", source=relation, kind=self._kind)  # one for all, which may be many
         self._undelivered: OrderedDict[ObjectKey, _Undelivered] = OrderedDict()
 
     def __call__(self, event: CacheEvent) -> None:
@@ -188,11 +209,11 @@ class _Delivery:
         try:
             if event.initial:
                 for request in self._handler(event):
-                    self._queue.add(request, priority=Priority.LOW, why=self._found)
-            else:
-                cause, why = event.change, self._why[event.type]
-                for request in self._handler(event):
-                    self._queue.add(request, received=event.received, cause=cause, why=why)
+                    self._queue.add(request, priority=Priority.LOW, trigger=self._found)
+            elif requests := self._handler(event):
+                cause, trigger = event.change, trigger_of(event, "event", self._relation, self._kind)
+                for request in requests:
+                    self._queue.add(request, trigger=trigger, cause=cause)
         except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
             self._put_off(event, error, attempts + 1)
 
@@ -239,20 +260,25 @@ class ChannelSource(Source):
 
     def __init__(self) -> None:
         self._queue: WorkQueue[Request] | None = None
-        self._kept: dict[Request, int] = {}
+        self._kept: dict[Request, tuple[int, Trigger]] = {}
 
-    def send(self, request: Request, *, priority: int = Priority.NORMAL) -> None:
+    def send(
+        self, request: Request, *, priority: int = Priority.NORMAL, trigger: Trigger | None = None
+    ) -> None:
         """Ask for a reconcile. Returns at once; to be called in the event loop's thread."""
         if self._queue is None:
-            self._kept[request] = max(priority, self._kept.get(request, priority))
+            trigger = trigger or Trigger("asked")
+            kept, _ = self._kept.get(request, (priority, trigger))
+            self._kept[request] = max(priority, kept), trigger
         else:
-            self._queue.add(request, priority=priority, why=_ASKED)
+            trigger = trigger or Trigger("asked", asyncio.get_running_loop().time())
+            self._queue.add(request, priority=priority, trigger=trigger)
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Pass on what was kept, and then what is sent, until cancelled."""
         self._queue = queue
-        for request, priority in self._kept.items():
-            queue.add(request, priority=priority, why=_ASKED)
+        for request, (priority, trigger) in self._kept.items():
+            queue.add(request, priority=priority, trigger=trigger)
         self._kept.clear()
         try:
             await asyncio.get_running_loop().create_future()
@@ -270,11 +296,12 @@ class TickerSource(Source):
         *,
         jitter: float = 0.1,
         priority: int = Priority.LOW,
+        why: str = "resync",
         rng: random.Random,
     ) -> None:
         """Asks for `requests()` every `interval` seconds, give or take the part `jitter` of it.
 
-        Not for all of them at once: they are spread over a tenth of the interval.
+        Not for all of them at once: they are spread over a tenth of the interval. `why` is a `Trigger.why`.
 
         Raises `ValueError` unless the interval is positive and the jitter from 0 to 1.
         """
@@ -284,6 +311,7 @@ class TickerSource(Source):
         self._requests = requests
         self._jitter = jitter
         self._priority = priority
+        self._why = why
         self._rng = rng
 
     async def run(self, queue: WorkQueue[Request]) -> None:
@@ -300,6 +328,7 @@ class TickerSource(Source):
         """Ask for all, a portion at a time."""
         requests = tuple(self._requests())
         spread = self._interval * _TICK_SPREAD
+        trigger = Trigger(self._why, asyncio.get_running_loop().time())
         portions = max(1, min(len(requests), int(spread / _TICK_PAUSE)))
         for portion in range(portions):
             if portion:
@@ -307,4 +336,4 @@ class TickerSource(Source):
             for request in requests[
                 len(requests) * portion // portions : len(requests) * (portion + 1) // portions
             ]:
-                queue.add(request, priority=self._priority, why="resync")
+                queue.add(request, priority=self._priority, trigger=trigger)

@@ -8,7 +8,6 @@ import random
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from contextvars import ContextVar
 
 from prometheus_client import Counter, Histogram
 
@@ -29,9 +28,7 @@ from manager.kube.errors import (
 from manager.kube.wire import LONGEST, Wire, WireRequest
 from manager.logs import get_logger
 from manager.metrics import Metrics
-
-NO_ANSWER = 0
-"""Stands for a status code where no complete answer came."""
+from manager.runs import NO_ANSWER, Sent, current_run
 
 
 class RequestMetrics:
@@ -105,6 +102,8 @@ _REMEMBERED_QUERIES = 256
 """Queries kept in their encoded form."""
 
 _RESERVED = re.compile(rb"[^A-Za-z0-9_.~-]")
+
+_APPLY = "application/apply-patch+yaml"
 
 _OK = 200
 _REDIRECT = 300
@@ -227,6 +226,7 @@ class Transport:
         accept: str = "application/json",
         deadline: float | None = None,
         longest: int = LONGEST,
+        name: str = "",
     ) -> bytes:
         """Send a request and answer the body of its success.
 
@@ -239,6 +239,7 @@ class Transport:
             accept: which types the answer may have.
             deadline: seconds for all of it, retries included; None is the transport's own.
             longest: bytes that the answer may have; for lists that is `LONGEST_LIST`.
+            name: of the object that is created, for the record of the reconcile; no path has it.
 
         Raises:
             ApiError: the server answered with an error.
@@ -251,11 +252,11 @@ class Transport:
         writes = method != "GET"
         if writes:
             self._writes_in_flight += 1
-            if (counted := _counted.get()) is not None:
-                counted.count += 1
+        run = current_run()
+        sent = None if run is None else run.sends(_verb(method, content_type, query, body), path, name)
         limit = self._deadlines.start(seconds)
         try:
-            return await self._send(request, limit.when, longest)
+            return await self._send(request, limit.when, longest, sent)
         except asyncio.CancelledError:
             if limit.missed():
                 raise DeadlineExceeded(f"{method} {path}: no answer within {seconds:g} s") from None
@@ -353,12 +354,12 @@ class Transport:
             self._queries[key] = encoded
         return encoded
 
-    async def _send(self, request: WireRequest, give_up_at: float, longest: int) -> bytes:
+    async def _send(self, request: WireRequest, give_up_at: float, longest: int, sent: Sent | None) -> bytes:
         """Attempt after attempt until one succeeds or trying again is of no use."""
         attempts = 0
         while True:
             try:
-                return await self._attempt(request, longest)
+                return await self._attempt(request, longest, sent)
             except (ApiError, TransportError) as error:
                 delay = self._delay_before_retry(request.method, error, attempts)
                 # Waiting only to run into the deadline would hide what really happened.
@@ -367,7 +368,7 @@ class Transport:
             attempts += 1
             await asyncio.sleep(delay)
 
-    async def _attempt(self, request: WireRequest, longest: int) -> bytes:
+    async def _attempt(self, request: WireRequest, longest: int, sent: Sent | None) -> bytes:
         writes = request.method != "GET"
         if writes:
             self._permit()
@@ -389,7 +390,10 @@ class Transport:
                 raise Fenced(self._fence.reason) from error
             raise
         finally:
-            self._metrics.record(request.method, code, clock() - started)
+            seconds = clock() - started
+            self._metrics.record(request.method, code, seconds)
+            if sent is not None:
+                sent.answered(code, seconds)
         self._warnings.tell(headers)
         if _OK <= code < _REDIRECT:
             return body
@@ -428,25 +432,6 @@ class Transport:
             yield chunk
 
 
-class Writes:
-    """How many writes somebody has asked for."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
-_counted: ContextVar[Writes | None] = ContextVar("counted_writes", default=None)
-
-
-def writes_from_here() -> Writes:
-    """Count what the calling task writes from now on, and the tasks that it starts, until it asks anew."""
-    writes = Writes()
-    _counted.set(writes)
-    return writes
-
-
 class _Fence:
     """What transports have in common that are fenced together."""
 
@@ -454,6 +439,13 @@ class _Fence:
         self.reason: str | None = None
         self.at = math.inf
         self.wires: list[Wire] = []
+
+
+def _verb(method: str, content_type: str, query: Mapping[str, str] | None, body: bytes | None) -> str:
+    """What a request does, for the record of the reconcile."""
+    verb = "apply" if content_type == _APPLY else method.lower()
+    tries = (query and "dryRun" in query) or (method == "DELETE" and body and b'"dryRun"' in body)
+    return f"{verb}, dry run" if tries else verb
 
 
 def _quoted(text: str) -> str:

@@ -23,6 +23,7 @@ from manager.controller import (
 )
 from manager.controller.failure import Failure, explain
 from manager.controller.predicate import any_of, status_emptied
+from manager.controller.source import trigger_of
 from manager.kube.errors import ApiError, KubeError, NotFound, ServerError, TransportError
 from manager.logs import reconcile_log
 from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
@@ -59,7 +60,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
     sources: list[Source] = [
-        KindSource(objects, enqueue_object, predicates=(any_of(cls.on, status_emptied),)),
+        KindSource(objects, enqueue_object, predicates=(any_of(cls.on, status_emptied),), relation="for"),
         operator.channel,
         *timers.sources(objects),
     ]
@@ -87,6 +88,7 @@ def add_controller(operator: Operator[Any], options: ControllerOptions | None = 
         rng=manager.rng,
         primary=kind.gvk,
         skips_own_writes=operator.skips_own_writes,
+        history=manager.history,
     )
     manager.add_controller(controller)
     return controller
@@ -96,10 +98,11 @@ def _source(
     operator: Operator[Any], source: Owns | Watch | Reads, informer: Informer, objects: Informer
 ) -> Source:
     if isinstance(source, Owns):
-        return KindSource(informer, _owners_and_waiting(operator, source))
+        return KindSource(informer, _owners_and_waiting(operator, source), relation="owns")
     if isinstance(source, Watch):
         handler = enqueue_mapped(lambda meta: source.keys(meta, objects))
-        return KindSource(informer, handler, predicates=() if source.on is None else (source.on,))
+        predicates = () if source.on is None else (source.on,)
+        return KindSource(informer, handler, predicates=predicates, relation="watches")
     return KindSource(informer, None)
 
 
@@ -107,10 +110,11 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns) -> Handler:
     owners, kind, matters = enqueue_owner(operator.kind), owns.kind, owns.on
 
     def handle(event: CacheEvent) -> Iterable[ObjectKey]:
-        found = owners(event) if matters is None or matters(event) else ()
         # Whoever has a name that others want may give it back in any way.
-        waiting = operator.waiting_for(kind, event.key)
-        return dict.fromkeys((*found, *waiting))
+        for waiting in operator.waiting_for(kind, event.key):
+            trigger = trigger_of(event, "freed", "owns", kind.gvk.kind)
+            operator.channel.send(waiting, trigger=trigger)
+        return owners(event) if matters is None or matters(event) else ()
 
     return handle
 

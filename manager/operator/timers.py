@@ -87,7 +87,7 @@ class Timers:
         for timer in self._operator.timers:
             if timer.for_each:
                 ask = self._asks(timer, objects)
-                yield TickerSource(self._seconds(timer), ask, jitter=timer.jitter, rng=rng)
+                yield TickerSource(self._seconds(timer), ask, jitter=timer.jitter, why="timer", rng=rng)
 
     def runnables(self, informers: Iterable[Informer]) -> Iterator[Runnable]:
         """What calls the timers that are for all objects together, once `informers` are in sync."""

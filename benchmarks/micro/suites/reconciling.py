@@ -21,6 +21,7 @@ from manager.controller.runner import ControllerMetrics, ReconcileRunner
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.operator.running import ObjectReconciler
+from manager.runs import History, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -57,8 +58,9 @@ def run() -> Work:
         metrics=ControllerMetrics(metrics, "bench", workers=1, active=lambda: 0.0),
         log=get_logger("controller").bind(controller="bench"),
         rng=random.Random(1),
+        runs=History().of("bench"),
     )
-    item = QueueItem(KEY, 0)
+    item = QueueItem(KEY, 0, Trigger("event", 0.0, "MODIFIED", "for", "Memcached", *KEY, 41, 42))
 
     async def work() -> None:
         await runner.run(item)

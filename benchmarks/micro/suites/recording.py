@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from benchmarks.micro.benchmark import Benchmark, ready
 from manager import clock
 from manager.controller.queue import QueueMetrics
+from manager.controller.reconciler import Request
 from manager.controller.runner import ControllerMetrics
 from manager.kube.transport import RequestMetrics
 from manager.logs import configured, get_logger
 from manager.metrics import REQUEST_BUCKETS, Metrics
+from manager.runs import History, Run, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -54,13 +56,17 @@ def reconcile_recorded() -> Work:
     metrics = Metrics()
     queue = QueueMetrics(metrics, "bench")
     controller = ControllerMetrics(metrics, "bench", workers=1, active=lambda: 0.0)
+    runs = History().of("bench")
+    key = Request("default", "sample")
+    triggers = (Trigger("event", 0.0, "MODIFIED", "for", "Memcached", *key, 41, 42),)
 
     def work() -> None:
         queue.added()
         queue.waited(0.003)
-        controller.event_latency(0.003)
-        controller.success()
-        controller.time(0.012)
+        run = Run("bench", *key, 1 << 63, 0.003, 0.003, 0, 0, triggers, 1)
+        run.seconds, run.outcome = 0.012, "success"
+        controller.count(run)
+        runs.add(run)
         queue.worked(0.012)
 
     return work

@@ -25,6 +25,7 @@ from manager.kube.errors import (
     Unreachable,
 )
 from manager.logs import reconcile_log
+from manager.runs import Trigger
 from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import Numbers, Reconciler, Running, turns
@@ -567,8 +568,8 @@ async def test_reconciles_are_timed_from_the_event_that_caused_them():
 
     async with Running(Reconciler(slow), max_concurrent_reconciles=1) as running:
         now = asyncio.get_running_loop().time()
-        running.add("a", received=now)
-        running.add("b", received=now)
+        running.add("a", trigger=Trigger("event", now))
+        running.add("b", trigger=Trigger("event", now))
         running.add("c")
         await asyncio.sleep(10)
         assert running.sample("operator_manager_event_to_reconcile_seconds_sum") == pytest.approx(2)

@@ -26,6 +26,7 @@ from manager.controller import Predicate, generation_changed
 from manager.kube.errors import ServerError
 from manager.operator.context import Changed
 from manager.operator.difference import changed_fields
+from manager.runs import SPARED, Run
 from manager.testing import World, operated
 from tests.unit.conftest import LogLines
 
@@ -100,6 +101,15 @@ def said(obj: Greeting) -> dict[str, tuple[str, str]]:
 
 def writes(world: World) -> int:
     return world.cluster.store.version
+
+
+async def recorded(world: World, enough: Callable[[list[Run]], bool]) -> list[Run]:
+    """The runs of the greeting, once there are enough."""
+    runs: list[Run] = []
+    while not runs or not enough(runs):
+        await asyncio.sleep(0.02)
+        runs = world.manager.history.of("greeting").of(ObjectKey("default", "hello"))
+    return runs
 
 
 async def settled(world: World) -> int:
@@ -334,6 +344,81 @@ async def test_at_debug_each_reconcile_has_a_line_with_why_and_what_came_of_it(l
     assert told[0] == ("Greeting found", "success", 2)
     assert ("Greeting modified", "requeue_after", 1) in told
     assert told[-1] == ("again, as it said itself", "requeue_after", 0)
+
+
+async def test_a_run_is_recorded_with_all_that_it_did():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        await ctx.apply(secret("child"))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        before = obj.metadata.resource_version
+        await world.update(obj, lambda it: setattr(it.spec, "name", "later"))
+        obj = await world.until(obj, lambda it: it.status.text == "later")
+        await settled(world)
+        first, *_, last = world.manager.history.of("greeting").of(obj.key)
+    group = "/apis/test.example.com/v1/namespaces/default/greetings"
+    secrets = "/api/v1/namespaces/default/secrets"
+    assert first.why == "Greeting found"
+    assert (first.outcome, first.writes, first.spared, first.recorded) == ("success", 2, 0, 1)
+    assert [(each.verb, each.path, each.name, each.code, each.attempts) for each in first.requests] == [
+        ("post", secrets, "child", 201, 1),
+        ("patch", f"{group}/hello/status", "", 200, 1),
+    ]
+    assert [(each.type, each.reason, each.message) for each in first.events] == [
+        ("Normal", "Created", "Created Secret child")
+    ]
+    [trigger] = last.triggers
+    assert (trigger.change, trigger.source, trigger.kind, trigger.name) == (
+        "MODIFIED",
+        "for",
+        "Greeting",
+        "hello",
+    )
+    assert trigger.old == int(before) < trigger.new
+    assert [(each.verb, each.path, each.code) for each in last.requests] == [
+        ("apply", f"{secrets}/child", SPARED),
+        ("patch", f"{group}/hello/status", 200),
+    ]
+    assert (last.writes, last.spared, last.next_in, last.gone) == (1, 1, None, False)
+
+
+async def test_a_run_that_fails_is_recorded_with_what_is_next():
+    raised: list[Exception] = [ServerError(500, "InternalError", "not today"), KeyError("the password")]
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if raised:
+            raise raised.pop(0)
+        raise TerminalError("never")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        runs = await recorded(world, lambda runs: len(runs) == 3)
+    assert [(run.outcome, run.failure, run.error_type, run.attempt) for run in runs] == [
+        ("error", "fault", "ServerError", 0),
+        ("error", "panic", "KeyError", 1),
+        ("error", "terminal", "TerminalError", 2),
+    ]
+    assert [run.error for run in runs] == [
+        str(ServerError(500, "InternalError", "not today")),
+        "KeyError; the log of the manager says more",
+        "never",
+    ]
+    assert [run.next_in is not None for run in runs] == [True, True, False]
+    assert runs[0].why == "Greeting found"
+    assert all(run.why.startswith("again, after its back-off") for run in runs[1:])
+
+
+async def test_when_its_object_is_deleted_the_record_knows():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.delete(obj)
+        *before, last = await recorded(world, lambda runs: runs[-1].gone)
+    assert last.why == "Greeting deleted"
+    assert not any(run.gone for run in before)
 
 
 async def test_children_that_are_not_applied_any_more_are_pruned_when_asked_for():

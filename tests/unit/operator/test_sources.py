@@ -17,6 +17,7 @@ from manager.client import Client
 from manager.controller import Controller, ControllerOptions
 from manager.metrics import Metrics
 from manager.operator import add_controller
+from manager.runs import History
 from manager.webhook import AdmissionRequest
 from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import Reconciler, turns
@@ -34,6 +35,7 @@ class Host:
         self.rng = random.Random(1)
         self.cache: Cache = offline_cache(metrics)
         self.client = Client(cast("Any", None), cast("Any", None), self.cache, field_manager="test")
+        self.history = History()
         self.controllers: list[Controller] = []
 
     def add_controller(self, controller: Controller) -> None:
@@ -267,6 +269,8 @@ async def test_whoever_waits_for_a_name_is_asked_for_whatever_becomes_of_it(host
         pods.put("p1", ownerReferences=[owner("f2")])
         await turns()
         assert reconciler.names == ["f1"]
+        [run] = host.history.of(controller.name).of(ObjectKey("ns", "f1"))
+        assert run.why == "Pod p1, for whose name it waits, added"
         operator.waits_no_more(ObjectKey("ns", "f1"))
         pods.delete("p1")
         await turns()

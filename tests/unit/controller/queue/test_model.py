@@ -14,6 +14,7 @@ from manager.controller.options import KeyBackoff
 from manager.controller.queue import AGED_TURN, QueueItem, WorkQueue
 from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
+from manager.runs import MOST_TRIGGERS, Trigger
 from manager.simulation.loop import VirtualLoop
 from tests.unit.controller.doubles import Numbers
 
@@ -34,7 +35,7 @@ class Wish:
     priority: Priority
     due: float
     """Since when, or from when on, it can be taken."""
-    received: float | None = None
+    triggers: tuple[Trigger, ...] = ()
     passed_over: int = 0
     """How often others were taken while it was aged."""
 
@@ -46,12 +47,12 @@ class Model:
     wishes: dict[str, Wish] = field(default_factory=dict)
     in_progress: set[str] = field(default_factory=set)
 
-    def add(self, key: str, priority: Priority, due: float, received: float | None) -> None:
+    def add(self, key: str, priority: Priority, due: float, trigger: Trigger | None) -> None:
         wish = self.wishes.setdefault(key, Wish(priority, due))
         wish.priority = max(wish.priority, priority)
         wish.due = min(wish.due, due)
-        if wish.received is None:
-            wish.received = received
+        if trigger is not None:
+            wish.triggers += (trigger,)
 
     def takeable(self, now: float) -> set[str]:
         return {key for key, wish in self.wishes.items() if wish.due <= now and key not in self.in_progress}
@@ -106,7 +107,7 @@ class QueueMachine(RuleBasedStateMachine):
         takeable = self.model.takeable(self.now)
         assert item.key in takeable, "handed out too early, twice at once, or unasked"
         wish = self.model.wishes.pop(item.key)
-        assert (item.priority, item.received) == (wish.priority, wish.received)
+        assert (item.priority, item.triggers) == (wish.priority, wish.triggers[:MOST_TRIGGERS])
         waited = self.now - wish.due
         for key in takeable - {item.key}:
             other = self.model.wishes[key]
@@ -119,11 +120,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(key=ANY_KEY, priority=ANY_PRIORITY, event=st.booleans())
     def add(self, key: str, priority: Priority, event: bool) -> None:
-        received = self.now if event else None
-        self.model.add(key, priority, self.now, received)
+        trigger = Trigger("event", self.now) if event else None
+        self.model.add(key, priority, self.now, trigger)
 
         async def act() -> None:
-            self.queue.add(key, priority=priority, received=received)
+            self.queue.add(key, priority=priority, trigger=trigger)
 
         self.loop.run_until_complete(act())
         self.settle()
@@ -143,7 +144,7 @@ class QueueMachine(RuleBasedStateMachine):
             return self.queue.add_rate_limited(key, priority=priority)
 
         delay = self.loop.run_until_complete(act())
-        self.model.add(key, priority, self.now + delay, None)
+        self.model.add(key, priority, self.now + delay, Trigger("back-off", self.now))
 
     @rule(key=ANY_KEY)
     def forget(self, key: str) -> None:

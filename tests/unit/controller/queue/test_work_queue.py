@@ -10,6 +10,7 @@ import pytest
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
+from manager.runs import MOST_TRIGGERS, Trigger
 from tests.unit.controller.doubles import Numbers
 from tests.unit.controller.queue.conftest import MakeQueue
 
@@ -210,13 +211,15 @@ async def test_a_key_in_progress_keeps_the_highest_priority_for_its_next_run(mak
     assert await take_all(queue) == ["a", "b"]
 
 
-async def test_an_item_tells_its_priority_and_when_its_first_event_arrived(make_queue: MakeQueue):
+async def test_an_item_tells_its_priority_and_the_first_of_what_asked_for_it(make_queue: MakeQueue):
     queue = make_queue()
+    triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
-    queue.add("a", received=1.5)
-    queue.add("a", received=2.5, priority=Priority.HIGH)
+    for trigger in triggers:
+        queue.add("a", trigger=trigger, priority=Priority.HIGH)
     item = await queue.get()
-    assert (item.key, item.priority, item.received) == ("a", Priority.HIGH, 1.5)
+    assert (item.key, item.priority, item.triggered) == ("a", Priority.HIGH, MOST_TRIGGERS + 6)
+    assert item.triggers == tuple(triggers[:MOST_TRIGGERS])
 
 
 async def test_a_getter_cancelled_after_it_was_woken_leaves_the_key_to_another(make_queue: MakeQueue):

@@ -40,7 +40,8 @@ async def drain(queue: WorkQueue[Request]) -> list[tuple[str, int, float | None]
         item = await queue.get()
         assert item is not None
         queue.done(item.key)
-        items.append((item.key.name, item.priority, item.received))
+        arrived = next((trigger.at for trigger in item.triggers if trigger.why == "event"), None)
+        items.append((item.key.name, item.priority, arrived))
     return items
 
 

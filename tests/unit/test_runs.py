@@ -1,0 +1,206 @@
+"""The record of reconciles: what a run keeps, and how long runs are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tracemalloc
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.api import ObjectKey
+from manager.api.apps_v1 import Deployment
+from manager.runs import (
+    BUDGET,
+    GONE_KEPT,
+    KEPT_OF_AN_OBJECT,
+    MOST_EVENTS,
+    MOST_REQUESTS,
+    MOST_TRIGGERS,
+    SPARED,
+    History,
+    Run,
+    Trigger,
+    current_run,
+    enter_run,
+    leave_run,
+)
+
+WEB = ObjectKey("default", "web")
+CHANGED = Trigger("event", 1.0, "MODIFIED", "for", "Memcached", *WEB, 41, 42)
+GONE = Trigger("event", 1.0, "DELETED", "for", "Memcached", *WEB, 42, 0)
+_numbers = count()
+
+
+def run_of(
+    key: ObjectKey = WEB,
+    *,
+    controller: str = "memcached",
+    at: float = 0.0,
+    triggers: tuple[Trigger, ...] = (CHANGED,),
+    error: str = "",
+    gone: bool = False,
+) -> Run:
+    """A run that has ended, recognised by its id."""
+    run = Run(controller, *key, next(_numbers), at, 0.0, 0, 0, triggers, len(triggers))
+    run.outcome, run.error, run.gone = "success", error, gone
+    return run
+
+
+@contextmanager
+def entered(run: Run) -> Iterator[Run]:
+    run.outcome = ""
+    token = enter_run(run)
+    yield run
+    leave_run(token)
+
+
+CONTROLLERS, NAMES = ("pet", "foo", "memcached"), "abcd"
+ADDED = st.tuples(
+    st.sampled_from(CONTROLLERS),
+    st.sampled_from(NAMES),
+    st.integers(0, 300),
+    st.booleans(),
+    st.sampled_from((0.0, 1.0, GONE_KEPT)),
+)
+
+
+@given(added=st.lists(ADDED, max_size=150), budget=st.integers(500, 20_000))
+def test_the_last_runs_of_each_object_are_kept_within_so_many_bytes(
+    added: list[tuple[str, str, int, bool, float]], budget: int
+):
+    history, now = History(budget), 0.0
+    ids: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    order: defaultdict[str, list[int]] = defaultdict(list)
+    for controller, name, size, gone, pause in added:
+        now += pause
+        run = run_of(ObjectKey("ns", name), controller=controller, at=now, error="x" * size, gone=gone)
+        history.of(controller).add(run)
+        ids[controller, name].append(run.id)
+        order[controller].append(run.id)
+        assert history.bytes <= budget
+        assert history.bytes == sum(history.of(each).bytes for each in CONTROLLERS) >= 0
+        for each in CONTROLLERS:
+            shelf, living = history.of(each), set[int]()
+            for key in NAMES:
+                kept = [run.id for run in shelf.of(ObjectKey("ns", key))]
+                assert len(kept) <= KEPT_OF_AN_OBJECT
+                assert kept == (ids[each, key][-len(kept) :] if kept else [])
+                living.update(kept)
+            assert [run.id for run in shelf.latest()] == [one for one in order[each][::-1] if one in living]
+            assert len(shelf) == len(living)
+            assert (shelf.bytes == 0) is (not living)
+
+
+def test_who_does_much_does_not_wash_away_what_others_did():
+    history = History(20_000)
+    quiet = run_of(controller="pet")
+    history.of("pet").add(quiet)
+    for number in range(1000):
+        history.of("foo").add(run_of(ObjectKey("ns", f"{number}"), controller="foo"))
+    assert [run.id for run in history.of("pet").of(WEB)] == [quiet.id]
+    latest = [run.name for run in history.of("foo").latest()]
+    assert latest == [f"{number}" for number in range(999, 999 - len(latest), -1)]
+
+
+def test_a_busy_object_costs_no_more_than_its_last_runs():
+    history = History()
+    shelf = history.of("foo")
+    shelf.add(run_of(ObjectKey("ns", "quiet")))
+    for _ in range(10_000):
+        shelf.add(run_of())
+    assert len(shelf) == KEPT_OF_AN_OBJECT + 1
+    assert len(shelf._order) < 200
+
+
+def test_runs_of_ten_thousand_objects_take_no_more_memory_than_the_budget_says():
+    history = History()
+    keys = [ObjectKey("default", f"memcached-{number}") for number in range(10_000)]
+    gc.collect()
+    tracemalloc.start()
+    for _ in range(5):
+        for key in keys:
+            run = run_of(key)
+            run.spares("apply", Deployment, key)
+            history.of("memcached").add(run)
+    del run
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken <= history.bytes * 1.02 <= BUDGET * 1.02
+    assert history.bytes > BUDGET * 0.99
+    assert len(history.of("memcached")) > 1.5 * len(keys)
+
+
+def test_what_was_deleted_is_told_of_for_another_hour():
+    shelf = History().of("foo")
+    shelf.add(run_of(at=10.0, gone=True))
+    again = ObjectKey("default", "again")
+    shelf.add(run_of(again, at=10.0, gone=True))
+    shelf.add(run_of(again, at=20.0))  # another of its name
+    shelf.add(run_of(ObjectKey("ns", "other"), at=GONE_KEPT + 9))
+    assert len(shelf.of(WEB)) == 1
+    shelf.add(run_of(ObjectKey("ns", "other"), at=GONE_KEPT + 10))
+    assert shelf.of(WEB) == []
+    assert len(shelf.of(again)) == 2
+    assert len(shelf) == 4
+
+
+def test_a_run_knows_whether_its_object_was_gone():
+    child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
+    assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
+    assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # there is another of its name
+    assert not run_of(triggers=(child,)).shows_gone("Memcached")
+
+
+def test_a_run_keeps_the_first_of_each_and_counts_the_others():
+    run = run_of()
+    for number in range(1000):
+        run.sends("get", f"/api/v1/pods/{number}", "").answered(200, 0.1)
+        run.spares("apply", Deployment, WEB)
+        run.records("Normal", "Reason", "message " * 1000)
+    shelf = History().of("foo")
+    shelf.add(run)
+    [kept] = shelf.of(WEB)
+    assert (kept.requested, kept.spared, kept.recorded) == (1000, 1000, 1000)
+    assert (len(kept.requests), len(kept.events)) == (MOST_REQUESTS, MOST_EVENTS)
+    assert shelf.bytes < 12_000
+    spared = kept.requests[1]
+    assert (spared.path, spared.code) == ("/apis/apps/v1/namespaces/default/deployments/web", SPARED)
+
+
+def test_why_it_ran_is_a_few_words():
+    triggers = [Trigger("event", kind=f"Kind{number % 5}", change="ADDED") for number in range(MOST_TRIGGERS)]
+    assert run_of(triggers=tuple(triggers)).why == "Kind0 added, Kind1 added, Kind2 added, ..."
+    assert run_of(triggers=()).why == ""
+    words = {each: Trigger(each, name="the API server", kind="Pod").text for each in ("probe", "answered")}
+    assert words == {"probe": "to try the API server", "answered": "the API server has answered"}
+    assert [Trigger(each).text for each in ("back-off", "requeue", "asked", "resync", "timer")] == [
+        "again, after its back-off",
+        "again, as it said itself",
+        "asked for by the program",
+        "resync",
+        "timer",
+    ]
+
+
+async def test_what_a_reconcile_has_started_belongs_to_it_until_its_end():
+    found: list[Run | None] = []
+
+    async def look() -> None:
+        found.append(current_run())
+
+    assert current_run() is None
+    with entered(run_of()) as run:
+        assert current_run() is run
+        await asyncio.create_task(look())
+        left_behind = asyncio.create_task(look())
+        run.outcome = "success"
+        assert current_run() is None
+    await left_behind
+    assert found == [run, None]
