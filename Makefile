@@ -104,7 +104,7 @@ check: tools ## in less than a minute: style, types, quick unit tests, those nex
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	env -u KUBEBUILDER_ASSETS -u KUBEBUILDER_ASSETS_OLDEST \
-		$(PYTEST) -m "(smoke or not integration) and not whole" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
+		$(PYTEST) --at-most=5 -m "(smoke or not integration) and not whole" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
 
 # How long `make fuzz` tries.
 SECONDS ?= 60

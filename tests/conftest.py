@@ -29,6 +29,7 @@ from tests.support.namespaces import create_namespace
 from tests.support.progress import Progress
 from tests.support.scheduling import (
     KIND_PARAMETER,
+    Bounded,
     LongestFirst,
     arrange,
     has_business_on,
@@ -65,12 +66,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write down how long each file takes, from which workers know which to begin with",
     )
+    parser.addoption(
+        "--at-most",
+        type=float,
+        metavar="SECONDS",
+        help="of CPU for a file that is not known to take long; the rest of it is left out",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """With workers, a run is followed line by line, and not dot by dot."""
     if config.getoption("tx") and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
         config.pluginmanager.register(Progress(config))
+    if at_most := config.getoption("at_most"):
+        config.pluginmanager.register(Bounded(at_most))
 
 
 @pytest.hookimpl(wrapper=True)

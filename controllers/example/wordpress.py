@@ -140,7 +140,7 @@ class WordpressOperator(Operator[Wordpress]):
         self.volumes.forget(key)
 
     async def build(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
-        """Take every step that can be taken; raises Blocked at the first that cannot.
+        """Take every step that can be taken; raises Blocked for the first that cannot, and tells the others.
 
         The volumes come first, because what is in them outlives everything else; WordPress comes last, and
         its first start waits for the database. Once it is there it stays, whatever becomes of the database.
@@ -157,14 +157,20 @@ class WordpressOperator(Operator[Wordpress]):
                 await self.passwords.check(site, ctx)
             else:
                 sight.troubles += await self.passwords.ensure(site, ctx)
+                await self.start(site, ctx, sight)
         except Blocked as each:
             blocked.append(each)
         if blocked:
-            first, *others = blocked
+            first, *others = [*blocked, *await self.taken(site, ctx)]
             sight.troubles += [
-                Trouble(each.reason, each.message, each.retry_after) for each in others if not each.passing
+                Trouble(each.reason, each.message, each.retry_after)
+                for each in others
+                if not each.passing and each.message != first.message
             ]
             raise first
+
+    async def start(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
+        """Run what has its volumes and its password."""
         database = await self.apply(self.workloads.database(site), ctx)
         await self.apply(self.workloads.database_service(site), ctx)
         frontend = self.workloads.frontend(site)
@@ -173,6 +179,17 @@ class WordpressOperator(Operator[Wordpress]):
             await self.apply(self.workloads.frontend_service(site), ctx)
         else:
             sight.waits_for_database = True
+
+    async def taken(self, site: Wordpress, ctx: Context) -> list[Blocked]:
+        """What has the name of a Deployment or a Service of the site, although its turn may not have come."""
+        found = []
+        for part in PARTS:
+            for kind in (Deployment, Service):
+                try:
+                    await ctx.refuse_taken(kind, part.workload(site))
+                except Blocked as each:
+                    found.append(each)
+        return found
 
     async def apply(self, child: W, ctx: Context) -> W:
         """Bring a child to the wanted state; raises Blocked when its name is taken, or it is refused."""

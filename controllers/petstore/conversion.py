@@ -11,13 +11,14 @@ has its say about it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
-from apis.petstore.v1beta1.pet import PetOwner
+from apis.petstore.v1beta1.pet import ADDRESS_PATTERN, PetOwner
 from controllers.petstore.birthday import InvalidBirthday, day_of, day_of_moment
 from manager.webhook import JsonObject
 
@@ -26,6 +27,8 @@ FROM_V1ALPHA1 = "petstore.example.com/v1alpha1"
 
 FROM_V1BETA1 = "petstore.example.com/v1beta1"
 """The annotation with what v1beta1 had and v1alpha1 cannot hold: {"owner":{"name":"Ann"}}."""
+
+_ADDRESS = re.compile(ADDRESS_PATTERN)
 
 _LONGEST = 256 * 1024
 """Characters of a note: the API server stores no longer annotations. Who sends more wants it to be costly."""
@@ -172,4 +175,5 @@ def _is_owner(value: Any) -> bool:
         orjson.dumps(value)  # fields that this program does not know may be nested too deeply
     except (ValidationError, orjson.JSONEncodeError):
         return False
-    return bool(owner.name.strip()) and "\0" not in owner.name
+    reached = owner.email is None or _ADDRESS.fullmatch(owner.email)
+    return bool(reached) and bool(owner.name.strip()) and "\0" not in owner.name

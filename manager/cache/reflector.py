@@ -303,7 +303,9 @@ class Reflector:
         if isinstance(failure, TransportError):
             self._doubts_since = None  # for how long it lasts is not known
         self._delay = self._pause(rule, failure)
-        times = self._told[rule.reason].count() if self.problem and not self._is_new(failure) else None
+        # Of a watch that has expired, as all have after the server's restart, the list tells if it matters.
+        harmless = self._is_new(failure) or (rule.reason == EXPIRED and self.state is State.WATCH)
+        times = self._told[rule.reason].count() if self.problem and not harmless else None
         log = self._log.debug if times is None else self._log.warning
         log(
             "not following" if self.problem else "watch ended",

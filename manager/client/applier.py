@@ -105,6 +105,12 @@ class Applier:
             return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
         return Applied(now, decode_object(found, kind, obj.key, parsed=live), Outcome.UPDATED)
 
+    async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
+        """Raise as `apply` for the object of that name, if it is there and is not the owner's."""
+        found = await self._live(kind, key)
+        if found is not None:
+            self._refuse_foreign(kind, key, _decoded(kind, found), owner)
+
     async def _live(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         informer = self._cache.lookup(kind, metadata_only=False)
         if informer is not None and informer.spec.covers(key.namespace):

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import orjson
 
-from manager.api import GroupVersionKind, PartialObjectMetadata, Resource, Unstructured
+from manager.api import GroupVersionKind, ObjectKey, PartialObjectMetadata, Resource, Unstructured
 from manager.cache import Cache, metadata_of
 from manager.client.applier import Applied, Applier
 from manager.client.live import LiveList, LiveReader, followed
@@ -148,6 +148,10 @@ class Client(CachedReader):
         would be removed, nor conflicts.
         """
         return await self._applier.apply(obj, owner=owner, force=force, dry_run=dry_run)
+
+    async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
+        """Raise OwnedByOther as `apply` would for the object of that name; nothing is written."""
+        await self._applier.refuse_foreign(kind, key, owner)
 
     async def delete(
         self,

@@ -229,10 +229,22 @@ class Context:
         try:
             applied, conflicts = await self._apply(child)
         except OwnedByOther as error:
-            self._operator.waits_for(type(child), child.key, self.object.key)
-            raise await self._blocked(error) from error
+            raise await self._blocked(error, type(child)) from error
         self._announce(applied, child, created, changed, conflicts)
         return applied.object
+
+    async def refuse_taken(self, kind: type[Resource], name: str) -> None:
+        """Raise Blocked as `apply` would for a child of that name; writes nothing.
+
+        For children whose turn has not come yet: people are told at once what is wrong with them.
+        """
+        try:
+            await self.client.refuse_foreign(
+                kind, ObjectKey(self.object.metadata.namespace, name), self.object
+            )
+        except OwnedByOther as error:
+            if not error.made_here:
+                raise await self._blocked(error, kind) from error
 
     async def delete(self, child: Resource) -> None:
         """Delete a child, or any other object; nothing if it is gone, or another one has its name."""
@@ -406,9 +418,10 @@ class Context:
         applied = await client.apply(child, owner=owner)
         return Applied(applied.object, before, Outcome.UPDATED), conflicts
 
-    async def _blocked(self, error: OwnedByOther) -> Blocked:
+    async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
         """What to say of a child whose name is taken."""
         owner, controller = self.object, error.controller
+        self._operator.waits_for(kind, error.key, owner.key)
         if controller is not None and owner.gvk.is_named_by(controller):
             if controller.name == owner.metadata.name:
                 return Blocked.left_over(f"{error.kind} {error.key.name}", owner)

@@ -43,6 +43,7 @@ _WORDS = (
 )
 """Texts that something in some schema may want; the API server says which."""
 
+_FORMATS = {"date": r"\d{4}-\d\d-\d\d", "email": r".+@.+"}
 _LARGEST = 3
 _UNSET = 0.6
 _BEYOND = 0.03
@@ -159,8 +160,8 @@ def _fitting(schema: Mapping[str, Any]) -> Sequence[str]:
     least, most = schema.get("minLength", 0), schema.get("maxLength", 2**31)
     pattern = schema.get("pattern")
     words = [word for word in _WORDS if least <= len(word) <= most]
-    if schema.get("format") == "date":
-        words = [word for word in words if re.fullmatch(r"\d{4}-\d\d-\d\d", word)]
+    if (form := schema.get("format")) in _FORMATS:
+        words = [word for word in words if re.fullmatch(_FORMATS[form], word)]
     if pattern is None:
         return words
     try:

@@ -123,9 +123,7 @@ def test_values_that_no_store_takes(walk: PetWalk) -> None:
     assert "spec.name" in said(name="T" * 254)
     assert "spec.species" in said(species="fish")
     for no_day in ("2021-04-01T00:00:00Z", "2021-02-29", "20210401", "tomorrow", ""):
-        assert "spec.birthday" in said(birthday=no_day), no_day
-    for no_year in ("0000-01-01", "0000-12-31"):
-        assert f'spec.birthday: Invalid value: "{no_year}"' in said(birthday=no_year)
+        assert "spec.birthday in body must be of type date" in said(birthday=no_day), no_day
     for missing in ("name", "species", "birthday"):
         body = pet("refused")
         del body["spec"][missing]

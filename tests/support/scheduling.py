@@ -6,6 +6,7 @@ import collections
 import contextlib
 import importlib
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.support.control_plane_kinds import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
@@ -105,6 +106,34 @@ def import_in_turn(config: pytest.Config) -> None:
         # What cannot be imported is told of when it is collected.
         with contextlib.suppress(Exception, pytest.skip.Exception):
             importlib.import_module(name)
+
+
+class Bounded:
+    """Leaves out the rest of a file that takes longer than so many seconds, unless that is known.
+
+    What is known to take long, by `seconds.json`, is run because somebody has asked for it.
+    """
+
+    def __init__(self, seconds: float, now: Callable[[], float] = lambda: sum(os.times()[:4])) -> None:
+        """`now` is the CPU time of this process and of those that it has waited for."""
+        self._seconds = seconds
+        self._now = now
+        self._known = {unit.partition(" ")[0] for unit in json.loads(SECONDS.read_text())}
+        self._spent: collections.Counter[str] = collections.Counter()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        began = self._now()
+        try:
+            return (yield)
+        finally:
+            self._spent[item.nodeid.partition("::")[0]] += self._now() - began
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        file = item.nodeid.partition("::")[0]
+        if file not in self._known and self._spent[file] > self._seconds:
+            pytest.skip(f"{file} takes long, which tests/support/seconds.json does not say; see make test")
 
 
 class Plan:

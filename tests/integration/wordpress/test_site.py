@@ -109,7 +109,7 @@ def test_sites_whose_names_meet_do_not_touch_each_other(walk: WordpressWalk) -> 
     walk.delete("a")
     eventually(lambda: walk.is_available("a-mysql"))
     assert owners(walk.deployment("a-mysql"))[0]["name"] == "a-mysql"
-    eventually(lambda: walk.events("a-mysql")["NameTaken"] == 1)
+    eventually(lambda: walk.events("a-mysql")["NameTaken"] == 2)  # Deployment and Service
 
 
 def test_the_longest_name_will_do(walk: WordpressWalk) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
@@ -13,6 +14,11 @@ from apis.example.v1.wordpress import Wordpress
 from apis.myapp.v1alpha1.mysrv import MySrvSpec
 from apis.tutorial.v1.foo import Foo, FooSpec
 from manager.api.core_v1 import Secret
+from tests.support.dockerfile import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 STORED = {
     "apiVersion": "cache.example.com/v1",
@@ -122,6 +128,27 @@ def test_a_site_has_the_defaults_of_the_definition():
     spec = Wordpress.decode(json.dumps(OBJECT).encode()).spec
     assert (spec.storage_size, spec.service_type, spec.reclaim_policy) == ("1Gi", "NodePort", "Retain")
     assert spec.mysql_image is spec.image is spec.storage_class_name is None
+
+
+def told_as_it_stands(schema: Any, path: str = "") -> Iterator[str]:
+    """Where a message quotes a pattern, or a rule that has no message of its own."""
+    if isinstance(schema, list):
+        schema = dict(enumerate(schema))
+    if not isinstance(schema, dict):
+        return
+    if isinstance(schema.get("pattern"), str) or ("rule" in schema and "message" not in schema):
+        yield path
+    for name, inner in schema.items():
+        yield from told_as_it_stands(inner, f"{path}.{name}")
+
+
+@pytest.mark.parametrize(
+    "definition", sorted(ROOT.joinpath("config/crd/bases").iterdir()), ids=lambda path: path.stem
+)
+def test_nobody_who_writes_a_spec_is_answered_with_a_regular_expression(definition: Path):
+    versions = yaml.safe_load(definition.read_text())["spec"]["versions"]
+    specs = [each["schema"]["openAPIV3Schema"]["properties"]["spec"] for each in versions]
+    assert [*told_as_it_stands(specs)] == []
 
 
 def test_what_is_printed_of_a_site_has_no_password():

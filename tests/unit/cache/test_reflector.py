@@ -497,7 +497,7 @@ class TestAWatch:
         assert server.sorts() == ["stream", "watch", "stream"]
 
     async def test_that_expired_in_an_outage_is_listed_again_as_soon_as_the_server_is_back(
-        self, following: Following, server: PodServer
+        self, following: Following, server: PodServer, log_lines: LogLines
     ):
         stream, again = Listed(10, ("a", 1)), Listed(30)
         server.on("stream", stream, again)
@@ -511,6 +511,8 @@ class TestAWatch:
             assert following.reflector.problem is not None
             await moments()
             assert following.reflector.problem is None
+        warned = [line["reason"] for line in log_lines if line["log_level"] == "warning"]
+        assert set(warned) == {"lost"}, "the list tells whether there is still a problem"
 
     async def test_goes_on_as_soon_as_an_unreachable_server_answers_anybody(
         self, following: Following, server: PodServer, wire: ScriptedWire, transport: Transport

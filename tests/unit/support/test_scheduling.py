@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from tests.support.scheduling import Plan, unit_of
+from tests.support.scheduling import Bounded, Plan, unit_of
 
 
 @pytest.mark.parametrize(
@@ -52,3 +57,22 @@ def test_workers_go_where_most_is_left_for_each():
 def test_no_control_plane_is_started_for_little_while_there_is_other_work():
     seconds = {"a real": 90, "b real": 10, "c": 5}
     assert given(seconds, *"xyy") == ["a real", "c", "b real"]
+
+
+@pytest.mark.parametrize(
+    ("file", "run"), [("tests/unit/test_new.py", 3), ("tests/unit/http/test_connections.py", 9)]
+)
+def test_of_a_file_that_nobody_has_measured_no_more_is_run_than_may_be(file: str, run: int):
+    clock = itertools.count(step=2.0)
+    bounded = Bounded(5, clock.__next__)
+    passed = 0
+    for number in range(9):
+        item: Any = SimpleNamespace(nodeid=f"{file}::test_{number}")
+        around = bounded.pytest_runtest_protocol(item)
+        next(around)
+        with contextlib.suppress(pytest.skip.Exception):
+            bounded.pytest_runtest_setup(item)
+            passed += 1
+        with contextlib.suppress(StopIteration):
+            around.send(None)
+    assert passed == run

@@ -155,8 +155,36 @@ async def test_a_child_without_an_owner_that_somebody_else_made_is_left_alone(wo
     assert world.api.peek("services", world.namespace, "site-mysql") == before
 
 
+async def test_names_that_are_taken_are_told_beside_a_secret_that_is_missing(world: World) -> None:
+    ports = {"ports": [{"port": 9}]}
+    await world.api.create("namespaces", "", {"metadata": {"name": world.namespace}})
+    for name in ("site-mysql", "site"):
+        await world.api.create("services", world.namespace, {"metadata": {"name": name}, "spec": ports})
+    await world.create_site(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "nosuch", "key": "root"})
+    await world.settle()
+    told = [
+        "waiting for Secret nosuch with the root password",
+        "Service site-mysql already exists and was created by somebody else; it is left alone",
+        "Service site already exists and was created by somebody else; it is left alone",
+    ]
+    [degraded] = [each for each in world.site().status.conditions if each.type == "Degraded"]
+    assert (degraded.reason, degraded.message) == ("SecretNotFound", "; ".join(told))
+    assert [message for _, kind, _, message in world.events.told if kind == "Warning"] == told
+
+    # One of them is what stands in the way, and is told once.
+    given = {"metadata": {"name": "nosuch"}, "data": {"root": "eA=="}}
+    await world.api.create("secrets", world.namespace, given)
+    await world.settle()
+    [degraded] = [each for each in world.site().status.conditions if each.type == "Degraded"]
+    assert (degraded.reason, degraded.message) == ("NameTaken", "; ".join(told[1:]))
+    for name in ("site-mysql", "site"):
+        await world.api.delete("services", world.namespace, name)
+    await world.settle()
+    assert world.conditions()["Available"] == ("True", "Ready")
+
+
 async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None:
-    """A neighbour, called so that its database has the names of the frontend of `site-mysql`."""
+    """A neighbour, called so that its database has both names of the frontend of `site-mysql`."""
     await world.create()
     await world.settle()
     world.key = ObjectKey(world.namespace, "site-mysql")
@@ -164,7 +192,7 @@ async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None
     await world.api.create(SITES, world.namespace, {"metadata": {"name": world.key.name}, "spec": spec})
     await world.settle()
     assert world.conditions("site-mysql")["Degraded"] == ("True", "NameTaken")
-    assert world.events.reasons("site-mysql").count("NameTaken") == 1
+    assert world.events.reasons("site-mysql").count("NameTaken") == 2
 
 
 @pytest.mark.parametrize("leaves", ["gone", "going"])
@@ -181,7 +209,7 @@ async def test_a_name_whose_owner_goes_is_about_to_be_free_and_no_news(world: Wo
     await world.api.delete("services", world.namespace, "site-mysql")
     await world.settle()
     assert world.conditions("site-mysql")["Available"] == ("True", "Ready")
-    assert world.events.reasons("site-mysql").count("NameTaken") == 1
+    assert world.events.reasons("site-mysql").count("NameTaken") == 2
 
 
 @pytest.mark.parametrize(
