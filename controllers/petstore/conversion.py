@@ -1,4 +1,4 @@
-"""Pets from one version to the other and back, as plain JSON, with nothing lost.
+"""Pets from one version to the other and back, as plain JSON, with nothing lost where there is room for it.
 
 What only one version can hold rides in an annotation while a Pet is shown in the other one: v1alpha1's text
 of a birthday, where it is not just midnight in UTC, and v1beta1's owner. Such a note is used up by the way
@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
-from apis.petstore.v1beta1.pet import ADDRESS_PATTERN, PetOwner
+from apis.petstore.v1beta1.pet import ADDRESS_PATTERN, Pet, PetOwner
 from controllers.petstore.birthday import InvalidBirthday, day_of, day_of_moment
-from manager.webhook import JsonObject
+from manager.webhook import JsonObject, Refused, forbidden
 
 FROM_V1ALPHA1 = "petstore.example.com/v1alpha1"
 """The annotation with what v1alpha1 had and v1beta1 cannot hold: {"birthday":"2021-04-01T12:00:00Z"}."""
@@ -32,6 +33,9 @@ _ADDRESS = re.compile(ADDRESS_PATTERN)
 
 _LONGEST = 256 * 1024
 """Characters of a note: the API server stores no longer annotations. Who sends more wants it to be costly."""
+
+_MOST = _LONGEST - 4096
+"""Bytes of the annotations of a Pet. The API server takes 4 KiB more: for the notes of this program."""
 
 _ANNOTATIONS = "annotations"
 """In a note, what to make of the annotations once the note is taken out, where that is not just the rest:
@@ -46,6 +50,21 @@ def v1alpha1_to_v1beta1(pet: JsonObject) -> None:
 def v1beta1_to_v1alpha1(pet: JsonObject) -> None:
     """Change a v1beta1 Pet into the same in v1alpha1, but for its apiVersion."""
     _convert(pet, leaving=FROM_V1BETA1, entering=FROM_V1ALPHA1, there=_as_moment, back=_as_day)
+
+
+def size_of_annotations(pet: Pet) -> int:
+    """Bytes of the annotations, with keys, in the version in which they are longer."""
+    shown = pet.to_wire()
+    v1beta1_to_v1alpha1(shown)
+    both = pet.metadata.annotations, shown["metadata"].get("annotations") or {}
+    return max(len("".join(chain(*each.items())).encode()) for each in both)
+
+
+def check_room(pet: Pet) -> None:
+    """Raise Refused where v1alpha1 could not show all of the Pet: a write there would lose the rest."""
+    if (size := size_of_annotations(pet)) > _MOST:
+        reason = f"may have {_MOST} bytes of the 256 KiB, with notes about the other version, not {size}"
+        raise Refused(forbidden("metadata.annotations", reason))
 
 
 def _as_day(birthday: Any) -> Any:

@@ -16,7 +16,12 @@ from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.birthday import InvalidBirthday, check_birthday
 from controllers.petstore.check import StoreCheck
 from controllers.petstore.claims import INDEXES, Claims
-from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
+from controllers.petstore.conversion import (
+    check_room,
+    size_of_annotations,
+    v1alpha1_to_v1beta1,
+    v1beta1_to_v1alpha1,
+)
 from controllers.petstore.keeper import Keeper, Kept
 from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import ADDED_AS, Content, noted, wanted
@@ -342,12 +347,13 @@ class PetOperator(Operator[Pet]):
 
     @webhook.validate_create
     async def check_new(self, pet: Pet, _: AdmissionRequest) -> None:
-        """Refuse a birthday that cannot be one."""
+        """Refuse a birthday that cannot be one, and annotations that leave no room for notes."""
         check_birthday(pet.spec.birthday)
+        check_room(pet)
 
     @webhook.validate_update
     async def check_change(self, old: Pet, new: Pet, request: AdmissionRequest) -> Iterable[str]:
-        """Refuse a new birthday that cannot be one, and warn of a pet that becomes another animal.
+        """Refuse as in a new one what is new, and warn of a pet that becomes another animal.
 
         What is being deleted may become anything: nobody will have it for long.
         """
@@ -355,6 +361,8 @@ class PetOperator(Operator[Pet]):
             return ()
         if new.spec.birthday != old.spec.birthday:
             check_birthday(new.spec.birthday)
+        if new.spec != old.spec or size_of_annotations(new) > size_of_annotations(old):
+            check_room(new)
         if new.spec.species == old.spec.species:
             return ()
         field = "spec.type" if request.requested_kind == OldPet.gvk else "spec.species"

@@ -29,7 +29,7 @@ _HANDSHAKE = b"\x16"
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
-class Unreachable(Exception):
+class NotCalled(Exception):
     """Why the API server does not reach us."""
 
 
@@ -39,19 +39,19 @@ async def reached_address(
     """Where to listen, and the URL of it that the API server calls: as in the settings, or what is free.
 
     A server on this machine's loopback may still be in a container, with a loopback of its own. So it is
-    tried; any other server is not. Raises `Unreachable`, whose text says why nobody can call.
+    tried; any other server is not. Raises `NotCalled`, whose text says why nobody can call.
     """
     if not is_loopback(config.server.host or ""):
-        raise Unreachable(f"the API server {config.server} is not on this machine")
+        raise NotCalled(f"the API server {config.server} is not on this machine")
     async with _listener() as (port, called):
         try:
             if not await may(transport, "create", f"{_CONFIGURATIONS}/"):
-                raise Unreachable("these credentials may not register any")
+                raise NotCalled("these credentials may not register any")
             await _call(transport, f"{program.prefix}reach", port, called)
         except KubeError as error:
-            raise Unreachable(f"cannot test whether the API server calls webhooks: {error}") from error
+            raise NotCalled(f"cannot test whether the API server calls webhooks: {error}") from error
     if not called.is_set():
-        raise Unreachable(
+        raise NotCalled(
             f"the API server {config.server} does not reach {_HOST}:{port}; it may run in a container"
         )
     given = settings.webhook_bind_address

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from manager.address import is_loopback
-from manager.cli.reach import Unreachable, reached_address
+from manager.cli.reach import NotCalled, reached_address
 from manager.cli.settings import Settings
 from manager.garbage import give_back_large_blocks
 from manager.kube.config import IN_CLUSTER
@@ -79,7 +79,7 @@ async def add_webhooks(
         try:
             address, url = await reached_address(settings, transport, config, manager.program)
             way = "local"
-        except Unreachable as reason:
+        except NotCalled as reason:
             off = f": {reason}; {_TO_TURN_ON}"
     if url is None or off is not None:
         manager.add(_looking_for_left_over(manager, settings, webhooks, transport, config))

@@ -147,6 +147,8 @@ def _matches(wanted: Any, live: Any, owned: Mapping[str, Any], *, exact: bool) -
 def _list_matches(
     wanted: Sequence[Any], live: Sequence[Any], owned: Mapping[str, Any], *, exact: bool
 ) -> bool:
+    # Whoever may write the object makes the record and the live list as long as they like. So the live list
+    # is looked through for no more paths than there are wanted items.
     unclaimed = len(wanted)
     for path, record in owned.items():
         if path.startswith("k:"):
@@ -154,14 +156,14 @@ def _list_matches(
             if not isinstance(key, dict):
                 return False
             mine = _item(wanted, key, defaulted=True)
-            theirs = _item(live, key, defaulted=False)
             if mine is None:
                 if exact:
                     return False
                 continue
+            unclaimed -= 1
+            theirs = _item(live, key, defaulted=False) if unclaimed >= 0 else None
             if theirs is None or not _matches(mine, theirs, record, exact=exact):
                 return False
-            unclaimed -= 1
         elif path.startswith("v:"):
             value = _named(path)
             if value is None:
@@ -170,9 +172,9 @@ def _list_matches(
                 if exact:
                     return False
                 continue
-            if value not in live:
-                return False
             unclaimed -= 1
+            if unclaimed < 0 or value not in live:
+                return False
     return unclaimed == 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -96,10 +96,14 @@ def not_a(what: str, error: Exception | None = None) -> ProtocolError:
 _DEPTH = 150
 """Levels of nesting that are read. An API server takes 10,000; msgspec ends at some 900, pydantic at 200."""
 
-_NESTING = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++', re.DOTALL)
+_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_NESTING = re.compile(rb'"%b("?)|[\[{]++|[\]}]++' % _TEXT.pattern, re.DOTALL)
 _QUOTE, _OPENING = ord('"'), b"[{"
 _MANAGED_FIELDS = {0: b"metadata", 1: b"managedFields"}
 
+
+_PIECE = 64 * 1024
+"""Bytes that are looked through in one step, during which no thread does anything else."""
 
 _LARGEST = 4 * 1024 * 1024
 """Bytes of an object, and some more: an API server takes 3 MiB."""
@@ -132,8 +136,7 @@ def _shallow(raw: bytes | bytearray, objects_at: int | None) -> bytes:
     parts = list[bytes | bytearray]()
     depth, kept, cut = 0, 0, -1
     names = dict[int, bytes | bytearray]()
-    for token in _NESTING.finditer(raw):
-        start, end = token.span()
+    for start, end in _tokens(raw):
         first, many = raw[start], end - start
         if first == _QUOTE:
             if objects_at is not None and objects_at <= depth <= objects_at + 1:
@@ -148,6 +151,27 @@ def _shallow(raw: bytes | bytearray, objects_at: int | None) -> bytes:
                 kept, cut = start + depth - _DEPTH, -1
             depth -= many
     return b"".join((*parts, raw[kept:])) if parts else bytes(raw)
+
+
+def _tokens(raw: bytes | bytearray) -> Iterator[tuple[int, int]]:
+    """Where texts begin and end, and brackets of one kind. The last text may have no end."""
+    at = 0
+    while at < len(raw):
+        end = at + _PIECE
+        for token in _NESTING.finditer(raw, at, end):
+            start, at = token.span()
+            if raw[start] == _QUOTE and not token[1]:
+                break
+            yield start, at
+        else:
+            at = end
+            continue
+        while at < len(raw) and raw[at] != _QUOTE:
+            piece = _TEXT.match(raw, at, at + _PIECE)
+            # It matches always. Nothing but a backslash that is the last of all keeps it where it is.
+            at = piece.end() if piece and piece.end() > at else len(raw)
+        at += 1
+        yield start, min(at, len(raw))
 
 
 LINE_LIMIT = 64 * 1024 * 1024

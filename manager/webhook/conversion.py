@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,21 +26,46 @@ from manager.webhook.review import ConversionQuestion, read_conversion
 _FREE = ("labels", "annotations")
 """What a conversion may change of metadata. For the rest the API server would refuse the whole review."""
 
+_MOST = 256 * 1024
+"""Bytes of all annotations of an object, with their keys, that the API server takes."""
 
-def _guarded_metadata(original: msgspec.Raw, converted: Any) -> JsonObject:
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_KEY = re.compile(rf"((?=.{{1,253}}/){_DOMAIN}(\.{_DOMAIN})*/)?{_NAME}")
+_VALUE = re.compile(rf"({_NAME})?")
+
+
+def _guarded_metadata(original: msgspec.Raw, converted: Any) -> tuple[JsonObject, str]:
     """The metadata as it was, with the labels and annotations of `converted`, which a function has made.
 
-    Raises `TypeError` when those are not texts by name, and names what is not.
+    What the API server would not take stays as it was, and is said. Raises `TypeError` when labels or
+    annotations are not texts by name, and names what is not.
     """
     metadata: JsonObject = orjson.loads(memoryview(original))
+    refused = ""
     if not isinstance(converted, dict):
-        return metadata
+        return metadata, refused
     for field in _FREE:
         if field not in converted:
             metadata.pop(field, None)
         elif (value := converted[field]) != metadata.get(field):
-            metadata[field] = _texts(value, field)
-    return metadata
+            if reason := _refusal(_texts(value, field) or {}, field):
+                refused = f"metadata.{field}{reason}"
+            else:
+                metadata[field] = value
+    return metadata, refused
+
+
+def _refusal(texts: Mapping[str, str], field: str) -> str:
+    """Why the API server would not take these; the empty text when it does."""
+    labels = field == "labels"
+    for key, text in texts.items():
+        if _KEY.fullmatch(key if labels else key.lower()) is None:
+            return f": {key[:63]!r} is no valid key"
+        if labels and _VALUE.fullmatch(text) is None:
+            return f"[{key}]: {text[:63]!r} is no valid value"
+    size = 0 if labels else len("".join(chain(*texts.items())).encode(errors="surrogatepass"))
+    return f" have {size} bytes with what the conversion adds, more than {_MOST}" if size > _MOST else ""
 
 
 def _texts(value: Any, field: str) -> Any:
@@ -59,6 +86,7 @@ class _Step(NamedTuple):
 
     convert: Convert
     api_version: str
+    from_hub: bool
 
 
 class _Head(msgspec.Struct, rename="camel"):
@@ -82,6 +110,7 @@ class _Converter:
     """Knows the way from each version of each kind to each other one: straight, or by the hub."""
 
     def __init__(self, conversions: Iterable[Conversion]) -> None:
+        self._lines = Lines(per_minute=LINES)
         self._ways: dict[tuple[str, str, str], tuple[_Step, ...]] = {}
         for conversion in conversions:
             for start in (conversion.hub, *conversion.spokes):
@@ -114,7 +143,8 @@ class _Converter:
         try:
             for step in way:
                 await own_turn(size)
-                await _go(step, content, head)
+                if left_out := await _go(step, content, head):
+                    self._lines.tell(_log.warning, "not converted as a whole", error=left_out, **told)
             await own_turn(size)
             return encoded(content)
         except Refused as refused:
@@ -130,20 +160,30 @@ class _Converter:
 def _way(conversion: Conversion, start: type[Resource], end: type[Resource]) -> tuple[_Step, ...]:
     steps = []
     if start is not conversion.hub and start is not end:
-        steps.append(_Step(conversion.converters_to_hub[start], conversion.hub.gvk.api_version))
+        steps.append(
+            _Step(conversion.converters_to_hub[start], conversion.hub.gvk.api_version, from_hub=False)
+        )
     if end is not conversion.hub and start is not end:
-        steps.append(_Step(conversion.converters_from_hub[end], end.gvk.api_version))
+        steps.append(_Step(conversion.converters_from_hub[end], end.gvk.api_version, from_hub=True))
     return tuple(steps)
 
 
-async def _go(step: _Step, content: JsonObject, head: _Head) -> None:
+async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
+    """Take the step; answers what of the metadata was left as it was, because the API server refuses it.
+
+    On the way to the hub, to be stored, that is an error. On the way from it, the error would hide all other
+    objects that are listed with this one.
+    """
     result: object = await step.convert(content)  # type: ignore[func-returns-value]  # whatever it really does
     if result is not None:
         raise TypeError("a function for conversion changes the object in place, and returns nothing")
     content["apiVersion"] = step.api_version
     content["kind"] = head.kind
     await own_turn(len(memoryview(head.metadata)))
-    content["metadata"] = _guarded_metadata(head.metadata, content.get("metadata"))
+    content["metadata"], refused = _guarded_metadata(head.metadata, content.get("metadata"))
+    if refused and not step.from_hub:
+        raise Refused(refused)
+    return refused
 
 
 _log = get_logger("webhook")

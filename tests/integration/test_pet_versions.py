@@ -188,6 +188,30 @@ def test_what_is_written_in_v1alpha1_reads_in_v1beta1_and_back(site: Site) -> No
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 
+def test_a_pet_whose_annotations_leave_no_room_for_a_note_hides_no_other(site: Site) -> None:
+    full = {"annotations": {"a": "x" * (256 * 1024 - 1)}}
+    with pytest.raises(ApiFailure, match="annotations"):
+        site.plane.api.create(
+            site.path(BETA), body(BETA, "full", owner=ANN) | {"metadata": {"name": "full", **full}}
+        )
+    # What is being deleted may become anything.
+    held = {"metadata": {"name": "full", "finalizers": ["example.com/held"]}}
+    site.plane.api.create(site.path(BETA), body(BETA, "full", owner=ANN) | held)
+    site.kubectl("delete", "--wait=false", "pet", "full")
+    eventually(lambda: site.get(BETA, "full")["metadata"]["finalizers"] == ["example.com/held"])
+    noted = site.get(BETA, "full")["metadata"].get("annotations", {})
+    left_out = {"metadata": full | {"annotations": dict.fromkeys(noted) | full["annotations"]}}
+    site.plane.api.patch(site.path(BETA, "full"), left_out)
+    site.create(BETA, "other", owner=ANN)
+    listed = site.plane.api.get(site.path(ALPHA))["items"]
+    assert [(each["metadata"]["name"], "owner" in each["spec"]) for each in listed] == [
+        ("full", False),
+        ("other", False),
+    ]
+    assert json.loads(annotations(site.get(ALPHA, "other"))[NOTE_OF_BETA]) == {"owner": ANN}
+    site.plane.api.patch(site.path(BETA, "full"), {"metadata": {"finalizers": None}})
+
+
 @pytest.mark.oldest
 def test_kubectl_apply_in_either_version_keeps_the_others_part(site: Site) -> None:
     site.kubectl("apply", "-f", "-", stdin=json.dumps(body(BETA, "applied", owner=ANN)))

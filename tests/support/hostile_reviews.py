@@ -112,6 +112,10 @@ def hostile_reviews(scale: float = 1.0) -> Mapping[str, tuple[str, bytes]]:
     note = many(b"[]", large).replace(b'"', b'\\"')
     tiny = b'{"apiVersion":"%b/v1alpha1","kind":"Pet"}' % _GROUP
     found |= {
+        "convert: brackets, and then a text without end": (
+            CONVERT,
+            conversion(b"[" * 1_200 + b'"' + b'\\"' * (large // 2)),
+        ),
         "validate: equal, in another order": (VALIDATE, admission(same, other)),
         "mutate: groups of a user": (MUTATE, admission(pet(), user=b'{"groups":%b}' % many(b'"a"', 6 * mb))),
         "mutate: most groups of a user": (

@@ -13,7 +13,7 @@ from yarl import URL
 
 from controllers.main import PROGRAM
 from manager.cli import reach
-from manager.cli.reach import Unreachable, reached_address
+from manager.cli.reach import NotCalled, reached_address
 from manager.kube.config import ClusterConfig
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -92,20 +92,20 @@ async def test_it_is_told_the_address_that_somebody_has_given(given: str, url: s
 async def test_a_server_that_cannot_call_is_told_of_no_webhooks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(reach, "_PATIENCE", 0.05)
     server = Server(calls=False)
-    with pytest.raises(Unreachable, match=r"does not reach 127\.0\.0\.1:\d+; it may run in a container$"):
+    with pytest.raises(NotCalled, match=r"does not reach 127\.0\.0\.1:\d+; it may run in a container$"):
         await tried(server, {})
     assert left(server) == 0
 
 
 async def test_a_server_elsewhere_is_asked_nothing():
     server = Server()
-    with pytest.raises(Unreachable, match=r"API server https://cluster\.test:6443.* is not on this machine$"):
+    with pytest.raises(NotCalled, match=r"API server https://cluster\.test:6443.* is not on this machine$"):
         await tried(server, {}, "https://cluster.test:6443")
     assert server.wire.requests == []
 
 
 async def test_who_may_not_register_webhooks_is_not_refused_but_serves_none():
     server = Server(allowed=False)
-    with pytest.raises(Unreachable, match=r"^these credentials may not register any$"):
+    with pytest.raises(NotCalled, match=r"^these credentials may not register any$"):
         await tried(server, {})
     assert [each.path for each in server.wire.requests] == [REVIEWS]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import time
 import tracemalloc
 from typing import Any
 
@@ -172,3 +173,22 @@ def test_keys_as_long_as_somebody_likes_are_not_kept():
         assert tracemalloc.get_traced_memory()[0] < 1_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("path", "held"),
+    [
+        ('k:{"containerPort":%d}', False),
+        ('k:{"containerPort":%d,"containerPort":11211}', False),
+        ("v:%d", True),
+    ],
+    ids=["of items that nobody wants", "of one item over and over", "of values"],
+)
+def test_a_forged_record_beside_a_long_list_costs_no_more_than_the_two_of_them(path: str, held: bool):
+    count = 5_000
+    ports: list[Any] = [{"containerPort": number} for number in (*range(20_000, 20_000 + count), 11211)]
+    live, wanted = (ports, ports[-1:]) if path[0] == "k" else (list(range(count)), [count - 1])
+    record = {path % number: {} for number in range(count)}
+    began = time.process_time()
+    assert holds({"ports": wanted}, {"ports": live}, {"f:ports": record}) is held
+    assert time.process_time() - began < 0.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import time
 import traceback
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from manager.cache.record import RecordDecoder
 from manager.client.applier import _decoded
 from manager.client.reader import decode_object
 from manager.kube import rest_mapping
-from manager.kube.decoding import decode_event, json_object, lines, shallow_at_once
+from manager.kube.decoding import _shallow, decode_event, json_object, lines, shallow_at_once
 from manager.kube.errors import Gone, KubeError, ProtocolError, ServerError, error_from, status_error
 from manager.leader.lease import Lease
 from manager.migration.definitions import decode_definition
@@ -238,3 +239,21 @@ def test_what_is_no_object_is_not_looked_through_at_length():
     assert shallow_at_once(deep) == b"[" * 150 + b"null" + b"]" * 150
     for same in (b"<html>" * 1_000, deep + b" " * 4 * 1024 * 1024):
         assert shallow_at_once(same) is same
+
+
+@pytest.mark.parametrize("end", [b"", b"\\", b'"', b'"]'])
+@pytest.mark.parametrize("text", [b'\\"', b'a\\"', b"\\\\"])
+def test_a_text_without_end_is_looked_through_once(text: bytes, end: bytes):
+    deep = b"[" * 1_000 + b'"' + text * 100_000 + end
+    began = time.process_time()
+    assert shallow_at_once(deep).startswith(b"[" * 150)
+    assert time.process_time() - began < 0.5
+
+
+@given(st.text(alphabet='[]{}"\\a', max_size=60), st.integers(2, 9))
+def test_what_is_looked_through_in_pieces_is_the_same_as_at_once(text: str, piece: int):
+    deep = b"[" * 146 + b'{"metadata":{"managedFields":' + text.encode()
+    with pytest.MonkeyPatch.context() as patch:
+        at_once = shallow_at_once(deep), _shallow(deep, 147)
+        patch.setattr("manager.kube.decoding._PIECE", piece)
+        assert (shallow_at_once(deep), _shallow(deep, 147)) == at_once

@@ -161,6 +161,49 @@ async def test_labels_that_are_no_texts_are_a_fault_of_the_function(
     assert "metadata.labels" in str(log_lines[0]["exc_info"])
 
 
+@pytest.mark.parametrize(
+    ("field", "added", "told"),
+    [
+        ("annotations", {"note": "x" * 262_137}, "metadata.annotations have 262145 bytes"),
+        ("annotations", {"no key!": ""}, "metadata.annotations: 'no key!' is no valid key"),
+        ("annotations", {f"{'a' * 254}/x": ""}, "is no valid key"),
+        ("labels", {"size": "ü"}, "metadata.labels[size]: 'ü' is no valid value"),
+        ("labels", {"size": "x" * 64}, "is no valid value"),
+        ("labels", {"Upper.case/size": ""}, "is no valid key"),
+    ],
+)
+async def test_metadata_that_the_server_would_refuse_hide_no_list_and_are_not_stored(
+    versions: Versions, field: str, added: dict[str, str], told: str, log_lines: LogLines
+):
+    async def act(given: JsonObject) -> None:
+        given["metadata"][field] = {**given["metadata"].get(field, {}), **added}
+
+    versions.acts = act
+    stored = thing("big")
+    stored["metadata"] |= {"annotations": {"own": "x"}, "labels": {"own": "x"}}
+    [shown, other] = await versions.convert("v2", stored, thing("other"))
+    assert shown["metadata"] == stored["metadata"]
+    assert other["metadata"]["name"] == "other"
+    assert log_lines[0]["event"] == "not converted as a whole"
+    assert log_lines[0]["name"] == "big"
+    stored["apiVersion"] = "test.example.com/v2"
+    assert told in (message := await versions.fail("v1", stored))
+    assert "Thing team/big cannot be converted" in message
+
+
+async def test_metadata_are_as_long_as_the_server_takes_them(versions: Versions):
+    async def act(given: JsonObject) -> None:
+        given["metadata"]["annotations"] = {"own": "x" * 10, "Note.Of/us": "ü" * 131_060 + "x"}
+        given["metadata"]["labels"] = {"a" * 63: "", "a.b/c": "A_1.z"}
+
+    versions.acts = act
+    [shown] = await versions.convert("v2", thing())
+    assert (shown["metadata"]["labels"], len(shown["metadata"]["annotations"])) == (
+        {"a" * 63: "", "a.b/c": "A_1.z"},
+        2,
+    )
+
+
 async def test_a_new_object_that_a_function_returns_is_a_fault_not_a_loss(versions: Versions):
     async def act(given: JsonObject) -> Any:
         return dict(given)

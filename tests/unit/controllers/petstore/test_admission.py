@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apis.petstore.v1alpha1.pet import Pet as OldPet
-from apis.petstore.v1beta1.pet import Pet
+from apis.petstore.v1beta1.pet import Pet, PetOwner
+from controllers.petstore.conversion import FROM_V1BETA1
 from controllers.petstore.pet import PetOperator
 from manager.settings import SettingValues
 from manager.testing import without_manager
@@ -225,3 +226,33 @@ def test_every_pet_that_is_written_is_looked_at_and_none_that_is_deleted():
 def test_an_operator_that_does_not_run_answers_without_the_values_of_its_settings():
     manager: Any = SimpleNamespace(client=SimpleNamespace(named=lambda name: None), settings=SettingValues())
     assert len(list(registrations(PetOperator(manager)))) == 2
+
+
+def annotated(size: int, **fields: Any) -> Pet:
+    """A Pet with an owner, and annotations of that many bytes."""
+    found = pet(annotations={"a": "x" * (size - 1)}, **fields)
+    found.spec.owner = PetOwner(name="Ann")
+    return found
+
+
+async def test_annotations_leave_room_for_what_the_other_version_cannot_hold():
+    await PETS.check_new(annotated(255_000), request(Pet))
+    with pytest.raises(Refused, match=r"metadata\.annotations: .* 256 KiB"):
+        await PETS.check_new(annotated(260_000), request(Pet))
+    # A note is written as JSON, in which a control character takes six bytes.
+    taken = pet(annotations={FROM_V1BETA1: "\1" * 45_000})
+    taken.spec.owner = PetOwner(name="Ann")
+    with pytest.raises(Refused, match="annotations"):
+        await PETS.check_new(taken, request(Pet))
+
+
+async def test_annotations_without_room_stand_in_nobodys_way_but_are_no_reason_to_lose_an_owner():
+    full = annotated(262_144)
+    await PETS.check_change(full, full, UPDATE)
+    await PETS.check_change(full, annotated(262_000), UPDATE)
+    await PETS.check_change(full, annotated(262_144, **DELETED), UPDATE)
+    with pytest.raises(Refused, match="annotations"):
+        await PETS.check_change(annotated(255_000), full, UPDATE)
+    # As a writer of v1alpha1 does, who was not shown the owner.
+    with pytest.raises(Refused, match="annotations"):
+        await PETS.check_change(full, pet(annotations=full.metadata.annotations), UPDATE)
